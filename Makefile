@@ -1,0 +1,73 @@
+# Needs make and python3 >= 3.11 with venv; everything else is installed into .venv from the lock.
+
+PYTHON ?= python3
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install test check lint format bench trial lock clean python
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
+		printf '  %-9s %s\n' "$$name" "$$text"; done
+
+install: $(STAMP) ## create .venv and install the locked dependencies, when they changed
+
+test: $(STAMP) ## run every test
+	$(PYTEST)
+
+check: lint ## what to run before a commit: lint and the fast tests
+	$(PYTEST) -m "not slow"
+
+lint: $(STAMP) ## check format, style, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP) ## format the code and apply the safe fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure the lab
+	$(BIN)/python bench/lab.py
+
+# Explore searches the rules of Kafka 0.10, which do lose records: finding that (exit 1) is a success.
+trial: $(STAMP) ## see a known loss under two generations of rules, then find one by search
+	$(BIN)/tidelog scenario compare hw-loss --generation hw --generation epoch
+	$(BIN)/tidelog explore --generation hw --schedules 2000 --seed 1; \
+		code=$$?; case $$code in 0|1) ;; *) exit $$code ;; esac
+
+lock: python ## resolve pyproject.toml anew into requirements-dev.lock
+	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch/venv"; \
+	"$$scratch/venv/bin/python" $(PIP) install '.[dev]'; \
+	{ echo '# Written by `make lock` from pyproject.toml; not edited by hand.'; \
+	"$$scratch/venv/bin/python" $(PIP) freeze --exclude tidelog; } > "$$scratch/lock"; \
+	cp "$$scratch/lock" requirements-dev.lock
+
+clean: ## remove .venv, caches and build products
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+python:
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo 'tidelog: $(PYTHON) not found; install Python >= 3.11 or set PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "tidelog: needs Python >= 3.11, $(PYTHON) is $$($(PYTHON) -V 2>&1); set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo 'tidelog: $(PYTHON) has no venv module; install it (Debian: apt install python3-venv)' >&2; exit 1; }
+
+# A sub-make, because a phony prerequisite would make every target reinstall.
+$(STAMP): pyproject.toml requirements-dev.lock
+	@$(MAKE) --no-print-directory python
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) install -r requirements-dev.lock
+	$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
