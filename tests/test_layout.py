@@ -1,0 +1,79 @@
+"""The rules of the tree that a reader relies on, checked: sizes, docstrings, nothing left undone, imports."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "tidelog"
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+UNFINISHED = re.compile(r"\b(TODO|FIXME)\b")
+
+# Replication decisions and bytes: what the simulator can only search if nothing in them reaches outside.
+PURE = ("core", "wire", "groups", "keeper/tree.py")
+
+
+def faults(source: str) -> Iterator[str]:
+    """What a module's text does against the rules, each as `line: what`."""
+    lines = source.splitlines()
+    if len(lines) > MODULE_LINES_MAX:
+        yield f"1: module of {len(lines)} lines, at most {MODULE_LINES_MAX}"
+    for number, line in enumerate(lines, start=1):
+        if found := UNFINISHED.search(line):
+            yield f"{number}: {found[0]}"
+    tree = ast.parse(source)
+    if not ast.get_docstring(tree):
+        yield "1: module without a docstring"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                yield f"{node.lineno}: {node.name} has {length} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def test_modules_follow_the_rules() -> None:
+    """No module is over-long, holds an over-long function, lacks a docstring or is marked unfinished."""
+    modules = sorted(SOURCE.rglob("*.py"))
+    assert modules
+    found = [
+        f"{path.relative_to(ROOT)}:{fault}" for path in modules for fault in faults(path.read_text("utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_each_rule_catches_its_breach() -> None:
+    """A module that breaks every rule is reported for every rule, and a blameless one for none."""
+    long_function = "def sprawl():\n" + "    pass\n" * FUNCTION_LINES_MAX
+    breach = long_function + "# FIXME\n" + "\n" * MODULE_LINES_MAX
+    assert list(faults(breach)) == [
+        f"1: module of {FUNCTION_LINES_MAX + MODULE_LINES_MAX + 2} lines, at most {MODULE_LINES_MAX}",
+        f"{FUNCTION_LINES_MAX + 2}: FIXME",
+        "1: module without a docstring",
+        f"1: sprawl has {FUNCTION_LINES_MAX + 1} lines, at most {FUNCTION_LINES_MAX}",
+    ]
+    assert list(faults('"""Says what it owns."""\n')) == []
+
+
+def test_pure_modules_are_under_the_contract() -> None:
+    """Every pure module that exists is named in the contract that keeps it pure."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {contract["id"]: contract for contract in config["tool"]["importlinter"]["contracts"]}
+    present = {
+        "tidelog." + name.removesuffix(".py").replace("/", ".") for name in PURE if (SOURCE / name).exists()
+    }
+    assert present == set(contracts["pure"]["source_modules"])
+
+
+def test_import_contracts_hold() -> None:
+    """Imports point down, the pure stay pure, and only the pipeline knows Spark."""
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    run = subprocess.run(
+        [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
