@@ -114,6 +114,9 @@ class ErrorCode(IntEnum):
     INCONSISTENT_VOTER_SET = 94
     INVALID_UPDATE_VERSION = 95
     FEATURE_UPDATE_FAILED = 96
+    # Later than 2.7, taken over because the rule behind it is needed: an ISR proposal that names a replica
+    # which has rebooted since (KIP-903, Kafka 3.5). It is spoken between brokers only.
+    INELIGIBLE_REPLICA = 107
 
     @property
     def retriable(self) -> bool:

@@ -1,0 +1,428 @@
+"""One broker process: its replicas, its view of the cluster, its controller. Input in, effects out.
+
+The world around (simulator or process) feeds it messages, keeper notifications, connections and time, and
+after each input carries out what it finds in ``effects``. Nothing here waits, blocks or looks at a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tidelog.core import events, paths
+from tidelog.core.config import BrokerConfig
+from tidelog.core.context import Context, Effect
+from tidelog.core.controller import Controller
+from tidelog.core.coordination import (
+    ANY_VERSION,
+    Create,
+    Get,
+    KeeperError,
+    KeeperReply,
+    Result,
+    SessionResumed,
+    SessionStarted,
+    SetValue,
+    WatchFired,
+)
+from tidelog.core.effects import ReplyTo, Stopped, WakeAt
+from tidelog.core.follower import FollowerRole
+from tidelog.core.generations import Generation
+from tidelog.core.guards import Guards
+from tidelog.core.leader import LeaderRole
+from tidelog.core.log import Storage
+from tidelog.core.messages import (
+    AlterIsrRequest,
+    AlterIsrResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ControlRequest,
+    ControlResponse,
+    ElectLeadersRequest,
+    EpochEndRequest,
+    EpochEndResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderAndIsrRequest,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    Message,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from tidelog.core.replica import Replica
+from tidelog.core.tasks import KeeperClient
+from tidelog.core.types import (
+    NO_EPOCH,
+    NO_LEADER,
+    BrokerId,
+    Epoch,
+    Millis,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
+from tidelog.wire.errors import ErrorCode
+
+
+class Broker:
+    __slots__ = (
+        "_checkpoint_due",
+        "_handlers",
+        "_keeper",
+        "_stopping",
+        "_storage",
+        "controller",
+        "controller_epoch",
+        "ctx",
+        "effects",
+        "known_controller",
+        "live_brokers",
+        "metadata",
+        "replicas",
+    )
+
+    def __init__(
+        self,
+        broker: BrokerId,
+        storage: Storage,
+        generation: Generation,
+        config: BrokerConfig,
+        *,
+        guards: Guards | None = None,
+        registration: Any = None,
+    ) -> None:
+        self.ctx = Context(broker, config, generation, guards or generation.guards)
+        self.ctx.propose_isr = self._propose_isr
+        self.effects: list[Effect] = self.ctx.effects
+        self._storage = storage
+        self._keeper = KeeperClient(self.ctx)
+        self.controller = Controller(self.ctx, self._keeper, registration)
+        self.replicas: dict[TopicPartition, Replica] = {}
+        self.metadata: dict[TopicPartition, PartitionState] = {}
+        self.live_brokers: dict[BrokerId, int] = {}
+        self.known_controller = NO_LEADER
+        self.controller_epoch: Epoch = NO_EPOCH
+        self._checkpoint_due = False
+        self._stopping = False
+        self._handlers: dict[type, Callable[[Any, Any, Millis], None]] = {
+            ProduceRequest: self._produce,
+            FetchRequest: self._fetch,
+            FetchResponse: self._fetched,
+            EpochEndRequest: self._epoch_end,
+            EpochEndResponse: self._epoch_end_answered,
+            ListOffsetsRequest: self._list_offsets,
+            ListOffsetsResponse: self._leader_end_answered,
+            MetadataRequest: self._describe,
+            LeaderAndIsrRequest: self._controlled,
+            UpdateMetadataRequest: self._controlled,
+            StopReplicaRequest: self._controlled,
+            VoteRequest: self._controlled,
+            ControlResponse: self._control_answered,
+            VoteResponse: self._vote_answered,
+            AlterIsrRequest: self._alter_isr,
+            AlterIsrResponse: self._isr_answered,
+            ElectLeadersRequest: self._elect_leaders,
+            ControlledShutdownRequest: self._controlled_shutdown,
+            ControlledShutdownResponse: self._shutdown_answered,
+        }
+
+    # ------------------------------------------------------------ inputs
+
+    def receive(self, sender: ReplyTo, message: Message, now: Millis) -> None:
+        """A request of ``sender``, or the answer of the broker ``sender``."""
+        self._handlers[type(message)](message, sender, now)
+
+    def keeper_says(
+        self, notice: KeeperReply | WatchFired | SessionStarted | SessionResumed, now: Millis
+    ) -> None:
+        self.ctx.now = now
+        if isinstance(notice, KeeperReply):
+            self._keeper.answered(notice)
+        elif isinstance(notice, WatchFired):
+            self.controller.watch_fired(notice.path)
+        elif isinstance(notice, SessionStarted):
+            self._keeper.forget()
+            self.controller.session_started(notice.session)
+        else:
+            self._keeper.resend()
+
+    def connected(self, peer: BrokerId) -> None:
+        """A connection to ``peer`` was lost and is back: send again what is still unanswered."""
+        for replica in self.replicas.values():
+            role = replica.role
+            if isinstance(role, FollowerRole) and role.leader == peer:
+                role.resend()
+            elif isinstance(role, LeaderRole) and role.proposal is not None and peer == self.known_controller:
+                self._propose_isr(role.proposal)
+        self.controller.connected(peer)
+
+    def wake(self, now: Millis) -> None:
+        next_wake = self.ctx.timers.fire(now)
+        if next_wake is not None:
+            self.effects.append(WakeAt(next_wake))
+
+    def configure_topic(self, topic: str, config: TopicConfig) -> None:
+        self.ctx.topic_configs[topic] = config
+        if config.unclean_leader_election:
+            self.controller.unclean_election_enabled(topic)
+
+    def stop(self) -> None:
+        """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``."""
+        self._stopping = True
+        if self.known_controller == NO_LEADER:
+            self._stopped()
+        else:
+            request = ControlledShutdownRequest(self.ctx.broker, self.ctx.broker_epoch)
+            self.ctx.send(self.known_controller, request)
+
+    # ------------------------------------------------------------ clients and followers
+
+    def _missing(self, tp: TopicPartition) -> ErrorCode:
+        known = tp in self.metadata
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _produce(self, request: ProduceRequest, sender: ReplyTo, now: Millis) -> None:
+        replica = self.replicas.get(request.tp)
+        if replica is not None:
+            replica.produce(request, sender, now)
+            self._schedule_checkpoint(now)
+        elif request.acks != 0:
+            self.ctx.reply(sender, ProduceResponse(request.tp, self._missing(request.tp)))
+
+    def _fetch(self, request: FetchRequest, sender: ReplyTo, now: Millis) -> None:
+        replica = self.replicas.get(request.tp)
+        if replica is not None:
+            replica.fetch(request, sender, now)
+            self._schedule_checkpoint(now)
+        else:
+            error = self._missing(request.tp)
+            self.ctx.reply(
+                sender, FetchResponse(request.tp, error, request.offset, request.current_leader_epoch)
+            )
+
+    def _epoch_end(self, request: EpochEndRequest, sender: ReplyTo, _now: Millis) -> None:
+        replica = self.replicas.get(request.tp)
+        if replica is not None:
+            replica.epoch_end(request, sender)
+        else:
+            error = self._missing(request.tp)
+            epoch, asked = request.current_leader_epoch, request.asked_epoch
+            self.ctx.reply(sender, EpochEndResponse(request.tp, error, epoch, asked))
+
+    def _list_offsets(self, request: ListOffsetsRequest, sender: ReplyTo, _now: Millis) -> None:
+        replica = self.replicas.get(request.tp)
+        if replica is not None:
+            replica.list_offsets(request, sender)
+        else:
+            error = self._missing(request.tp)
+            self.ctx.reply(sender, ListOffsetsResponse(request.tp, error, request.current_leader_epoch))
+
+    def _describe(self, _request: MetadataRequest, sender: ReplyTo, _now: Millis) -> None:
+        live = tuple(self.live_brokers)
+        self.ctx.reply(sender, MetadataResponse(live, self.known_controller, dict(self.metadata)))
+
+    # ------------------------------------------------------------ answers of leaders
+
+    def _follower(self, tp: TopicPartition) -> FollowerRole | None:
+        replica = self.replicas.get(tp)
+        return replica.role if replica is not None and isinstance(replica.role, FollowerRole) else None
+
+    def _fetched(self, response: FetchResponse, _sender: ReplyTo, now: Millis) -> None:
+        role = self._follower(response.tp)
+        if role is not None:
+            role.fetched(response, now)
+            self._schedule_checkpoint(now)
+
+    def _epoch_end_answered(self, response: EpochEndResponse, _sender: ReplyTo, now: Millis) -> None:
+        role = self._follower(response.tp)
+        if role is not None:
+            role.epoch_end_answered(response, now)
+
+    def _leader_end_answered(self, response: ListOffsetsResponse, _sender: ReplyTo, now: Millis) -> None:
+        role = self._follower(response.tp)
+        if role is not None:
+            role.leader_end_answered(response, now)
+
+    # ------------------------------------------------------------ the controller's requests
+
+    def _controlled(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        error = self._control_refusal(request)
+        if error is not ErrorCode.NONE:
+            name = type(request).__name__
+            self.ctx.emit(events.ControlRequestRefused(self.ctx.broker, name, error))
+        else:
+            self.controller_epoch = request.controller_epoch
+            if self.known_controller != request.controller:
+                self.known_controller = request.controller
+                self._repeat_proposals()
+            if isinstance(request, LeaderAndIsrRequest):
+                self._lead_and_follow(request, now)
+            elif isinstance(request, UpdateMetadataRequest):
+                self.live_brokers = request.live_brokers
+                for partition in request.partitions:
+                    self.metadata[partition.tp] = partition.state
+            elif isinstance(request, StopReplicaRequest):
+                self._stop_replicas(request, now)
+        if isinstance(request, VoteRequest):
+            self.ctx.reply(sender, self._vote(request, error, now))
+        else:
+            self.ctx.reply(sender, ControlResponse(request.request_id, error))
+
+    def _control_refusal(self, request: ControlRequest) -> ErrorCode:
+        guards = self.ctx.guards
+        if guards.controller_epoch and request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if guards.broker_epoch and request.broker_epoch != self.ctx.broker_epoch:
+            # Meant for an earlier life of this broker; or we are not registered yet and owe no obedience.
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.NONE
+
+    def _lead_and_follow(self, request: LeaderAndIsrRequest, now: Millis) -> None:
+        for partition in request.partitions:
+            leader = partition.state.leader
+            replica = self._replica(partition.tp)
+            if partition.state.leader_epoch <= replica.leader_epoch:
+                continue
+            if leader == self.ctx.broker:
+                replica.become_leader(partition, now)
+            elif leader in self.live_brokers:
+                replica.become_follower(partition, now)
+            # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
+        self._schedule_checkpoint(now)
+
+    def _replica(self, tp: TopicPartition) -> Replica:
+        replica = self.replicas.get(tp)
+        if replica is None:
+            high_watermark = self._storage.checkpointed_high_watermark(tp)
+            replica = self.replicas[tp] = Replica(self.ctx, tp, self._storage.open(tp), high_watermark)
+        return replica
+
+    def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> None:
+        for tp in request.partitions:
+            replica = self.replicas.get(tp)
+            if replica is not None:
+                replica.step_down(now)
+            if request.delete:
+                self.replicas.pop(tp, None)
+                self._storage.delete(tp)
+
+    def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
+        replica = self._replica(request.tp)
+        response = VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
+        if error is ErrorCode.NONE and request.leader_epoch < replica.leader_epoch:
+            response.error = ErrorCode.FENCED_LEADER_EPOCH
+        elif error is ErrorCode.NONE:
+            replica.step_down(now)
+            replica.leader_epoch = request.leader_epoch
+            response.last_epoch = replica.log.epochs.latest_epoch
+            response.end_offset = replica.log.end_offset
+        return response
+
+    # ------------------------------------------------------------ ISR proposals
+
+    def _propose_isr(self, proposal: AlterIsrRequest) -> None:
+        if self.ctx.generation.isr_through_controller:
+            if self.known_controller != NO_LEADER:
+                self.ctx.send(self.known_controller, proposal)
+            return
+        leader = self.ctx.broker
+        state = PartitionState(leader, proposal.leader_epoch, proposal.isr, self.controller_epoch)
+        version = proposal.version if self.ctx.guards.partition_version else ANY_VERSION
+        write = SetValue(paths.state_path(proposal.tp), state, version)
+        self._keeper.call(write, lambda result: self._isr_written(proposal, state, result))
+
+    def _isr_written(self, proposal: AlterIsrRequest, state: PartitionState, result: Result) -> None:
+        """The keeper took or refused a leader's own ISR write (before KIP-497)."""
+        tp = proposal.tp
+        response = AlterIsrResponse(tp, ErrorCode.NONE, proposal.leader_epoch, proposal.version, proposal.isr)
+        if result.ok:
+            response.version = result.value.version
+            written = replace(state, version=result.value.version)
+            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, written, "written by the leader"))
+            note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
+            self._keeper.call(note, lambda _: None)
+        elif result.error is KeeperError.BAD_VERSION:
+            # Refused, or a repeated call found its own write: only the node itself can tell.
+            self._keeper.call(
+                Get(paths.state_path(tp)), lambda found: self._isr_reread(proposal, state, found)
+            )
+            return
+        else:
+            response.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._isr_answered(response, None, self.ctx.now)
+
+    def _isr_reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
+        response = AlterIsrResponse(
+            proposal.tp,
+            ErrorCode.INVALID_UPDATE_VERSION,
+            proposal.leader_epoch,
+            proposal.version,
+            proposal.isr,
+        )
+        if found.ok and found.value.value == state:
+            response.error, response.version = ErrorCode.NONE, found.value.stat.version
+        self._isr_answered(response, None, self.ctx.now)
+
+    def _isr_answered(self, response: AlterIsrResponse, _sender: ReplyTo, now: Millis) -> None:
+        replica = self.replicas.get(response.tp)
+        role = replica.role if replica is not None else None
+        if isinstance(role, LeaderRole):
+            if response.error is ErrorCode.NOT_CONTROLLER and role.proposal is not None:
+                return  # repeated as soon as the new controller makes itself known
+            role.isr_change_answered(response, now)
+
+    def _repeat_proposals(self) -> None:
+        for replica in self.replicas.values():
+            role = replica.role
+            if isinstance(role, LeaderRole) and role.proposal is not None:
+                self._propose_isr(role.proposal)
+
+    # ------------------------------------------------------------ requests to the controller, and its answers
+
+    def _control_answered(self, response: ControlResponse, sender: Any, _now: Millis) -> None:
+        self.controller.control_answered(sender, response.request_id)
+
+    def _vote_answered(self, response: VoteResponse, sender: Any, _now: Millis) -> None:
+        self.controller.vote_answered(sender, response)
+
+    def _alter_isr(self, request: AlterIsrRequest, sender: ReplyTo, _now: Millis) -> None:
+        self.controller.alter_isr(request, sender)
+
+    def _elect_leaders(self, request: ElectLeadersRequest, sender: ReplyTo, _now: Millis) -> None:
+        self.controller.elect_leaders(request, sender)
+
+    def _controlled_shutdown(self, request: ControlledShutdownRequest, sender: ReplyTo, _now: Millis) -> None:
+        self.controller.controlled_shutdown(request, sender)
+
+    def _shutdown_answered(
+        self, _response: ControlledShutdownResponse, _sender: ReplyTo, _now: Millis
+    ) -> None:
+        if self._stopping:
+            self._stopped()
+
+    def _stopped(self) -> None:
+        self._checkpoint(0)
+        self.effects.append(Stopped())
+
+    # ------------------------------------------------------------ the high-watermark checkpoint
+
+    def _schedule_checkpoint(self, now: Millis) -> None:
+        """Write the high watermarks down at the next tick of a fixed grid, if anything may have changed."""
+        if not self._checkpoint_due:
+            self._checkpoint_due = True
+            interval = self.ctx.config.high_watermark_checkpoint_interval_ms
+            self.ctx.set_timer((now // interval + 1) * interval, self._checkpoint)
+
+    def _checkpoint(self, _now: Millis) -> None:
+        self._checkpoint_due = False
+        self._storage.checkpoint_high_watermarks(
+            {tp: replica.high_watermark for tp, replica in self.replicas.items()}
+        )

@@ -1,0 +1,112 @@
+"""The controller's line to each broker: requests in order, one in flight, repeated until answered.
+
+Order matters more than speed here: a broker must see UpdateMetadata before the LeaderAndIsr that relies on
+it, and never an old request after a newer one. A line is closed when its broker leaves; whatever was queued
+was meant for an incarnation that is gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from tidelog.core.context import Context
+from tidelog.core.messages import (
+    LeaderAndIsrRequest,
+    PartitionAssignment,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    VoteRequest,
+)
+from tidelog.core.types import BrokerId, Epoch, TopicPartition
+
+Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
+
+
+class ControlChannels:
+    __slots__ = ("_ctx", "_last_id", "_queues", "controller_epoch", "incarnations")
+
+    def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
+        self._ctx = ctx
+        self._queues: dict[BrokerId, deque[Request]] = {}
+        self._last_id = controller_epoch * 1_000_000  # unique across controllers: late answers match nothing
+        self.controller_epoch = controller_epoch
+        self.incarnations: dict[BrokerId, int] = {}
+        """The broker epoch of each broker with an open line."""
+
+    def open(self, broker: BrokerId, broker_epoch: int) -> None:
+        self._queues[broker] = deque()
+        self.incarnations[broker] = broker_epoch
+
+    def close(self, broker: BrokerId) -> None:
+        self._queues.pop(broker, None)
+        self.incarnations.pop(broker, None)
+
+    def answered(self, broker: BrokerId, request_id: int) -> None:
+        queue = self._queues.get(broker)
+        if queue and queue[0].request_id == request_id:
+            queue.popleft()
+            if queue:
+                self._ctx.send(broker, queue[0])
+
+    def connected(self, broker: BrokerId) -> None:
+        """The connection is new: the request in flight may have been lost."""
+        queue = self._queues.get(broker)
+        if queue:
+            self._ctx.send(broker, queue[0])
+
+    # ------------------------------------------------------------ the four requests
+
+    def leader_and_isr(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
+        if broker in self._queues:
+            self._enqueue(broker, LeaderAndIsrRequest(*self._header(broker), partitions))
+
+    def update_metadata(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
+        if broker in self._queues:
+            header = self._header(broker)
+            self._enqueue(broker, UpdateMetadataRequest(*header, dict(self.incarnations), partitions))
+
+    def stop_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], *, delete: bool) -> None:
+        if broker in self._queues:
+            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete))
+
+    def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: Epoch) -> None:
+        if broker in self._queues:
+            self._enqueue(broker, VoteRequest(*self._header(broker), tp, leader_epoch))
+
+    def _header(self, broker: BrokerId) -> tuple[BrokerId, Epoch, int, int]:
+        self._last_id += 1
+        return self._ctx.broker, self.controller_epoch, self.incarnations[broker], self._last_id
+
+    def _enqueue(self, broker: BrokerId, request: Request) -> None:
+        queue = self._queues[broker]
+        queue.append(request)
+        if len(queue) == 1:
+            self._ctx.send(broker, request)
+
+
+class RequestBatch:
+    """Collects what one pass of a state machine has to tell, then sends it: LeaderAndIsr to the replicas
+    concerned, UpdateMetadata to everybody."""
+
+    __slots__ = ("_changed", "_channels", "_leader_and_isr")
+
+    def __init__(self, channels: ControlChannels) -> None:
+        self._channels = channels
+        self._leader_and_isr: dict[BrokerId, dict[TopicPartition, PartitionAssignment]] = {}
+        self._changed: dict[TopicPartition, PartitionAssignment] = {}
+
+    def add(self, partition: PartitionAssignment, recipients: tuple[BrokerId, ...]) -> None:
+        for broker in recipients:
+            self._leader_and_isr.setdefault(broker, {})[partition.tp] = partition
+        self._changed[partition.tp] = partition
+
+    def send(self) -> None:
+        if not self._changed:
+            return
+        for broker in sorted(self._leader_and_isr):
+            self._channels.leader_and_isr(broker, tuple(self._leader_and_isr[broker].values()))
+        changed = tuple(self._changed.values())
+        for broker in sorted(self._channels.incarnations):
+            self._channels.update_metadata(broker, changed)
+        self._leader_and_isr = {}
+        self._changed = {}

@@ -1,0 +1,29 @@
+"""The broker settings that replication obeys, under Kafka's names and with Kafka's defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidelog.core.types import Millis
+
+
+class IsrRule(Enum):
+    """When a follower leaves the ISR (M5). The first two are Kafka's before 0.9."""
+
+    FETCH_TIME = "fetch-time"
+    """It sent no fetch for ``replica.lag.time.max.ms``."""
+    MESSAGE_LAG = "message-lag"
+    """It is more than ``replica.lag.max.messages`` behind the leader's log end."""
+    CAUGHT_UP_TIME = "caught-up-time"
+    """It has not been caught up with the leader's log end for ``replica.lag.time.max.ms``."""
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerConfig:
+    replica_lag_time_max_ms: Millis = 30_000
+    replica_lag_max_messages: int = 4_000
+    isr_rule: IsrRule = IsrRule.CAUGHT_UP_TIME
+    replica_fetch_wait_max_ms: Millis = 500
+    replica_fetch_backoff_ms: Millis = 1_000
+    high_watermark_checkpoint_interval_ms: Millis = 5_000

@@ -1,0 +1,74 @@
+"""What every state machine of one broker process shares: its identity, its rules, and its outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.core.config import BrokerConfig
+from tidelog.core.effects import KeeperCall, Reply, ReplyTo, Send, Stopped, WakeAt
+from tidelog.core.events import Event
+from tidelog.core.guards import Guards
+from tidelog.core.messages import AlterIsrRequest, Message
+from tidelog.core.timers import Timers
+from tidelog.core.types import BrokerId, InvariantViolation, Millis, TopicConfig
+
+if TYPE_CHECKING:
+    from tidelog.core.generations import Generation
+
+Effect = Send | Reply | KeeperCall | WakeAt | Stopped | Event
+
+
+class Context:
+    __slots__ = (
+        "broker",
+        "broker_epoch",
+        "config",
+        "effects",
+        "generation",
+        "guards",
+        "now",
+        "propose_isr",
+        "timers",
+        "topic_configs",
+    )
+
+    def __init__(
+        self, broker: BrokerId, config: BrokerConfig, generation: Generation, guards: Guards
+    ) -> None:
+        self.broker = broker
+        self.broker_epoch = -1
+        self.config = config
+        self.generation = generation
+        self.guards = guards
+        self.topic_configs: dict[str, TopicConfig] = {}
+        self.effects: list[Effect] = []
+        self.timers = Timers()
+        self.now: Millis = 0
+        """When the keeper last spoke: its answers reach code that was started by something else."""
+        self.propose_isr: Callable[[AlterIsrRequest], None] = _nowhere
+        """How a leader's ISR proposal leaves the broker: the broker decides who gets it."""
+
+    def emit(self, event: Event) -> None:
+        self.effects.append(event)
+
+    def send(self, to: BrokerId, message: Message) -> None:
+        self.effects.append(Send(to, message))
+
+    def reply(self, to: ReplyTo, message: Message) -> None:
+        self.effects.append(Reply(to, message))
+
+    def set_timer(self, at: Millis, callback: Callable[[Millis], None]) -> None:
+        wake_at = self.timers.set(at, callback)
+        if wake_at is not None:
+            self.effects.append(WakeAt(wake_at))
+
+    def topic_config(self, topic: str) -> TopicConfig:
+        return self.topic_configs.get(topic, _DEFAULT_TOPIC)
+
+
+_DEFAULT_TOPIC = TopicConfig()
+
+
+def _nowhere(proposal: AlterIsrRequest) -> None:
+    raise InvariantViolation(f"{proposal} left a broker that was not assembled")

@@ -1,0 +1,158 @@
+"""The port to the keeper, the coordination service: ZooKeeper's data model in a dozen small classes.
+
+A broker sends one of these operations, the keeper answers with a ``Result``; watches are one-shot and come
+back as ``WatchFired``. Values are ordinary immutable objects: an adapter that speaks to a real ZooKeeper
+turns them into Kafka's JSON, the simulator keeps them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+ANY_VERSION = -1
+
+
+class KeeperError(Enum):
+    NO_NODE = "no node"
+    NODE_EXISTS = "node exists"
+    BAD_VERSION = "bad version"
+    NOT_EMPTY = "not empty"
+    NO_PARENT = "no parent"
+
+
+# ---------------------------------------------------------------- writes
+
+
+@dataclass(slots=True, frozen=True)
+class Create:
+    """``ephemeral`` nodes die with the session; ``sequential`` ones get a 10-digit suffix."""
+
+    path: str
+    value: Any = None
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class SetValue:
+    path: str
+    value: Any
+    version: int = ANY_VERSION
+
+
+@dataclass(slots=True, frozen=True)
+class Delete:
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(slots=True, frozen=True)
+class Check:
+    """Succeeds only if the node exists at this version: the fence inside a ``Multi``."""
+
+    path: str
+    version: int
+
+
+Write = Create | SetValue | Delete | Check
+
+
+@dataclass(slots=True, frozen=True)
+class Multi:
+    """All of the writes, or none. ``Result.value`` is the list of their stats (None for Delete, Check)."""
+
+    writes: tuple[Write, ...]
+
+
+# ---------------------------------------------------------------- reads
+
+
+@dataclass(slots=True, frozen=True)
+class Get:
+    """``watch`` fires once when the node is created, changed or deleted, also if it does not exist now."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Children:
+    """The direct children with their values; ``watch`` fires once when a child appears or goes."""
+
+    path: str
+    watch: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Subtree:
+    """Every node below ``path`` with its value; ``watch`` as for ``Children``."""
+
+    path: str
+    watch: bool = False
+
+
+Operation = Write | Multi | Get | Children | Subtree
+
+# ---------------------------------------------------------------- answers
+
+
+@dataclass(slots=True, frozen=True)
+class Stat:
+    """``created`` is the transaction that made the node (czxid), ``owner`` its session (0: persistent)."""
+
+    created: int
+    version: int
+    owner: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Node:
+    value: Any
+    stat: Stat
+
+
+@dataclass(slots=True)
+class Result:
+    """``value``: for Create/SetValue a ``Stat``, for Multi a list, for Get a ``Node``, for Children and
+    Subtree a mapping from full path to ``Node`` in path order. ``path`` is the node a Create made."""
+
+    error: KeeperError | None = None
+    value: Any = None
+    path: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self.value if self.value is not None else {}
+
+
+@dataclass(slots=True)
+class KeeperReply:
+    call: int
+    result: Result
+
+
+@dataclass(slots=True)
+class WatchFired:
+    """The watch set by ``Get`` (``children=False``) or ``Children``/``Subtree`` (``True``) on this path."""
+
+    path: str
+    children: bool
+
+
+@dataclass(slots=True)
+class SessionStarted:
+    """A fresh session: whatever ephemeral node the process had before belongs to another session."""
+
+    session: int
+
+
+@dataclass(slots=True)
+class SessionResumed:
+    """The connection broke and came back within the session: unanswered calls may or may not have run."""

@@ -1,0 +1,141 @@
+"""A follower: find where its log and the leader's part, truncate there, then fetch for ever.
+
+One request is outstanding at a time, and an answer counts only if it matches what is outstanding: the same
+epoch, the same offset. When the connection comes back, the outstanding request is simply sent again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tidelog.core import events
+from tidelog.core.messages import (
+    EpochEndRequest,
+    EpochEndResponse,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from tidelog.core.types import BrokerId, Epoch, Millis
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.replica import Replica
+
+
+class Phase(Enum):
+    TRUNCATING = "asking where its last epoch ends"
+    FETCHING = "fetching"
+    FINDING_END = "asking where the leader's log ends"
+    STALLED = "waiting for the controller"
+
+
+class FollowerRole:
+    __slots__ = ("_retrying", "asked_epoch", "ctx", "epoch", "leader", "log", "phase", "replica")
+
+    def __init__(self, replica: Replica, leader: BrokerId, epoch: Epoch) -> None:
+        self.replica = replica
+        self.ctx = replica.ctx
+        self.log = replica.log
+        self.leader = leader
+        self.epoch = epoch
+        self.phase = Phase.FETCHING
+        self.asked_epoch: Epoch = -1
+        self._retrying = False
+
+    @property
+    def is_current(self) -> bool:
+        return self.replica.role is self
+
+    # ------------------------------------------------------------ asking
+
+    def fetch(self) -> None:
+        self.phase = Phase.FETCHING
+        ctx = self.ctx
+        ctx.send(
+            self.leader,
+            FetchRequest(
+                self.replica.tp,
+                ctx.broker,
+                self.log.end_offset,
+                self.epoch,
+                ctx.config.replica_fetch_wait_max_ms,
+                ctx.broker_epoch,
+            ),
+        )
+
+    def ask_epoch_end(self, epoch: Epoch) -> None:
+        self.phase = Phase.TRUNCATING
+        self.asked_epoch = epoch
+        self.ctx.send(self.leader, EpochEndRequest(self.replica.tp, self.ctx.broker, self.epoch, epoch))
+
+    def _ask_leader_end(self) -> None:
+        self.phase = Phase.FINDING_END
+        self.ctx.send(self.leader, ListOffsetsRequest(self.replica.tp, self.ctx.broker, self.epoch))
+
+    def resend(self) -> None:
+        """Send the outstanding request again: the connection is new, or the leader asked for patience."""
+        if self.phase is Phase.FETCHING:
+            self.fetch()
+        elif self.phase is Phase.TRUNCATING:
+            self.ask_epoch_end(self.asked_epoch)
+        elif self.phase is Phase.FINDING_END:
+            self._ask_leader_end()
+
+    # ------------------------------------------------------------ answers
+
+    def fetched(self, response: FetchResponse, now: Millis) -> None:
+        guards = self.ctx.guards
+        if self.phase is not Phase.FETCHING:
+            return
+        if guards.match_fetch_epoch and response.current_leader_epoch != self.epoch:
+            return
+        if guards.match_fetch_offset and response.offset != self.log.end_offset:
+            return
+        error = response.error
+        if error is ErrorCode.NONE:
+            replica = self.replica
+            if response.batches:
+                replica.append_as_follower(response.batches)
+            # The leader may know less than we do (its own watermark is recovering): follow it down too.
+            replica.high_watermark = min(self.log.end_offset, response.high_watermark)
+            self.fetch()
+        elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._ask_leader_end()
+        else:
+            self._refused(error, now)
+
+    def epoch_end_answered(self, response: EpochEndResponse, now: Millis) -> None:
+        if self.phase is not Phase.TRUNCATING or response.asked_epoch != self.asked_epoch:
+            return
+        if self.ctx.guards.match_fetch_epoch and response.current_leader_epoch != self.epoch:
+            return
+        if response.error is ErrorCode.NONE:
+            self.ctx.generation.truncate(self, response)
+        else:
+            self._refused(response.error, now)
+
+    def leader_end_answered(self, response: ListOffsetsResponse, now: Millis) -> None:
+        if self.phase is not Phase.FINDING_END or response.current_leader_epoch != self.epoch:
+            return
+        if response.error is ErrorCode.NONE:
+            self.replica.truncate_to(response.offset, "the leader's log is shorter")
+            self.fetch()
+        else:
+            self._refused(response.error, now)
+
+    def _refused(self, error: ErrorCode, now: Millis) -> None:
+        self.ctx.emit(events.FollowerStalled(self.ctx.broker, self.replica.tp, error))
+        if error is ErrorCode.FENCED_LEADER_EPOCH:
+            # We are in the past: only the controller can say who leads now.
+            self.phase = Phase.STALLED
+        elif not self._retrying:
+            self._retrying = True
+            self.ctx.set_timer(now + self.ctx.config.replica_fetch_backoff_ms, self._retry)
+
+    def _retry(self, _now: Millis) -> None:
+        self._retrying = False
+        if self.is_current:
+            self.resend()

@@ -1,0 +1,49 @@
+"""``epoch``: Kafka 2.7. Leader epochs with KIP-101, KIP-279 and KIP-320.
+
+A follower asks where its latest epoch ends on the leader. The answer names the epoch the leader found, so a
+follower that does not know that epoch steps back to an older one and asks again, until both logs agree on
+an epoch; requests and answers of another epoch than the current one are refused on both sides.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core.epochs import UNDEFINED_END
+from tidelog.core.generations.base import Generation, truncate_to_high_watermark
+from tidelog.core.guards import ALL_GUARDS
+from tidelog.core.messages import EpochEndResponse
+from tidelog.core.types import UNKNOWN_OFFSET
+
+if TYPE_CHECKING:
+    from tidelog.core.follower import FollowerRole
+
+
+class LeaderEpochs(Generation):
+    name = "epoch"
+    summary = "Kafka 2.7: leader epochs (KIP-101, 279, 320)"
+    guards = ALL_GUARDS
+
+    def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
+        replica, log = follower.replica, follower.log
+        if answer.end_offset == UNKNOWN_OFFSET:
+            # The leader cannot say anything about our epoch: only what is committed is certain.
+            truncate_to_high_watermark(follower)
+            return
+        own = log.epochs.end_offset_for(answer.epoch, log.end_offset)
+        if own == UNDEFINED_END:
+            # We kept no epochs of that age. The leader's epoch is older than the one we asked about, so
+            # everything of ours beyond its end is newer than what the leader has.
+            replica.truncate_to(
+                answer.end_offset, f"epoch {answer.epoch} ends at {answer.end_offset} on the leader"
+            )
+            follower.fetch()
+        elif own.epoch == answer.epoch:
+            end = min(own.end_offset, answer.end_offset)
+            where = "here" if end == own.end_offset else "on the leader"
+            replica.truncate_to(end, f"epoch {answer.epoch} ends at {end} {where}")
+            follower.fetch()
+        else:
+            # We never saw the epoch the leader found. Drop what came after our last older one, ask again.
+            replica.truncate_to(own.end_offset, f"epoch {answer.epoch} is unknown here: back to {own.epoch}")
+            self.begin_following(follower)

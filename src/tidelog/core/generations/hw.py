@@ -1,0 +1,44 @@
+"""``hw``: Kafka up to 0.10. A follower that starts or changes its leader truncates to its high watermark.
+
+The watermark of a follower lags one fetch round behind the leader's, so the tail that is cut may hold
+acknowledged records. KIP-101 tells how that loses records (scenario ``hw-loss``) and how it leaves two
+replicas with different records at one offset (``hw-divergence``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core.generations.base import Generation, truncate_to_high_watermark
+from tidelog.core.guards import Guards
+from tidelog.core.messages import EpochEndResponse
+from tidelog.core.types import InvariantViolation
+
+if TYPE_CHECKING:
+    from tidelog.core.follower import FollowerRole
+    from tidelog.core.leader import LeaderRole
+
+
+class HighWatermarkTruncation(Generation):
+    name = "hw"
+    summary = "Kafka ≤ 0.10: followers truncate to their own high watermark"
+    guards = Guards(
+        truncate_on_every_epoch=False,
+        isr_entry_above_epoch_start=False,
+        match_fetch_epoch=False,
+        fence_fetch_by_epoch=False,
+        maximal_isr=False,
+        broker_epoch=False,
+        incarnation_in_isr=False,
+    )
+    stamps_epochs = False
+    isr_through_controller = False
+
+    def begin_leading(self, leader: LeaderRole) -> None:
+        pass
+
+    def begin_following(self, follower: FollowerRole) -> None:
+        truncate_to_high_watermark(follower)
+
+    def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
+        raise InvariantViolation("nobody asks for the end of an epoch under the hw rules")

@@ -1,0 +1,55 @@
+"""``kip101``: Kafka 0.11 to 1.1. A follower asks its leader where its own latest epoch ends, once.
+
+Two gaps were found later, and the lab shows both. The answer does not say *which* epoch it speaks of, so
+after two quick fail-overs a follower keeps records of an epoch the leader never had (KIP-279,
+KAFKA-6361). And nothing fences a follower or a leader that lives in an older epoch (KIP-320).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core.epochs import UNDEFINED_END, EpochEnd
+from tidelog.core.generations.base import Generation, truncate_to_high_watermark
+from tidelog.core.guards import Guards
+from tidelog.core.log import Log
+from tidelog.core.messages import EpochEndResponse
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch
+
+if TYPE_CHECKING:
+    from tidelog.core.follower import FollowerRole
+    from tidelog.core.leader import LeaderRole
+
+
+class SingleEpochTruncation(Generation):
+    name = "kip101"
+    summary = "Kafka 0.11–1.1: followers truncate to the end of their latest epoch, asked once"
+    guards = Guards(
+        truncate_on_every_epoch=False,
+        isr_entry_above_epoch_start=False,
+        match_fetch_epoch=False,
+        fence_fetch_by_epoch=False,
+        maximal_isr=False,
+        broker_epoch=False,
+        incarnation_in_isr=False,
+    )
+    isr_through_controller = False
+
+    def begin_leading(self, leader: LeaderRole) -> None:
+        """The epoch enters the cache with its first record only: a leader that wrote nothing leaves no
+        trace of having led (KAFKA-7415)."""
+
+    def epoch_end(self, log: Log, asked: Epoch) -> EpochEnd:
+        end = super().epoch_end(log, asked)
+        if log.epochs.entries and asked < log.epochs.entries[0].epoch:
+            return UNDEFINED_END
+        return EpochEnd(NO_EPOCH, end.end_offset)
+
+    def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
+        if answer.end_offset == UNKNOWN_OFFSET:
+            truncate_to_high_watermark(follower)
+            return
+        follower.replica.truncate_to(
+            answer.end_offset, f"epoch {answer.asked_epoch} ends at {answer.end_offset} on the leader"
+        )
+        follower.fetch()

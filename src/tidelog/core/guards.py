@@ -1,0 +1,64 @@
+"""The checks without which replication loses records, each with the bug report that taught it.
+
+A generation has the guards of its time (``generations/``); a test switches one off and lets the search
+show what it was for. All of them are on in a correct system.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class Guards:
+    truncate_on_every_epoch: bool = True
+    """A new leader epoch sends a follower through truncation even if the leader's name is unchanged
+    (KAFKA-7164). Without it a follower that missed an epoch keeps a stale suffix."""
+
+    reset_followers_on_new_leadership: bool = True
+    """A new leader forgets what it knew of its followers from an earlier leadership: they may have
+    truncated since."""
+
+    count_unknown_followers: bool = True
+    """An ISR member whose log end is not known yet holds the high watermark back."""
+
+    isr_entry_above_high_watermark: bool = True
+    """A follower enters the ISR only when it holds everything that is committed."""
+
+    isr_entry_above_epoch_start: bool = True
+    """... and everything the leader held when its epoch began: the high watermark of a new leader is
+    stale, records above it may be committed (KAFKA-7128)."""
+
+    match_fetch_offset: bool = True
+    """A follower appends a fetch response only if it answers the offset it waits for."""
+
+    match_fetch_epoch: bool = True
+    """... and the epoch it is in: an answer from before the last leader change is void."""
+
+    fence_fetch_by_epoch: bool = True
+    """A leader refuses fetches of another epoch (KIP-320): a zombie follower must not be counted, nor fed
+    (KAFKA-6880, KAFKA-7395)."""
+
+    maximal_isr: bool = True
+    """Members of an ISR expansion that is still under way already hold the high watermark back
+    (KIP-497, KAFKA-8836): the keeper may have taken it, and an election may use it."""
+
+    partition_version: bool = True
+    """An ISR write names the version it was based on: a deposed leader's write fails."""
+
+    broker_epoch: bool = True
+    """A control request names the incarnation it is meant for; a rebooted broker refuses older ones."""
+
+    incarnation_in_isr: bool = True
+    """An ISR proposal names the incarnations it counted; one that has rebooted since is refused
+    (KIP-903, KAFKA-14140)."""
+
+    controller_epoch: bool = True
+    """A broker refuses control requests of a deposed controller, and the keeper its writes."""
+
+    own_epoch_commit: bool = True
+    """Majority only: a leader exposes nothing as committed before a record of its own epoch is
+    (Raft §5.4.2, KAFKA-12619)."""
+
+
+ALL_GUARDS = Guards()

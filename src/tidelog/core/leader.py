@@ -1,0 +1,429 @@
+"""The leader of a partition: remote log ends, the in-sync replicas, the high watermark, and who waits for it.
+
+Rules of this file:
+
+* The high watermark is recomputed when the log grows, when a follower fetches, when the ISR shrinks and when
+  an epoch begins; within one leadership it never goes back.
+* A follower's fetch at offset *n* is its receipt for everything below *n*. The data of the response is read
+  first, then the receipt is booked, as Kafka does: so a follower's high watermark lags one fetch round.
+* An ISR change is a *proposal* until the keeper has it. A proposed expansion already holds the high
+  watermark back, a proposed shrink does not yet release it (KIP-497).
+* Nothing waits in a task of its own: parked produces and fetches are entries in this object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.core import events
+from tidelog.core.config import IsrRule
+from tidelog.core.effects import ReplyTo
+from tidelog.core.messages import (
+    ACKS_ALL,
+    CONSUMER,
+    AlterIsrRequest,
+    AlterIsrResponse,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from tidelog.core.types import (
+    NO_PRODUCER,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    Epoch,
+    Millis,
+    Offset,
+    PartitionState,
+)
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.replica import Replica
+
+NEVER: Millis = -(10**15)
+
+
+@dataclass(slots=True)
+class FollowerProgress:
+    """What the leader knows of one follower, learnt from its fetches alone."""
+
+    log_end_offset: Offset = UNKNOWN_OFFSET
+    last_caught_up: Millis = NEVER
+    last_fetch: Millis = NEVER
+    leader_end_at_last_fetch: Offset = UNKNOWN_OFFSET
+    broker_epoch: int = -1
+
+    def fetched(self, offset: Offset, leader_end: Offset, now: Millis) -> None:
+        """Book a fetch. Caught up *now* if it reached our end; caught up *then*, at the previous fetch, if it
+        reached the end of that moment: a follower under steady load is always a little behind."""
+        if offset >= leader_end:
+            self.last_caught_up = now
+        elif offset >= self.leader_end_at_last_fetch and self.last_fetch > self.last_caught_up:
+            self.last_caught_up = self.last_fetch
+        self.log_end_offset = offset
+        self.leader_end_at_last_fetch = leader_end
+        self.last_fetch = now
+
+
+@dataclass(slots=True)
+class _ParkedProduce:
+    """An acks=all produce that waits for the high watermark to reach ``required``."""
+
+    reply_to: ReplyTo
+    base_offset: Offset
+    required: Offset
+    deadline: Millis
+
+
+@dataclass(slots=True)
+class _ParkedFetch:
+    request: FetchRequest
+    deadline: Millis
+
+
+class LeaderRole:
+    __slots__ = (
+        "_check_scheduled",
+        "_fetches",
+        "_next_fetch_deadline",
+        "_next_produce_deadline",
+        "_produces",
+        "ctx",
+        "epoch",
+        "epoch_start",
+        "followers",
+        "isr",
+        "log",
+        "proposal",
+        "replica",
+        "version",
+    )
+
+    def __init__(self, replica: Replica, known: dict[BrokerId, FollowerProgress]) -> None:
+        self.replica = replica
+        self.ctx = replica.ctx
+        self.log = replica.log
+        self.epoch: Epoch = -1
+        self.epoch_start: Offset = UNKNOWN_OFFSET
+        self.isr: tuple[BrokerId, ...] = ()
+        self.version = -1
+        self.proposal: AlterIsrRequest | None = None
+        self.followers: dict[BrokerId, FollowerProgress] = {
+            broker: known.get(broker) or FollowerProgress()
+            for broker in replica.replicas
+            if broker != replica.ctx.broker
+        }
+        self._produces: list[_ParkedProduce] = []
+        self._fetches: dict[ReplyTo, _ParkedFetch] = {}
+        self._next_produce_deadline: Millis | None = None
+        self._next_fetch_deadline: Millis | None = None
+        self._check_scheduled = False
+
+    # ------------------------------------------------------------ epochs of leadership
+
+    def begin_epoch(self, state: PartitionState, now: Millis) -> None:
+        """Lead from here on, or go on leading under a new epoch: the controller has spoken."""
+        self.epoch = state.leader_epoch
+        self.isr = state.isr
+        self.version = state.version
+        self.proposal = None
+        self.epoch_start = self.log.end_offset
+        for broker, follower in self.followers.items():
+            # The clock of a member starts now; one that is outside must first prove itself.
+            follower.last_caught_up = now if broker in self.isr else NEVER
+            follower.last_fetch = now
+        self.ctx.emit(
+            events.BecameLeader(self.ctx.broker, self.replica.tp, self.epoch, self.isr, self.epoch_start)
+        )
+        self.ctx.generation.begin_leading(self)
+        self.advance_high_watermark(now)
+        self._release_fetches()
+        if self.followers and not self._check_scheduled:
+            self._check_scheduled = True
+            self._schedule_isr_check(now)
+
+    def abdicate(self, error: ErrorCode) -> None:
+        """Somebody else leads: tell everybody who waits here."""
+        tp = self.replica.tp
+        for produce in self._produces:
+            self.ctx.reply(produce.reply_to, ProduceResponse(tp, error))
+        for reply_to, parked in self._fetches.items():
+            request = parked.request
+            self.ctx.reply(reply_to, FetchResponse(tp, error, request.offset, request.current_leader_epoch))
+        self._produces = []
+        self._fetches = {}
+
+    @property
+    def is_current(self) -> bool:
+        return self.replica.role is self
+
+    # ------------------------------------------------------------ produce
+
+    def produce(self, request: ProduceRequest, reply_to: ReplyTo, now: Millis) -> None:
+        acks = request.acks
+        batch = request.batch
+        if acks == ACKS_ALL and self._too_few_in_sync():
+            self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.NOT_ENOUGH_REPLICAS))
+            return
+        base_offset = UNKNOWN_OFFSET
+        if batch.producer_id != NO_PRODUCER:
+            error, base_offset = self.replica.producers.check(batch)
+            if error is not ErrorCode.NONE:
+                if acks != 0:
+                    self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, error))
+                return
+        if base_offset == UNKNOWN_OFFSET:
+            stored = self.replica.append_as_leader(batch)
+            base_offset = stored.base_offset
+            required = stored.next_offset
+        else:
+            required = base_offset + batch.next_offset - batch.base_offset
+        if acks == ACKS_ALL:
+            self._park_produce(_ParkedProduce(reply_to, base_offset, required, now + request.timeout_ms))
+        elif acks != 0:
+            self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.NONE, base_offset))
+        self.advance_high_watermark(now)
+        self._release_fetches()
+
+    def _too_few_in_sync(self) -> bool:
+        generation = self.ctx.generation
+        needed = self.ctx.topic_config(self.replica.tp.topic).min_insync_replicas
+        return generation.commits_by_isr and len(self.isr) < needed
+
+    def _park_produce(self, produce: _ParkedProduce) -> None:
+        if produce.required <= self.replica.high_watermark:
+            self._complete_produce(produce)
+            return
+        self._produces.append(produce)
+        if self._next_produce_deadline is None or produce.deadline < self._next_produce_deadline:
+            self._next_produce_deadline = produce.deadline
+            self.ctx.set_timer(produce.deadline, self._expire_produces)
+
+    def _complete_produce(self, produce: _ParkedProduce) -> None:
+        error = ErrorCode.NONE
+        if self._too_few_in_sync():
+            # The record is committed by the ISR there is, but not by as many as were promised.
+            error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        self.ctx.reply(produce.reply_to, ProduceResponse(self.replica.tp, error, produce.base_offset))
+
+    def _expire_produces(self, now: Millis) -> None:
+        if not self.is_current:
+            return
+        self._next_produce_deadline = None
+        waiting, self._produces = self._produces, []
+        for produce in waiting:
+            if produce.deadline <= now:
+                # The record stays in the log: the client does not know what became of it.
+                response = ProduceResponse(self.replica.tp, ErrorCode.REQUEST_TIMED_OUT)
+                self.ctx.reply(produce.reply_to, response)
+            else:
+                self._park_produce(produce)
+
+    # ------------------------------------------------------------ fetch
+
+    def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
+        log = self.log
+        replica = self.replica
+        offset = request.offset
+        from_follower = request.replica != CONSUMER
+        limit = log.end_offset if from_follower else replica.high_watermark
+        if offset > log.end_offset or offset < log.start_offset:
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
+            self.ctx.reply(reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch))
+            return
+        if from_follower:
+            follower = self.followers.get(request.replica)
+            if follower is None or request.broker_epoch < follower.broker_epoch:
+                # Not a replica of this partition, or a process that has been replaced since it sent this.
+                error = ErrorCode.NOT_LEADER_OR_FOLLOWER if follower is None else ErrorCode.STALE_BROKER_EPOCH
+                self.ctx.reply(
+                    reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch)
+                )
+                return
+            if offset < limit:
+                self._answer_fetch(request, reply_to, limit)
+            else:
+                self._park_fetch(request, reply_to, now)
+            self._book_fetch(request, follower, now)
+        elif offset < limit or request.max_wait_ms == 0:
+            self._answer_fetch(request, reply_to, limit)
+        else:
+            self._park_fetch(request, reply_to, now)
+
+    def _book_fetch(self, request: FetchRequest, follower: FollowerProgress, now: Millis) -> None:
+        before = follower.log_end_offset
+        follower.broker_epoch = request.broker_epoch
+        follower.fetched(request.offset, self.log.end_offset, now)
+        if self.proposal is None and request.replica not in self.isr:
+            self._maybe_expand_isr(request.replica, follower)
+        if before != request.offset:
+            self.advance_high_watermark(now)
+
+    def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
+        replica = self.replica
+        batches = self.log.read(request.offset, limit)
+        self.ctx.reply(
+            reply_to,
+            FetchResponse(
+                replica.tp,
+                ErrorCode.NONE,
+                request.offset,
+                request.current_leader_epoch,
+                replica.high_watermark,
+                batches,
+            ),
+        )
+
+    def _park_fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
+        deadline = now + request.max_wait_ms
+        self._fetches[reply_to] = _ParkedFetch(request, deadline)
+        if self._next_fetch_deadline is None or deadline < self._next_fetch_deadline:
+            self._next_fetch_deadline = deadline
+            self.ctx.set_timer(deadline, self._expire_fetches)
+
+    def _release_fetches(self) -> None:
+        """Answer every parked fetch for which there is something to read now."""
+        if not self._fetches:
+            return
+        end, committed = self.log.end_offset, self.replica.high_watermark
+        released = []
+        for reply_to, parked in self._fetches.items():
+            limit = committed if parked.request.replica == CONSUMER else end
+            if parked.request.offset < limit:
+                self._answer_fetch(parked.request, reply_to, limit)
+                released.append(reply_to)
+        for reply_to in released:
+            del self._fetches[reply_to]
+
+    def _expire_fetches(self, now: Millis) -> None:
+        if not self.is_current:
+            return
+        self._next_fetch_deadline = None
+        waiting, self._fetches = self._fetches, {}
+        for reply_to, parked in waiting.items():
+            if parked.deadline <= now:
+                self._answer_fetch(parked.request, reply_to, parked.request.offset)
+            else:
+                self._park_fetch(parked.request, reply_to, parked.deadline - parked.request.max_wait_ms)
+
+    def end_offset_for(self, asker: BrokerId) -> tuple[ErrorCode, Offset]:
+        """ListOffsets(latest). A new leader does not know the true high watermark until it has passed the
+        start of its epoch, and rather says so than let a consumer go backwards."""
+        if asker != CONSUMER:
+            return ErrorCode.NONE, self.log.end_offset
+        if self.ctx.guards.fence_fetch_by_epoch and self.replica.high_watermark < self.epoch_start:
+            return ErrorCode.OFFSET_NOT_AVAILABLE, UNKNOWN_OFFSET
+        return ErrorCode.NONE, self.replica.high_watermark
+
+    # ------------------------------------------------------------ the high watermark
+
+    @property
+    def maximal_isr(self) -> tuple[BrokerId, ...]:
+        """The ISR and whoever a pending proposal would add."""
+        proposal = self.proposal
+        if proposal is None or not self.ctx.guards.maximal_isr:
+            return self.isr
+        return self.isr + tuple(broker for broker in proposal.isr if broker not in self.isr)
+
+    def advance_high_watermark(self, now: Millis) -> None:
+        replica = self.replica
+        before = replica.high_watermark
+        committed = self.ctx.generation.committed_offset(self, now)
+        if committed <= before:
+            return
+        replica.high_watermark = committed
+        self.ctx.emit(
+            events.HighWatermarkAdvanced(
+                self.ctx.broker, replica.tp, self.epoch, before, committed, self.maximal_isr
+            )
+        )
+        if self._produces:
+            waiting, self._produces = self._produces, []
+            for produce in waiting:
+                if produce.required <= committed:
+                    self._complete_produce(produce)
+                else:
+                    self._produces.append(produce)
+        self._release_fetches()
+
+    # ------------------------------------------------------------ the in-sync replicas
+
+    def _schedule_isr_check(self, now: Millis) -> None:
+        self.ctx.set_timer(now + self.ctx.config.replica_lag_time_max_ms // 2, self._check_isr)
+
+    def _check_isr(self, now: Millis) -> None:
+        if not self.is_current:
+            return
+        self._schedule_isr_check(now)
+        if self.proposal is None and self.ctx.generation.commits_by_isr:
+            lagging = [b for b in self.isr if b != self.ctx.broker and self._lags(self.followers[b], now)]
+            if lagging:
+                isr = tuple(broker for broker in self.isr if broker not in lagging)
+                self._propose(isr, f"{self.ctx.config.isr_rule.value} rule: {_names(lagging)} lagging")
+        # A follower that stopped fetching is counted for a while after it left (or was never in) the ISR.
+        self.advance_high_watermark(now)
+
+    def _lags(self, follower: FollowerProgress, now: Millis) -> bool:
+        config = self.ctx.config
+        if config.isr_rule is IsrRule.FETCH_TIME:
+            return now - follower.last_fetch > config.replica_lag_time_max_ms
+        if config.isr_rule is IsrRule.MESSAGE_LAG:
+            return self.log.end_offset - follower.log_end_offset > config.replica_lag_max_messages
+        return (
+            follower.log_end_offset != self.log.end_offset
+            and now - follower.last_caught_up > config.replica_lag_time_max_ms
+        )
+
+    def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
+        guards = self.ctx.guards
+        if not self.ctx.generation.commits_by_isr or broker not in self.replica.replicas:
+            return
+        end = follower.log_end_offset
+        if guards.isr_entry_above_high_watermark and end < self.replica.high_watermark:
+            return
+        if guards.isr_entry_above_epoch_start and end < self.epoch_start:
+            return
+        self._propose((*self.isr, broker), f"{broker} has caught up")
+
+    def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> None:
+        ctx, replica = self.ctx, self.replica
+        self.proposal = AlterIsrRequest(
+            replica.tp,
+            ctx.broker,
+            ctx.broker_epoch,
+            self.epoch,
+            isr,
+            self.version,
+            tuple(ctx.broker_epoch if b == ctx.broker else self.followers[b].broker_epoch for b in isr),
+        )
+        ctx.emit(events.IsrChangeProposed(ctx.broker, replica.tp, self.epoch, self.isr, isr, reason))
+        ctx.propose_isr(self.proposal)
+
+    def isr_change_answered(self, response: AlterIsrResponse, now: Millis) -> None:
+        proposal = self.proposal
+        if proposal is None or (response.leader_epoch, response.requested_version) != (
+            self.epoch,
+            proposal.version,
+        ):
+            return
+        error = response.error
+        if error is ErrorCode.NONE:
+            self.isr, self.version = response.isr, response.version
+            self.proposal = None
+            self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
+            self.advance_high_watermark(now)
+            return
+        self.ctx.emit(
+            events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)
+        )
+        if error is ErrorCode.INELIGIBLE_REPLICA:
+            self.proposal = None  # the member rebooted; it will fetch again and prove itself anew
+        # Any other refusal means that the controller knows better: keep the proposal pending (it still
+        # holds the high watermark back) and wait for the LeaderAndIsr that is on its way.
+
+
+def _names(brokers: list[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))

@@ -1,0 +1,82 @@
+"""The port between the replication rules and whatever stores records.
+
+A log stores batches and forgets its tail when told to; it takes no decision. Two implementations are
+planned for two worlds: a list in memory (the simulator) and Kafka's segment files (the broker). Calls are
+synchronous because an append goes to the page cache; what is *durable* is the implementation's business
+and shows only when a machine loses power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tidelog.core.epochs import EpochCache
+from tidelog.core.types import Epoch, Offset, TopicPartition
+
+
+class Batch(Protocol):
+    """A record batch: the unit that is appended, fetched and truncated. Immutable once stored."""
+
+    @property
+    def base_offset(self) -> Offset: ...
+    @property
+    def next_offset(self) -> Offset: ...
+    @property
+    def leader_epoch(self) -> Epoch: ...
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def producer_epoch(self) -> int: ...
+    @property
+    def base_sequence(self) -> int: ...
+
+
+class Log(Protocol):
+    """One replica's records of one partition."""
+
+    start_offset: Offset
+    end_offset: Offset
+    epochs: EpochCache
+
+    def append_as_leader(self, batch: Batch, epoch: Epoch) -> Batch:
+        """Give the batch the next offset and the leader's epoch, store it, return what was stored."""
+        ...
+
+    def append_as_follower(self, batch: Batch) -> None:
+        """Store a batch as the leader stamped it. Its base offset must be this log's end."""
+        ...
+
+    def append_leader_change(self, epoch: Epoch) -> Batch:
+        """Append the control record with which a majority leader opens its epoch."""
+        ...
+
+    def read(self, start: Offset, end: Offset) -> Sequence[Batch]:
+        """Batches from ``start`` (inclusive) to ``end`` (exclusive), perhaps fewer."""
+        ...
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Drop every batch at or above ``offset``."""
+        ...
+
+    def epochs_changed(self) -> None:
+        """``epochs`` was modified: write it down durably (``leader-epoch-checkpoint``)."""
+        ...
+
+
+class Storage(Protocol):
+    """All logs of one broker, and its ``replication-offset-checkpoint``."""
+
+    def open(self, tp: TopicPartition) -> Log:
+        """The log of a partition, created empty if it does not exist."""
+        ...
+
+    def partitions(self) -> Sequence[TopicPartition]: ...
+
+    def delete(self, tp: TopicPartition) -> None: ...
+
+    def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:
+        """The last checkpointed high watermark, 0 if there is none."""
+        ...
+
+    def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, Offset]) -> None: ...

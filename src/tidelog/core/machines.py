@@ -1,0 +1,206 @@
+"""The controller's partition and replica state machines (M7, M8), as Kafka 2.7 has them.
+
+Partition: New → Online ⇄ Offline. Replica: New → Online ⇄ Offline. The epochs that real clusters show follow
+from two rules here and from nothing else:
+
+* every write of the controller (an election, the removal of a dead replica from an ISR) adds one to the
+  leader epoch; a leader's own ISR change does not;
+* when a broker fails, the partition machine runs first and the replica machine second; when a controller
+  takes over, it is the other way round. Hence a leader that dies alone costs one epoch and a leader that
+  dies together with the controller costs two.
+
+Every method that writes is a task step: it yields keeper operations (``tasks.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+
+from tidelog.core import elections, events
+from tidelog.core.channels import ControlChannels, RequestBatch
+from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
+from tidelog.core.context import Context
+from tidelog.core.coordination import Check, Create, Get, Multi, Operation, Result, SetValue, Write
+from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, state_path, topic_path
+from tidelog.core.tasks import Deposed, Task
+from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.voting import Ballots
+
+Chooser = Callable[[PartitionState], elections.Choice]
+Written = Generator[Operation, Result, bool]
+
+
+class StateMachines:
+    __slots__ = ("_epoch_version", "ballots", "batch", "channels", "cluster", "ctx")
+
+    def __init__(self, ctx: Context, cluster: Cluster, channels: ControlChannels, epoch_version: int) -> None:
+        self.ctx = ctx
+        self.cluster = cluster
+        self.channels = channels
+        self.batch = RequestBatch(channels)
+        self.ballots = Ballots(channels)
+        self._epoch_version = epoch_version
+
+    # ------------------------------------------------------------ writing a partition's state
+
+    def _fence(self) -> tuple[Write, ...]:
+        """A deposed controller's writes must fail as a whole: each checks the controller epoch."""
+        return (Check(CONTROLLER_EPOCH, self._epoch_version),) if self.ctx.guards.controller_epoch else ()
+
+    def write_state(self, tp: TopicPartition, state: PartitionState, version: int, reason: str) -> Written:
+        """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
+        state = replace(state, controller_epoch=self.channels.controller_epoch, version=version + 1)
+        fence = self._fence()
+        result = yield Multi((*fence, SetValue(state_path(tp), state, version)))
+        if result.ok:
+            self.cluster.states[tp] = state
+            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
+            return True
+        if fence and result.value == 0:
+            raise Deposed
+        yield from self.read_state(tp)
+        return False
+
+    def read_state(self, tp: TopicPartition) -> Task:
+        result = yield Get(state_path(tp))
+        if result.ok:
+            self.cluster.states[tp] = replace(result.value.value, version=result.value.stat.version)
+
+    # ------------------------------------------------------------ the partition machine
+
+    def create_partitions(self, tps: Iterable[TopicPartition]) -> Task:
+        """New partitions come online led by their first live replica, all live ones in sync, epoch 0."""
+        cluster = self.cluster
+        for tp in tps:
+            if tp in cluster.states:
+                cluster.partitions[tp] = PartitionPhase.ONLINE
+                self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+                continue
+            cluster.partitions[tp] = PartitionPhase.NEW
+            choice = elections.first_leader(cluster.assignments[tp], cluster.electable())
+            if choice is None:
+                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no assigned replica is alive"))
+                continue
+            yield from self._create_state(tp, *choice)
+            for broker in cluster.assignments[tp]:
+                phase = ReplicaPhase.ONLINE if broker in cluster.live else ReplicaPhase.OFFLINE
+                cluster.replicas[tp, broker] = phase
+        self.batch.send()
+
+    def _create_state(self, tp: TopicPartition, leader: BrokerId, isr: tuple[BrokerId, ...]) -> Task:
+        if not self.ctx.generation.commits_by_isr:
+            isr = self.cluster.assignments[tp]
+        state = PartitionState(leader, 0, isr, self.channels.controller_epoch)
+        yield Create(f"{topic_path(tp.topic)}/partitions")  # both may exist already
+        yield Create(partition_path(tp))
+        fence = self._fence()
+        result = yield Multi((*fence, Create(state_path(tp), state)))
+        if not result.ok:
+            if fence and result.value == 0:
+                raise Deposed
+            yield from self.read_state(tp)
+            return
+        self.cluster.states[tp] = state
+        self.cluster.partitions[tp] = PartitionPhase.ONLINE
+        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, "the partition is new"))
+        self.batch.add(self.cluster.partition(tp), self.cluster.assignments[tp])
+
+    def elect_offline_partitions(self) -> Task:
+        """Try to find a leader for everything that has none."""
+        cluster = self.cluster
+        for tp in [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.OFFLINE]:
+            if self.ctx.generation.commits_by_isr:
+                yield from self._elect_offline(tp)
+            else:
+                yield from self.call_vote(tp)
+        fresh = [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.NEW]
+        if fresh:
+            yield from self.create_partitions(fresh)
+        self.batch.send()
+
+    def _elect_offline(self, tp: TopicPartition) -> Task:
+        cluster = self.cluster
+        assignment = cluster.assignments[tp]
+        unclean = self.ctx.topic_config(tp.topic).unclean_leader_election
+
+        def choose(state: PartitionState) -> elections.Choice:
+            return elections.offline_leader(assignment, state, cluster.electable(), unclean=unclean)
+
+        clean = any(b in cluster.states[tp].isr and b in cluster.live for b in assignment)
+        yield from self.elect(tp, choose, "first live in-sync replica" if clean else "unclean election")
+
+    def elect(self, tp: TopicPartition, choose: Chooser, reason: str) -> Task:
+        """Write what ``choose`` picks, with the next leader epoch; re-read and choose again on a conflict."""
+        cluster = self.cluster
+        while True:
+            state = cluster.states[tp]
+            choice = choose(state)
+            if choice is None:
+                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no electable replica"))
+                return
+            leader, isr = choice
+            successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
+            if (yield from self.write_state(tp, successor, state.version, reason)):
+                break
+        cluster.partitions[tp] = PartitionPhase.ONLINE
+        self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+
+    # ------------------------------------------------------------ the replica machine
+
+    def replicas_online(self, broker: BrokerId) -> None:
+        """Tell a broker about all its replicas. Its return alone changes no epoch and no ISR."""
+        cluster = self.cluster
+        for tp in cluster.replicas_on(broker):
+            cluster.replicas[tp, broker] = ReplicaPhase.ONLINE
+            if tp in cluster.states:
+                self.batch.add(cluster.partition(tp), (broker,))
+
+    def replicas_offline(self, replicas: Iterable[tuple[TopicPartition, BrokerId]]) -> Task:
+        """Take dead replicas out of their ISRs. The last member stays listed: only it has everything."""
+        cluster = self.cluster
+        for tp, broker in replicas:
+            cluster.replicas[tp, broker] = ReplicaPhase.OFFLINE
+            if tp in cluster.states and self.ctx.generation.commits_by_isr:
+                yield from self._remove_from_isr(tp, broker)
+        self.batch.send()
+
+    def _remove_from_isr(self, tp: TopicPartition, broker: BrokerId) -> Task:
+        cluster = self.cluster
+        while True:
+            state = cluster.states[tp]
+            if broker not in state.isr:
+                return
+            leader = NO_LEADER if state.leader == broker else state.leader
+            isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
+            if leader == state.leader and isr == state.isr:
+                return
+            successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
+            if (yield from self.write_state(tp, successor, state.version, f"replica {broker} is offline")):
+                break
+        others = tuple(b for b in cluster.assignments[tp] if b != broker)
+        self.batch.add(cluster.partition(tp), others)
+
+    # ------------------------------------------------------------ majority elections
+
+    def call_vote(self, tp: TopicPartition) -> Task:
+        """Depose the leader in the keeper first, so that a rebooted voter cannot go back to it, then ask."""
+        cluster = self.cluster
+        if not self.ballots.is_open(tp):
+            while True:
+                state = cluster.states[tp]
+                vacant = replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+                if (yield from self.write_state(tp, vacant, state.version, "election by majority opened")):
+                    break
+            self.ballots.open(tp, cluster.states[tp].leader_epoch)
+        self.ballots.ask(tp, [b for b in cluster.assignments[tp] if b in cluster.live])
+
+    def count_votes(self, tp: TopicPartition) -> Task:
+        cluster = self.cluster
+        assignment = cluster.assignments[tp]
+        winner = self.ballots.winner(tp, assignment)
+        if winner is None or winner not in cluster.electable():
+            return
+        self.ballots.close(tp)
+        yield from self.elect(tp, lambda state: (winner, state.isr), "longest log of a majority")
+        self.batch.send()

@@ -1,0 +1,261 @@
+"""What travels between clients, brokers and the controller, one class per Kafka request or response.
+
+Kafka's names and fields, one partition per message where Kafka batches several: grouping is a concern of
+the connection, not of the rules. Responses repeat the epoch and offset of the request they answer, so that
+a receiver can tell a late answer from the one it waits for. Treat instances as immutable; they are not
+frozen because the simulator makes millions of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidelog.core.log import Batch
+from tidelog.core.types import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    Epoch,
+    Millis,
+    Offset,
+    PartitionState,
+    TopicPartition,
+)
+from tidelog.wire.errors import ErrorCode
+
+ACKS_ALL = -1
+CONSUMER = BrokerId(-1)
+
+# ---------------------------------------------------------------- clients and followers → leader
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    tp: TopicPartition
+    acks: int
+    batch: Batch
+    timeout_ms: Millis
+
+
+@dataclass(slots=True)
+class ProduceResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    base_offset: Offset = UNKNOWN_OFFSET
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """``replica`` is the follower's id, or ``CONSUMER``. ``broker_epoch`` names the follower's incarnation
+    (KIP-903), so that a leader never credits a rebooted process with what its predecessor held."""
+
+    tp: TopicPartition
+    replica: BrokerId
+    offset: Offset
+    current_leader_epoch: Epoch
+    max_wait_ms: Millis
+    broker_epoch: int = -1
+
+
+@dataclass(slots=True)
+class FetchResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    offset: Offset
+    current_leader_epoch: Epoch
+    high_watermark: Offset = UNKNOWN_OFFSET
+    batches: Sequence[Batch] = ()
+
+
+@dataclass(slots=True)
+class EpochEndRequest:
+    """Kafka's OffsetForLeaderEpoch."""
+
+    tp: TopicPartition
+    replica: BrokerId
+    current_leader_epoch: Epoch
+    asked_epoch: Epoch
+
+
+@dataclass(slots=True)
+class EpochEndResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    current_leader_epoch: Epoch
+    asked_epoch: Epoch
+    epoch: Epoch = NO_EPOCH
+    end_offset: Offset = UNKNOWN_OFFSET
+
+
+@dataclass(slots=True)
+class ListOffsetsRequest:
+    """Asks for the end of the log: the high watermark for a consumer, the log end for a follower."""
+
+    tp: TopicPartition
+    replica: BrokerId
+    current_leader_epoch: Epoch
+
+
+@dataclass(slots=True)
+class ListOffsetsResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    current_leader_epoch: Epoch
+    offset: Offset = UNKNOWN_OFFSET
+
+
+@dataclass(slots=True)
+class MetadataRequest:
+    pass
+
+
+@dataclass(slots=True)
+class MetadataResponse:
+    live_brokers: tuple[BrokerId, ...]
+    controller: BrokerId
+    partitions: dict[TopicPartition, PartitionState]
+
+
+# ---------------------------------------------------------------- controller → brokers
+
+
+@dataclass(slots=True)
+class PartitionAssignment:
+    """A partition's state together with its replicas in order of preference."""
+
+    tp: TopicPartition
+    replicas: tuple[BrokerId, ...]
+    state: PartitionState
+
+
+@dataclass(slots=True)
+class ControlRequest:
+    """What every controller request carries: the sender, its controller epoch, the incarnation addressed."""
+
+    controller: BrokerId
+    controller_epoch: Epoch
+    broker_epoch: int
+    request_id: int
+
+
+@dataclass(slots=True)
+class LeaderAndIsrRequest(ControlRequest):
+    partitions: tuple[PartitionAssignment, ...]
+
+
+@dataclass(slots=True)
+class UpdateMetadataRequest(ControlRequest):
+    """``live_brokers`` maps each live broker to its broker epoch."""
+
+    live_brokers: dict[BrokerId, int]
+    partitions: tuple[PartitionAssignment, ...]
+
+
+@dataclass(slots=True)
+class StopReplicaRequest(ControlRequest):
+    partitions: tuple[TopicPartition, ...]
+    delete: bool
+
+
+@dataclass(slots=True)
+class ControlResponse:
+    request_id: int
+    error: ErrorCode
+
+
+# ---------------------------------------------------------------- brokers and administrators → controller
+
+
+@dataclass(slots=True)
+class AlterIsrRequest:
+    """A leader asks for a new ISR (KIP-497). ``member_epochs`` are the broker epochs under which the leader
+    knows the members it lists (KIP-903)."""
+
+    tp: TopicPartition
+    broker: BrokerId
+    broker_epoch: int
+    leader_epoch: Epoch
+    isr: tuple[BrokerId, ...]
+    version: int
+    member_epochs: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class AlterIsrResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    leader_epoch: Epoch
+    requested_version: int
+    isr: tuple[BrokerId, ...] = ()
+    version: int = -1
+
+
+@dataclass(slots=True)
+class ControlledShutdownRequest:
+    broker: BrokerId
+    broker_epoch: int
+
+
+@dataclass(slots=True)
+class ControlledShutdownResponse:
+    error: ErrorCode
+    remaining: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(slots=True)
+class ElectLeadersRequest:
+    tp: TopicPartition
+
+
+@dataclass(slots=True)
+class ElectLeadersResponse:
+    tp: TopicPartition
+    error: ErrorCode
+
+
+# ---------------------------------------------------------------- majority election
+
+
+@dataclass(slots=True)
+class VoteRequest(ControlRequest):
+    """The controller asks a replica how long its log is, and to ignore leaders before ``leader_epoch``."""
+
+    tp: TopicPartition
+    leader_epoch: Epoch
+
+
+@dataclass(slots=True)
+class VoteResponse:
+    request_id: int
+    tp: TopicPartition
+    error: ErrorCode
+    leader_epoch: Epoch
+    last_epoch: Epoch = NO_EPOCH
+    end_offset: Offset = UNKNOWN_OFFSET
+
+
+Message = (
+    ProduceRequest
+    | ProduceResponse
+    | FetchRequest
+    | FetchResponse
+    | EpochEndRequest
+    | EpochEndResponse
+    | ListOffsetsRequest
+    | ListOffsetsResponse
+    | MetadataRequest
+    | MetadataResponse
+    | LeaderAndIsrRequest
+    | UpdateMetadataRequest
+    | StopReplicaRequest
+    | ControlResponse
+    | AlterIsrRequest
+    | AlterIsrResponse
+    | ControlledShutdownRequest
+    | ControlledShutdownResponse
+    | ElectLeadersRequest
+    | ElectLeadersResponse
+    | VoteRequest
+    | VoteResponse
+)

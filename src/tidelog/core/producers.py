@@ -1,0 +1,76 @@
+"""Idempotent producers: which sequence numbers a partition has already taken (KIP-98, KIP-360).
+
+The state is a function of the log: leader and followers update it with every batch they append and rebuild
+it after a truncation, so it survives fail-over. Kafka remembers the last five batches of each producer
+because a client may have five requests in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tidelog.core.log import Batch
+from tidelog.core.types import NO_PRODUCER, UNKNOWN_OFFSET, Offset
+from tidelog.wire.errors import ErrorCode
+
+REMEMBERED_BATCHES = 5
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int
+    next_sequence: int
+    recent: list[tuple[int, Offset]] = field(default_factory=list)
+    """(base sequence, base offset) of the last batches, oldest first."""
+
+
+class ProducerStates:
+    __slots__ = ("_producers",)
+
+    def __init__(self) -> None:
+        self._producers: dict[int, _Producer] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._producers)
+
+    def check(self, batch: Batch) -> tuple[ErrorCode, Offset]:
+        """May the leader append this batch?
+
+        ``(NONE, UNKNOWN_OFFSET)``: yes. ``(NONE, offset)``: it is already there, at that offset, and the
+        answer is a success. Anything else is the error to reply with.
+        """
+        known = self._producers.get(batch.producer_id)
+        if known is None:
+            # Nothing is known of this producer (new, or expired): KIP-360 takes any sequence.
+            return ErrorCode.NONE, UNKNOWN_OFFSET
+        if batch.producer_epoch < known.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, UNKNOWN_OFFSET
+        if batch.producer_epoch > known.epoch:
+            in_order = batch.base_sequence == 0
+        else:
+            for sequence, offset in known.recent:
+                if sequence == batch.base_sequence:
+                    return ErrorCode.NONE, offset
+            if batch.base_sequence < known.next_sequence:
+                return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET
+            in_order = batch.base_sequence == known.next_sequence
+        return (ErrorCode.NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), UNKNOWN_OFFSET
+
+    def append(self, batch: Batch) -> None:
+        """Note a batch that was just stored."""
+        if batch.producer_id == NO_PRODUCER:
+            return
+        known = self._producers.get(batch.producer_id)
+        if known is None or batch.producer_epoch != known.epoch:
+            known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch, 0)
+        known.next_sequence = batch.base_sequence + batch.next_offset - batch.base_offset
+        known.recent.append((batch.base_sequence, batch.base_offset))
+        if len(known.recent) > REMEMBERED_BATCHES:
+            del known.recent[0]
+
+    def rebuild(self, batches: Iterable[Batch]) -> None:
+        """Start over from the log, after a truncation or a restart."""
+        self._producers.clear()
+        for batch in batches:
+            self.append(batch)

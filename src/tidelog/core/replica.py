@@ -1,0 +1,179 @@
+"""One broker's copy of one partition: its log, its high watermark, and the role it plays.
+
+A replica is told its role by LeaderAndIsr requests and takes only a *newer* leader epoch than its own. The
+role (``leader.py``, ``follower.py``) decides everything else; this module holds what survives a change of
+role, and the two operations on a log that must keep the epoch cache and the producer states in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidelog.core import events
+from tidelog.core.context import Context
+from tidelog.core.effects import ReplyTo
+from tidelog.core.follower import FollowerRole
+from tidelog.core.leader import FollowerProgress, LeaderRole
+from tidelog.core.log import Batch, Log
+from tidelog.core.messages import (
+    EpochEndRequest,
+    EpochEndResponse,
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    PartitionAssignment,
+    ProduceRequest,
+    ProduceResponse,
+)
+from tidelog.core.producers import ProducerStates
+from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, Epoch, Millis, Offset, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+
+class Replica:
+    __slots__ = (
+        "ctx",
+        "former_followers",
+        "high_watermark",
+        "leader_epoch",
+        "log",
+        "producers",
+        "replicas",
+        "role",
+        "tp",
+    )
+
+    def __init__(self, ctx: Context, tp: TopicPartition, log: Log, high_watermark: Offset) -> None:
+        self.ctx = ctx
+        self.tp = tp
+        self.log = log
+        # A checkpoint may be ahead of a log that lost its tail in a power cut.
+        self.high_watermark = min(high_watermark, log.end_offset)
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.leader_epoch: Epoch = NO_EPOCH
+        self.role: LeaderRole | FollowerRole | None = None
+        self.former_followers: dict[BrokerId, FollowerProgress] = {}
+        self.producers = ProducerStates()
+        if log.end_offset > log.start_offset:
+            self.producers.rebuild(log.read(log.start_offset, log.end_offset))
+
+    # ------------------------------------------------------------ roles
+
+    def become_leader(self, assignment: PartitionAssignment, now: Millis) -> None:
+        state = assignment.state
+        self.replicas = assignment.replicas
+        self.leader_epoch = state.leader_epoch
+        role = self.role
+        if isinstance(role, LeaderRole):
+            role.begin_epoch(state, now)
+            return
+        known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
+        self.role = role = LeaderRole(self, known)
+        role.begin_epoch(state, now)
+
+    def become_follower(self, assignment: PartitionAssignment, now: Millis) -> None:
+        state = assignment.state
+        before = self.role
+        self.step_down(now)
+        self.replicas = assignment.replicas
+        self.leader_epoch = state.leader_epoch
+        self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, state.leader_epoch, state.leader))
+        self.role = role = FollowerRole(self, state.leader, state.leader_epoch)
+        same_leader = isinstance(before, FollowerRole) and before.leader == state.leader
+        if same_leader and not self.ctx.guards.truncate_on_every_epoch:
+            role.fetch()
+        else:
+            self.ctx.generation.begin_following(role)
+
+    def step_down(self, now: Millis) -> None:
+        """Stop playing any role: answer whoever waits for this leader, stop fetching."""
+        role, self.role = self.role, None
+        if isinstance(role, LeaderRole):
+            self.former_followers = role.followers
+            role.abdicate(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # ------------------------------------------------------------ the log and what must follow it
+
+    def append_as_leader(self, batch: Batch) -> Batch:
+        log = self.log
+        stored = log.append_as_leader(
+            batch, self.leader_epoch if self.ctx.generation.stamps_epochs else NO_EPOCH
+        )
+        if stored.leader_epoch > log.epochs.latest_epoch:
+            log.epochs.assign(stored.leader_epoch, stored.base_offset)
+            log.epochs_changed()
+        if stored.producer_id != NO_PRODUCER:
+            self.producers.append(stored)
+        return stored
+
+    def append_as_follower(self, batches: Sequence[Batch]) -> None:
+        log = self.log
+        for batch in batches:
+            if batch.leader_epoch not in (NO_EPOCH, log.epochs.latest_epoch):
+                log.epochs.assign(batch.leader_epoch, batch.base_offset)
+                log.epochs_changed()
+            log.append_as_follower(batch)
+            if batch.producer_id != NO_PRODUCER:
+                self.producers.append(batch)
+
+    def truncate_to(self, offset: Offset, reason: str) -> None:
+        """Drop the tail of the log. Truncating to the end or beyond changes nothing."""
+        log = self.log
+        before = log.end_offset
+        if offset >= before:
+            return
+        log.truncate_to(offset)
+        if log.epochs.latest_epoch != NO_EPOCH:
+            log.epochs.truncate_from_end(log.end_offset)
+            log.epochs_changed()
+        self.high_watermark = min(self.high_watermark, log.end_offset)
+        if self.producers:
+            self.producers.rebuild(log.read(log.start_offset, log.end_offset))
+        self.ctx.emit(events.Truncated(self.ctx.broker, self.tp, before, log.end_offset, reason))
+
+    # ------------------------------------------------------------ requests that only a leader serves
+
+    def _refusal(self, current_leader_epoch: Epoch) -> ErrorCode:
+        """Epochs are compared before leadership is: they say more (KIP-320)."""
+        if current_leader_epoch != NO_EPOCH and self.ctx.guards.fence_fetch_by_epoch:
+            if current_leader_epoch < self.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            if current_leader_epoch > self.leader_epoch:
+                return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if isinstance(self.role, LeaderRole):
+            return ErrorCode.NONE
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def produce(self, request: ProduceRequest, reply_to: ReplyTo, now: Millis) -> None:
+        role = self.role
+        if isinstance(role, LeaderRole):
+            role.produce(request, reply_to, now)
+        elif request.acks != 0:
+            self.ctx.reply(reply_to, ProduceResponse(self.tp, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
+        error = self._refusal(request.current_leader_epoch)
+        role = self.role
+        if error is ErrorCode.NONE and isinstance(role, LeaderRole):
+            role.fetch(request, reply_to, now)
+        else:
+            self.ctx.reply(
+                reply_to, FetchResponse(self.tp, error, request.offset, request.current_leader_epoch)
+            )
+
+    def epoch_end(self, request: EpochEndRequest, reply_to: ReplyTo) -> None:
+        error = self._refusal(request.current_leader_epoch)
+        response = EpochEndResponse(self.tp, error, request.current_leader_epoch, request.asked_epoch)
+        if error is ErrorCode.NONE:
+            end = self.ctx.generation.epoch_end(self.log, request.asked_epoch)
+            response.epoch, response.end_offset = end
+        self.ctx.reply(reply_to, response)
+
+    def list_offsets(self, request: ListOffsetsRequest, reply_to: ReplyTo) -> None:
+        error = self._refusal(request.current_leader_epoch)
+        response = ListOffsetsResponse(self.tp, error, request.current_leader_epoch)
+        role = self.role
+        if error is ErrorCode.NONE and isinstance(role, LeaderRole):
+            response.error, response.offset = role.end_offset_for(request.replica)
+        self.ctx.reply(reply_to, response)

@@ -1,0 +1,50 @@
+"""The nouns of replication: ids, offsets, epochs, and the state of a partition as the keeper stores it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+
+BrokerId = NewType("BrokerId", int)
+Offset = int
+Epoch = int
+Millis = int
+
+NO_LEADER = BrokerId(-1)
+NO_EPOCH: Epoch = -1
+UNKNOWN_OFFSET: Offset = -1
+NO_PRODUCER = -1
+
+
+class InvariantViolation(Exception):
+    """The core reached a state that its own rules exclude. Never caught inside the core."""
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionState:
+    """What the keeper holds at ``/brokers/topics/T/partitions/P/state``.
+
+    ``version`` is the node's version in the keeper: a writer must name the version it read.
+    """
+
+    leader: BrokerId
+    leader_epoch: Epoch
+    isr: tuple[BrokerId, ...]
+    controller_epoch: Epoch
+    version: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class TopicConfig:
+    """The settings of a topic that replication obeys (Kafka's names in ``config.py``)."""
+
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False

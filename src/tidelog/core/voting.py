@@ -1,0 +1,70 @@
+"""Counting votes under the ``majority`` rules: the longest log of a majority that has left the old leader.
+
+A vote is a promise (the voter follows nobody of an earlier epoch from now on) and a report (the epoch of
+its last record, and its log end). A committed record is on a majority; any two majorities share a replica;
+so the best report of a majority holds every committed record.
+"""
+
+from __future__ import annotations
+
+from tidelog.core.channels import ControlChannels
+from tidelog.core.messages import VoteResponse
+from tidelog.core.types import BrokerId, Epoch, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+
+class _Ballot:
+    __slots__ = ("asked", "leader_epoch", "votes")
+
+    def __init__(self, leader_epoch: Epoch) -> None:
+        self.leader_epoch = leader_epoch
+        self.asked: dict[BrokerId, int] = {}
+        self.votes: dict[BrokerId, VoteResponse] = {}
+
+
+class Ballots:
+    __slots__ = ("_channels", "_open")
+
+    def __init__(self, channels: ControlChannels) -> None:
+        self._channels = channels
+        self._open: dict[TopicPartition, _Ballot] = {}
+
+    def is_open(self, tp: TopicPartition) -> bool:
+        return tp in self._open
+
+    def open(self, tp: TopicPartition, leader_epoch: Epoch) -> None:
+        self._open[tp] = _Ballot(leader_epoch)
+
+    def close(self, tp: TopicPartition) -> None:
+        del self._open[tp]
+
+    def ask(self, tp: TopicPartition, brokers: list[BrokerId]) -> None:
+        """Ask each incarnation once: the line repeats a lost request by itself."""
+        ballot = self._open[tp]
+        for broker in brokers:
+            incarnation = self._channels.incarnations.get(broker, -1)
+            if ballot.asked.get(broker) != incarnation:
+                ballot.asked[broker] = incarnation
+                self._channels.vote(broker, tp, ballot.leader_epoch)
+
+    def cast(self, broker: BrokerId, vote: VoteResponse) -> bool:
+        """Take a vote. True if it counts."""
+        ballot = self._open.get(vote.tp)
+        if ballot is None or vote.error is not ErrorCode.NONE or vote.leader_epoch != ballot.leader_epoch:
+            return False
+        ballot.votes[broker] = vote
+        return True
+
+    def withdraw(self, broker: BrokerId) -> None:
+        """A voter is gone: its promise and its report went with the process."""
+        for ballot in self._open.values():
+            ballot.votes.pop(broker, None)
+            ballot.asked.pop(broker, None)
+
+    def winner(self, tp: TopicPartition, assignment: tuple[BrokerId, ...]) -> BrokerId | None:
+        """The best report once a majority has voted; of equals, the first in the assignment."""
+        ballot = self._open.get(tp)
+        if ballot is None or len(ballot.votes) <= len(assignment) // 2:
+            return None
+        voters = [broker for broker in assignment if broker in ballot.votes]
+        return max(voters, key=lambda b: (ballot.votes[b].last_epoch, ballot.votes[b].end_offset))

@@ -1,0 +1,136 @@
+"""A log in memory that knows what a power cut would take: the simulator's disk.
+
+Every batch holds one record, so a batch's place in the list is its offset. What was appended is in the
+"page cache" at once and survives the crash of a process; only ``sync`` makes it survive a power cut. The
+epoch checkpoint is written with tmp + fsync + rename in the real thing, so here it is always durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidelog.core.epochs import EpochCache
+from tidelog.core.log import Batch
+from tidelog.core.types import NO_EPOCH, NO_PRODUCER, Epoch, InvariantViolation, Offset, TopicPartition
+
+
+@dataclass(slots=True)
+class MemoryBatch:
+    """One record. ``value`` is None for a control record. Immutable once stored, and shared by replicas."""
+
+    value: str | None
+    base_offset: Offset = 0
+    leader_epoch: Epoch = NO_EPOCH
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+    @property
+    def next_offset(self) -> Offset:
+        return self.base_offset + 1
+
+
+class MemoryLog:
+    __slots__ = ("_sync_each_append", "batches", "end_offset", "epochs", "start_offset", "synced_offset")
+
+    def __init__(self, *, sync_each_append: bool = False) -> None:
+        self.batches: list[MemoryBatch] = []
+        self.start_offset: Offset = 0
+        self.end_offset: Offset = 0
+        self.synced_offset: Offset = 0
+        self.epochs = EpochCache()
+        self._sync_each_append = sync_each_append
+
+    def append_as_leader(self, batch: Batch, epoch: Epoch) -> MemoryBatch:
+        assert isinstance(batch, MemoryBatch)
+        stored = MemoryBatch(
+            batch.value,
+            self.end_offset,
+            epoch,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+        )
+        self._store(stored)
+        return stored
+
+    def append_as_follower(self, batch: Batch) -> None:
+        assert isinstance(batch, MemoryBatch)
+        if batch.base_offset != self.end_offset:
+            raise InvariantViolation(
+                f"a record of offset {batch.base_offset} was appended to a log that ends at {self.end_offset}"
+            )
+        self._store(batch)
+
+    def append_leader_change(self, epoch: Epoch) -> MemoryBatch:
+        stored = MemoryBatch(None, self.end_offset, epoch)
+        self._store(stored)
+        return stored
+
+    def _store(self, batch: MemoryBatch) -> None:
+        self.batches.append(batch)
+        self.end_offset += 1
+        if self._sync_each_append:
+            self.synced_offset = self.end_offset
+
+    def read(self, start: Offset, end: Offset) -> Sequence[MemoryBatch]:
+        return self.batches[start:end]
+
+    def truncate_to(self, offset: Offset) -> None:
+        del self.batches[offset:]
+        self.end_offset = len(self.batches)
+        self.synced_offset = min(self.synced_offset, self.end_offset)
+
+    def epochs_changed(self) -> None:
+        """The checkpoint is the cache itself."""
+
+    def sync(self) -> None:
+        self.synced_offset = self.end_offset
+
+    def recover(self) -> None:
+        """What loading a log does after any stop: an epoch that starts beyond the records never was."""
+        self.epochs.truncate_from_end(self.end_offset)
+
+
+class MemoryStorage:
+    """The disk of one simulated machine. It outlives the process that uses it."""
+
+    __slots__ = ("_high_watermarks", "_sync_each_append", "logs")
+
+    def __init__(self, *, sync_each_append: bool = False) -> None:
+        self.logs: dict[TopicPartition, MemoryLog] = {}
+        self._high_watermarks: dict[TopicPartition, Offset] = {}
+        self._sync_each_append = sync_each_append
+
+    def open(self, tp: TopicPartition) -> MemoryLog:
+        log = self.logs.get(tp)
+        if log is None:
+            log = self.logs[tp] = MemoryLog(sync_each_append=self._sync_each_append)
+        return log
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        return tuple(self.logs)
+
+    def delete(self, tp: TopicPartition) -> None:
+        self.logs.pop(tp, None)
+        self._high_watermarks.pop(tp, None)
+
+    def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:
+        return self._high_watermarks.get(tp, 0)
+
+    def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, Offset]) -> None:
+        self._high_watermarks.update(offsets)
+
+    def sync(self) -> None:
+        for log in self.logs.values():
+            log.sync()
+
+    def lose_power(self) -> None:
+        """Forget what was never synced."""
+        for log in self.logs.values():
+            log.truncate_to(log.synced_offset)
+
+    def recover(self) -> None:
+        for log in self.logs.values():
+            log.recover()
