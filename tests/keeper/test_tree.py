@@ -511,20 +511,21 @@ def test_a_multi_of_nothing_succeeds() -> None:
 
 # ---------------------------------------------------------------- any sequence of operations
 
-PATHS = ["/", "/a", "/b", "/a/x", "/a/y", "/a/x/1", "/a/n0000000000", "/b/n0000000001"]
+# Few paths, most of them there from the start, so that writes meet nodes and nodes have watchers.
+PATHS = ["/", "/a", "/a/x", "/a/x/1", "/a/y", "/a/n0000000002"]
 paths = st.sampled_from(PATHS)
-versions = st.sampled_from([ANY_VERSION, ANY_VERSION, 0, 1])
+versions = st.sampled_from([ANY_VERSION, ANY_VERSION, ANY_VERSION, 0, 1])
 values = st.integers(0, 2)
-creates = st.builds(Create, paths, values, st.booleans()) | st.builds(
-    Create, st.sampled_from(["/a/n", "/b/n"]), values, st.booleans(), st.just(True)
+mostly = st.sampled_from([True, True, True, False])
+writes = st.one_of(
+    st.builds(Create, paths, values, st.booleans()),
+    st.builds(Create, st.just("/a/n"), values, st.booleans(), st.just(True)),
+    st.builds(SetValue, paths, values, versions),
+    st.builds(Delete, paths, versions),
+    st.builds(Delete, paths),
+    st.builds(Check, paths, versions),
 )
-writes = creates | st.builds(SetValue, paths, values, versions) | st.builds(Delete, paths, versions)
-checked_writes = writes | st.builds(Check, paths, versions)
-reads = (
-    st.builds(Get, paths, st.booleans())
-    | st.builds(Children, paths, st.booleans())
-    | st.builds(Subtree, paths, st.booleans())
-)
+reads = st.one_of(*(st.builds(kind, paths, mostly) for kind in (Get, Children, Subtree)))
 Watch = tuple[int, str, bool]
 
 
@@ -544,7 +545,8 @@ class AnySequence(RuleBasedStateMachine):
     @initialize()
     def bootstrap(self) -> None:
         for tree in (self.tree, self.twin):
-            tree.make_path("/a/x")
+            tree.make_path("/a/x/1")
+            tree.make_path("/a/y")
         self.open()
 
     @precondition(lambda self: len(self.sessions) < 4)
@@ -568,28 +570,34 @@ class AnySequence(RuleBasedStateMachine):
         survivors = {path: n for path, n in nodes_of(before).items() if n.stat.owner != session}
         assert nodes_of(self.tree) == survivors
 
-    @rule(choice=st.integers(0, 3), read=reads)
-    def read(self, choice: int, read: Get | Children | Subtree) -> None:
-        """A read changes nothing but the watches."""
+    @rule(choice=st.integers(0, 3), some=st.lists(reads, min_size=1, max_size=5))
+    def read(self, choice: int, some: list[Get | Children | Subtree]) -> None:
+        """A read says what is there and changes nothing but the watches."""
         session = self.a_session(choice)
         before = nodes_of(self.tree)
-        result, notifications = self.both(session, read)
-        assert (notifications, nodes_of(self.tree)) == ([], before)
-        assert result.ok == (read.path in before)
-        is_get = isinstance(read, Get)
-        if read.watch and (result.ok or is_get):
-            self.pending.setdefault((session, read.path, not is_get))
+        for read in some:
+            result, notifications = self.both(session, read)
+            assert (notifications, nodes_of(self.tree)) == ([], before)
+            assert result.ok == (read.path in before)
+            is_get = isinstance(read, Get)
+            if result.ok and not is_get:
+                below = paths_below(before, read.path, direct=isinstance(read, Children))
+                assert list(result.nodes.items()) == [(path, before[path]) for path in below]
+            if read.watch and (result.ok or is_get):
+                self.pending.setdefault((session, read.path, not is_get))
 
-    @rule(choice=st.integers(0, 3), write=checked_writes)
+    @rule(choice=st.integers(0, 3), write=writes)
     def write(self, choice: int, write: Write) -> None:
         """A refused write leaves no trace, and a done one fires exactly the watches it concerns."""
         before = copy.deepcopy(self.tree)
         result, notifications = self.both(self.a_session(choice), write)
-        if not result.ok:
+        if result.ok:
+            assert self.tree.dump()["zxid"] == before.dump()["zxid"] + 1
+        else:
             assert self.tree.dump() == before.dump()
         self.hear(notifications, before, exact=True)
 
-    @rule(choice=st.integers(0, 3), writes=st.lists(checked_writes, max_size=6))
+    @rule(choice=st.integers(0, 3), writes=st.lists(writes, max_size=5))
     def multi(self, choice: int, writes: list[Write]) -> None:
         """All writes, as if one by one; or none, if one by one the reported one is the first to fail."""
         session = self.a_session(choice)
@@ -632,13 +640,15 @@ class AnySequence(RuleBasedStateMachine):
 
     @invariant()
     def the_tree_is_a_tree(self) -> None:
-        """Every node has a persistent parent that lists it, and every owner is an open session."""
+        """Every node has a persistent parent that lists it, and every owner is an open session that knows it."""
         nodes = nodes_of(self.tree)
         listed = ["/"] + [path for _, _, children in self.tree.dump()["nodes"].values() for path in children]
         assert sorted(nodes) == sorted(listed)
         for path, node in nodes.items():
             assert nodes[path.rpartition("/")[0] or "/"].stat.owner == 0
             assert node.stat.owner in [0, *self.sessions]
+        owned = {me: sorted(path for path, n in nodes.items() if n.stat.owner == me) for me in self.sessions}
+        assert self.tree.dump()["ephemerals"] == owned
 
     @invariant()
     def the_pending_watches_are_those_that_were_set(self) -> None:
@@ -674,11 +684,13 @@ def seen(tree: Tree, watch: Watch) -> object:
     nodes = nodes_of(tree)
     if not children:
         return nodes.get(path)
-    inside = path.rstrip("/") + "/"
-    names = [
-        (p, n.stat.created) for p, n in nodes.items() if p.startswith(inside) and "/" not in p[len(inside) :]
-    ]
-    return path in nodes, sorted(name for name in names if name[0] != path)
+    return path in nodes, [(p, nodes[p].stat.created) for p in paths_below(nodes, path, direct=True)]
+
+
+def paths_below(nodes: dict[str, Node], top: str, direct: bool) -> list[str]:
+    inside = top.rstrip("/") + "/"
+    below = sorted(path for path in nodes if path.startswith(inside) and path != top)
+    return [path for path in below if not direct or "/" not in path[len(inside) :]]
 
 
 AnySequence.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

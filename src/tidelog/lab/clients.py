@@ -1,0 +1,438 @@
+"""Clients as real ones behave: they bootstrap from whoever they reach, cache metadata, time out, retry.
+
+A client sees the cluster through its own cache (M14): it sends to the leader it believes in until an error
+or a time-out makes it ask again, and it asks whichever broker it can reach, which may be just as wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from tidelog.core.messages import (
+    CONSUMER,
+    FetchRequest,
+    FetchResponse,
+    Message,
+    MetadataRequest,
+    MetadataResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from tidelog.core.types import (
+    NO_EPOCH,
+    NO_LEADER,
+    NO_PRODUCER,
+    UNKNOWN_OFFSET,
+    Epoch,
+    Millis,
+    Offset,
+    TopicPartition,
+)
+from tidelog.storage.memory_log import MemoryBatch
+from tidelog.wire.errors import ErrorCode
+
+
+class Surroundings(Protocol):
+    """What a client may ask of the world it lives in."""
+
+    now: Millis
+
+    def can_connect(self, client: str, broker: int) -> bool: ...
+    def broker_ids(self) -> tuple[int, ...]: ...
+    def zone_of(self, node: int | str) -> str: ...
+    def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None: ...
+    def wake_client(self, client: str, at: Millis) -> None: ...
+    def client_observed(self, observation: ClientEvent) -> None: ...
+
+
+class Outcome(Enum):
+    OK = "ok"
+    FAILED = "failed"
+    """Refused: it is certain that no copy was written."""
+    UNKNOWN = "unknown"
+    """An error or silence after which a copy may exist."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """One record a producer was asked to send: an entry of the ledger."""
+
+    producer: str
+    tp: TopicPartition
+    value: str
+    acks: int
+    outcome: Outcome | None = None
+    error: str = ""
+    offset: Offset = UNKNOWN_OFFSET
+    attempts: int = 0
+    in_doubt: bool = False
+    deadline: Millis = 0
+    sequence: int = -1
+    broker: int = NO_LEADER
+    """Who gave the final answer."""
+
+    @property
+    def told(self) -> str:
+        """What the application heard, in words."""
+        if self.outcome is None:
+            return "no answer yet"
+        if self.outcome is Outcome.OK:
+            return (
+                f"ok at offset {self.offset}"
+                if self.offset != UNKNOWN_OFFSET
+                else "ok (not waiting for an answer)"
+            )
+        return self.error
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    record: Sent
+
+
+@dataclass(slots=True)
+class SendFailed:
+    record: Sent
+
+
+@dataclass(slots=True)
+class RecordRead:
+    consumer: str
+    tp: TopicPartition
+    offset: Offset
+    value: str
+    epoch: Epoch
+
+
+ClientEvent = Acknowledged | SendFailed | RecordRead
+
+
+class _Metadata:
+    """A client's cached view: who leads, according to the broker asked last."""
+
+    __slots__ = ("_asked", "leaders", "requested")
+
+    def __init__(self) -> None:
+        self.leaders: dict[TopicPartition, tuple[int, Epoch]] = {}
+        self.requested = False
+        self._asked = -1
+
+    def choose(self, client: str, world: Surroundings) -> int | None:
+        """A reachable broker: of the own zone first, and not the same one twice in a row if avoidable."""
+        reachable = [b for b in world.broker_ids() if world.can_connect(client, b)]
+        if not reachable:
+            return None
+        home = world.zone_of(client)
+        reachable.sort(key=lambda b: (b == self._asked and len(reachable) > 1, world.zone_of(b) != home, b))
+        self._asked = reachable[0]
+        return reachable[0]
+
+    def learn(self, response: MetadataResponse) -> None:
+        self.requested = False
+        for tp, state in response.partitions.items():
+            self.leaders[tp] = (state.leader, state.leader_epoch)
+
+
+@dataclass(slots=True, frozen=True)
+class ProducerConfig:
+    acks: int = -1
+    retries: int = 0
+    idempotent: bool = False
+    request_timeout_ms: Millis = 5_000
+    delivery_timeout_ms: Millis = 60_000
+    retry_backoff_ms: Millis = 100
+    retry_backoff_max_ms: Millis = 1_000
+
+
+class Producer:
+    """Kafka's producer, one record per batch. Several sends may be in flight, as with real clients; an
+    idempotent producer keeps one in flight, the simplest way to keep its sequence in order."""
+
+    __slots__ = (
+        "_backoffs",
+        "_in_flight",
+        "_metadata",
+        "_next_correlation",
+        "_next_sequence",
+        "_waiting",
+        "_world",
+        "config",
+        "ledger",
+        "name",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, name: str, config: ProducerConfig, world: Surroundings, producer_id: int) -> None:
+        self.name = name
+        self.config = config
+        self.producer_id = producer_id if config.idempotent else NO_PRODUCER
+        self.producer_epoch = 0 if config.idempotent else -1
+        self.ledger: list[Sent] = []
+        self._world = world
+        self._metadata = _Metadata()
+        self._next_correlation = 0
+        self._next_sequence: dict[TopicPartition, int] = {}
+        self._in_flight: dict[int, tuple[Sent | None, int, Millis]] = {}
+        """correlation → (record, or None for a metadata request; broker; time-out)"""
+        self._waiting: list[tuple[Millis, Sent]] = []
+        """Records that wait for a retry or for metadata, with the time to try again."""
+        self._backoffs: dict[str, int] = {}
+
+    # ------------------------------------------------------------ the application's side
+
+    def send(self, tp: TopicPartition, value: str) -> Sent:
+        record = Sent(
+            self.name, tp, value, self.config.acks, deadline=self._world.now + self.config.delivery_timeout_ms
+        )
+        if self.config.idempotent:
+            record.sequence = self._next_sequence.get(tp, 0)
+            self._next_sequence[tp] = record.sequence + 1
+        self.ledger.append(record)
+        self._waiting.append((self._world.now, record))
+        self._dispatch()
+        return record
+
+    @property
+    def undecided(self) -> list[Sent]:
+        return [record for record in self.ledger if record.outcome is None]
+
+    # ------------------------------------------------------------ sending
+
+    def _dispatch(self) -> None:
+        """Send everything whose time has come to the leader we believe in."""
+        world, now = self._world, self._world.now
+        waiting, self._waiting = self._waiting, []
+        one_at_a_time = self.config.idempotent
+        blocked = one_at_a_time and any(entry[0] is not None for entry in self._in_flight.values())
+        if one_at_a_time:
+            waiting.sort(key=lambda entry: entry[1].sequence)
+        for ready_at, record in waiting:
+            if record.outcome is not None:
+                continue
+            if now >= record.deadline:
+                self._give_up(record, "delivery timed out")
+            elif ready_at > now or blocked:
+                self._waiting.append((ready_at, record))
+                blocked = one_at_a_time
+            elif self._try(record):
+                blocked = one_at_a_time
+            else:
+                self._postpone(record)
+                blocked = one_at_a_time
+        if self._waiting:
+            world.wake_client(self.name, min(max(ready_at, now + 1) for ready_at, _ in self._waiting))
+
+    def _try(self, record: Sent) -> bool:
+        leader, _ = self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))
+        if leader == NO_LEADER or not self._world.can_connect(self.name, leader):
+            # Nothing was sent, so this is not an attempt: look for a leader until the record's time is up.
+            self._refresh()
+            return False
+        batch = MemoryBatch(
+            record.value,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=record.sequence,
+        )
+        record.attempts += 1
+        record.broker = leader
+        message = ProduceRequest(record.tp, record.acks, batch, self.config.request_timeout_ms)
+        self._request(leader, message, record)
+        if record.acks == 0:
+            record.outcome = Outcome.OK
+            self._world.client_observed(Acknowledged(record))
+        return True
+
+    def _request(self, broker: int, message: Message, record: Sent | None) -> None:
+        self._next_correlation += 1
+        if record is None or record.acks != 0:
+            # The broker's own time-out should be heard before ours.
+            timeout_at = self._world.now + self.config.request_timeout_ms + 1_000
+            self._in_flight[self._next_correlation] = (record, broker, timeout_at)
+            self._world.wake_client(self.name, timeout_at)
+        self._world.client_sends(self.name, broker, self._next_correlation, message)
+
+    def _postpone(self, record: Sent) -> None:
+        tried = self._backoffs.get(record.value, 0)
+        self._backoffs[record.value] = tried + 1
+        backoff = min(self.config.retry_backoff_ms << min(tried, 10), self.config.retry_backoff_max_ms)
+        self._waiting.append((self._world.now + backoff, record))
+
+    def _refresh(self) -> None:
+        if not self._metadata.requested:
+            broker = self._metadata.choose(self.name, self._world)
+            if broker is not None:
+                self._metadata.requested = True
+                self._request(broker, MetadataRequest(), None)
+
+    # ------------------------------------------------------------ hearing
+
+    def replied(self, correlation: int, message: Message) -> None:
+        entry = self._in_flight.pop(correlation, None)
+        if entry is None:
+            return
+        if isinstance(message, MetadataResponse):
+            self._metadata.learn(message)
+            self._waiting = [(self._world.now, record) for _, record in self._waiting]
+        elif isinstance(message, ProduceResponse) and entry[0] is not None:
+            self._answered(entry[0], message)
+        self._dispatch()
+
+    def _answered(self, record: Sent, response: ProduceResponse) -> None:
+        error = response.error
+        if record.outcome is not None:
+            return
+        if error is ErrorCode.NONE:
+            record.outcome = Outcome.OK
+            record.offset = response.base_offset
+            self._world.client_observed(Acknowledged(record))
+            return
+        if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
+            record.in_doubt = True  # every other error may come after the append
+        if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            self._metadata.leaders.pop(record.tp, None)
+            self._refresh()
+        self._retry_or_give_up(record, f"{error.name} ({error.value})", retriable=error.retriable)
+
+    def _retry_or_give_up(self, record: Sent, error: str, *, retriable: bool) -> None:
+        if retriable and record.attempts <= self.config.retries and self._world.now < record.deadline:
+            record.error = error
+            self._postpone(record)
+        else:
+            self._give_up(record, error)
+
+    def _give_up(self, record: Sent, error: str) -> None:
+        record.error = error
+        record.outcome = Outcome.UNKNOWN if record.in_doubt else Outcome.FAILED
+        self._world.client_observed(SendFailed(record))
+        if self.config.idempotent:
+            self._begin_new_epoch()
+
+    def _begin_new_epoch(self) -> None:
+        """A record was given up, so its sequence number may be missing on the broker: KIP-360 starts over
+        with a new producer epoch and numbers what is left from 0."""
+        self.producer_epoch += 1
+        self._next_sequence = {}
+        for record in self.undecided:
+            record.sequence = self._next_sequence.get(record.tp, 0)
+            self._next_sequence[record.tp] = record.sequence + 1
+
+    def disconnected(self, broker: int) -> None:
+        """The connection to a broker was reset: whatever was in flight on it is in doubt."""
+        for correlation in [c for c, (_, to, _) in self._in_flight.items() if to == broker]:
+            self._lost(correlation, "connection lost")
+        self._dispatch()
+
+    def wake(self) -> None:
+        now = self._world.now
+        for correlation in [c for c, (_, _, at) in self._in_flight.items() if at <= now]:
+            self._lost(correlation, "no answer in time")
+        self._dispatch()
+
+    def _lost(self, correlation: int, error: str) -> None:
+        record, _, _ = self._in_flight.pop(correlation)
+        if record is None:
+            self._metadata.requested = False
+        elif record.outcome is None:
+            record.in_doubt = True
+            self._metadata.leaders.pop(record.tp, None)
+            self._refresh()
+            self._retry_or_give_up(record, error, retriable=True)
+
+
+@dataclass(slots=True)
+class _Poll:
+    tp: TopicPartition
+    correlation: int
+    broker: int
+    timeout_at: Millis
+
+
+@dataclass(slots=True)
+class Consumer:
+    """Reads a partition from the beginning, below the high watermark, from the leader it believes in."""
+
+    name: str
+    world: Surroundings
+    uses_epochs: bool
+    positions: dict[TopicPartition, Offset] = field(default_factory=dict)
+    reads: list[RecordRead] = field(default_factory=list)
+    last_error: str = ""
+    _metadata: _Metadata = field(default_factory=_Metadata)
+    _poll: _Poll | None = None
+    _wanted: TopicPartition | None = None
+    _correlation: int = 0
+    request_timeout_ms: Millis = 5_000
+
+    @property
+    def busy(self) -> bool:
+        return self._wanted is not None
+
+    def poll(self, tp: TopicPartition) -> None:
+        """Start one poll; it ends when a fetch was answered, or with an error in ``last_error``."""
+        if self._wanted is None:
+            self._wanted = tp
+            self.last_error = ""
+            self._go(refreshed=False)
+
+    def _go(self, *, refreshed: bool) -> None:
+        tp = self._wanted
+        assert tp is not None
+        leader, epoch = self._metadata.leaders.get(tp, (NO_LEADER, NO_EPOCH))
+        if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
+            broker = self._metadata.choose(self.name, self.world)
+            if broker is None or refreshed:
+                self._finish("no reachable leader")
+                return
+            self._send(broker, MetadataRequest(), tp)
+            return
+        known_epoch = epoch if self.uses_epochs else NO_EPOCH
+        self._send(leader, FetchRequest(tp, CONSUMER, self.positions.get(tp, 0), known_epoch, 0), tp)
+
+    def _send(self, broker: int, message: Message, tp: TopicPartition) -> None:
+        self._correlation += 1
+        timeout_at = self.world.now + self.request_timeout_ms
+        self._poll = _Poll(tp, self._correlation, broker, timeout_at)
+        self.world.wake_client(self.name, timeout_at)
+        self.world.client_sends(self.name, broker, self._correlation, message)
+
+    def _finish(self, error: str) -> None:
+        self.last_error = error
+        self._wanted = None
+        self._poll = None
+
+    def replied(self, correlation: int, message: Message) -> None:
+        if self._poll is None or self._poll.correlation != correlation:
+            return
+        if isinstance(message, MetadataResponse):
+            self._metadata.learn(message)
+            self._go(refreshed=True)
+        elif isinstance(message, FetchResponse):
+            self._fetched(message)
+
+    def _fetched(self, response: FetchResponse) -> None:
+        if response.error is not ErrorCode.NONE:
+            self._metadata.leaders.pop(response.tp, None)
+            self._finish(f"{response.error.name} ({response.error.value})")
+            return
+        for batch in response.batches:
+            assert isinstance(batch, MemoryBatch)
+            self.positions[response.tp] = batch.next_offset
+            if batch.value is not None:
+                read = RecordRead(self.name, response.tp, batch.base_offset, batch.value, batch.leader_epoch)
+                self.reads.append(read)
+                self.world.client_observed(read)
+        self._finish("")
+
+    def disconnected(self, broker: int) -> None:
+        if self._poll is not None and self._poll.broker == broker:
+            self._metadata.leaders.clear()
+            self._finish("connection lost")
+
+    def wake(self) -> None:
+        if self._poll is not None and self._poll.timeout_at <= self.world.now:
+            self._metadata.leaders.clear()
+            self._finish("no answer in time")

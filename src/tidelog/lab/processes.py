@@ -1,0 +1,61 @@
+"""A broker process on a simulated machine: the core while it runs, the disk that stays when it does not."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from tidelog.core.broker import Broker
+from tidelog.core.types import BrokerId, TopicConfig
+from tidelog.lab.setup import Setup
+from tidelog.storage.memory_log import MemoryStorage
+
+
+class ProcessState(Enum):
+    UP = "up"
+    DOWN = "down"
+
+
+class BrokerProcess:
+    __slots__ = (
+        "_setup",
+        "core",
+        "id",
+        "incarnation",
+        "leaving",
+        "missed_connections",
+        "slept",
+        "state",
+        "storage",
+        "token",
+        "topic_configs",
+    )
+
+    def __init__(self, broker: BrokerId, setup: Setup) -> None:
+        self.id = broker
+        self._setup = setup
+        self.storage = MemoryStorage(sync_each_append=setup.sync_each_append)
+        self.topic_configs: dict[str, TopicConfig] = {}
+        self.core: Broker | None = None
+        self.incarnation = 0
+        self.token = (broker, 0)
+        """Where replies to this process go. A reply to an earlier incarnation goes nowhere."""
+        self.state = ProcessState.DOWN
+        self.leaving = False
+        self.slept = False
+        self.missed_connections: dict[int, None] = {}
+
+    def start(self) -> None:
+        setup = self._setup
+        self.incarnation += 1
+        self.token = (self.id, self.incarnation)
+        self.storage.recover()
+        self.core = Broker(self.id, self.storage, setup.rules, setup.config, guards=setup.guards)
+        for topic, config in self.topic_configs.items():
+            self.core.configure_topic(topic, config)
+        self.state = ProcessState.UP
+
+    def kill(self) -> None:
+        self.core = None
+        self.state = ProcessState.DOWN
+        self.slept = False
+        self.missed_connections.clear()

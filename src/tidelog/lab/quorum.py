@@ -1,0 +1,211 @@
+"""The simulated keeper: one tree, three members in zones, sessions that expire on the majority's clock.
+
+The members agree by construction (ZAB is not what this lab is about); what is modelled is who can *reach*
+an agreement. A member serves only while it reaches the leading member and that one reaches a majority. A
+broker is connected while it reaches a serving member. A session of a disconnected broker expires after its
+time-out, and only while there is a majority to say so; when a majority forms anew, sessions get their full
+time again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tidelog.core.coordination import KeeperReply, Operation, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.types import Millis
+from tidelog.keeper.tree import Notifications, Tree
+
+KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
+
+
+@dataclass(slots=True)
+class _Session:
+    """A broker's relation to the keeper."""
+
+    id: int
+    connected: bool = True
+    expires_at: Millis | None = None
+    missed: list[WatchFired] = field(default_factory=list)
+    """Watches that fired while nobody listened: the keeper tells them when the connection is back."""
+
+
+class Quorum:
+    __slots__ = (
+        "_by_session",
+        "_notify",
+        "_schedule",
+        "_sessions",
+        "_timeout",
+        "leader",
+        "members",
+        "running",
+        "tree",
+    )
+
+    def __init__(
+        self,
+        members: tuple[str, ...],
+        session_timeout_ms: Millis,
+        notify: Callable[[int, KeeperNotice], None],
+        schedule: Callable[[Millis, int], None],
+    ) -> None:
+        """``notify`` sends a notice to a broker, ``schedule`` asks for ``expire`` to be called in time."""
+        self.tree = Tree()
+        self.members = members
+        self.running = dict.fromkeys(members, True)
+        self.leader: str | None = members[len(members) // 2] if members else None
+        self._timeout = session_timeout_ms
+        self._notify = notify
+        self._schedule = schedule
+        self._sessions: dict[int, _Session] = {}
+        self._by_session: dict[int, int] = {}
+
+    # ------------------------------------------------------------ who can reach an agreement
+
+    def update_leader(self, linked: Callable[[str, str], bool], now: Millis) -> None:
+        """The topology changed: does the leading member still have a majority, and if not, who has?"""
+        had_quorum = self.leader is not None
+        if self.leader is None or not self._has_majority(self.leader, linked):
+            candidates = [member for member in self.members if self._has_majority(member, linked)]
+            self.leader = candidates[0] if candidates else None
+        if self.leader is not None and not had_quorum:
+            for broker, session in self._sessions.items():
+                if not session.connected:
+                    self._start_expiry(broker, session, now)
+
+    def _has_majority(self, member: str, linked: Callable[[str, str], bool]) -> bool:
+        if not self.running[member]:
+            return False
+        peers = [m for m in self.members if self.running[m] and (m == member or linked(member, m))]
+        return len(peers) > len(self.members) // 2
+
+    def serving(self, linked: Callable[[str, str], bool]) -> list[str]:
+        leader = self.leader
+        if leader is None:
+            return []
+        return [m for m in self.members if self.running[m] and (m == leader or linked(m, leader))]
+
+    # ------------------------------------------------------------ sessions
+
+    def session_of(self, broker: int) -> int | None:
+        session = self._sessions.get(broker)
+        return session.id if session is not None else None
+
+    def is_connected(self, broker: int) -> bool:
+        session = self._sessions.get(broker)
+        return session is not None and session.connected
+
+    def start_session(self, broker: int, now: Millis) -> None:
+        """A process starts (its predecessor's session, if any, lives on until it expires) or comes back
+        after its session expired."""
+        id_ = self.tree.open_session()
+        former = self._sessions.get(broker)
+        if former is not None and self.tree.has_session(former.id):
+            self._abandon(former, now)
+        self._sessions[broker] = _Session(id_)
+        self._by_session[id_] = broker
+        self._notify(broker, SessionStarted(id_))
+
+    def _abandon(self, former: _Session, now: Millis) -> None:
+        """Nobody will ever answer for this session again: let it run out under a number of its own."""
+        ghost = -former.id
+        self._sessions[ghost] = former
+        self._by_session[former.id] = ghost
+        if former.connected:
+            former.connected = False
+            self._start_expiry(ghost, former, now)
+        elif former.expires_at is not None:
+            self._schedule(former.expires_at, ghost)
+
+    def disconnect(self, broker: int, now: Millis) -> None:
+        session = self._sessions.get(broker)
+        if session is not None and session.connected:
+            session.connected = False
+            if self.leader is not None:
+                self._start_expiry(broker, session, now)
+
+    def _start_expiry(self, broker: int, session: _Session, now: Millis) -> None:
+        session.expires_at = now + self._timeout
+        self._schedule(session.expires_at, broker)
+
+    def reconnect(self, broker: int, now: Millis) -> None:
+        """The broker reaches a serving member again, in time or too late."""
+        session = self._sessions.get(broker)
+        if session is None or session.connected:
+            return
+        if self.tree.has_session(session.id):
+            self._notify(broker, SessionResumed())
+            self._revive(broker, session)
+        else:
+            self.start_session(broker, now)
+
+    def resume_silently(self, broker: int, now: Millis) -> None:
+        """A process that was merely stopped goes on: its connection never broke."""
+        session = self._sessions.get(broker)
+        if session is not None and not session.connected and self.tree.has_session(session.id):
+            self._revive(broker, session)
+        else:
+            self.reconnect(broker, now)
+
+    def _revive(self, broker: int, session: _Session) -> None:
+        session.connected = True
+        session.expires_at = None
+        missed, session.missed = session.missed, []
+        for watch in missed:
+            self._notify(broker, watch)
+
+    def missed(self, broker: int, watch: WatchFired) -> None:
+        """This notice was on its way when the connection broke."""
+        session = self._sessions.get(broker)
+        if session is not None:
+            session.missed.append(watch)
+
+    def expire(self, broker: int, now: Millis) -> bool:
+        """The time of a disconnected session may have come. True if it expired."""
+        session = self._sessions.get(broker)
+        due = session is not None and not session.connected and session.expires_at is not None
+        if not due or session is None or self.leader is None or now < (session.expires_at or 0):
+            return False
+        session.expires_at = None
+        return self._close(session)
+
+    def end_session(self, broker: int) -> None:
+        """A process leaves in an orderly way and closes its session."""
+        session = self._sessions.pop(broker, None)
+        if session is not None:
+            self._close(session)
+
+    def _close(self, session: _Session) -> bool:
+        if not self.tree.has_session(session.id):
+            return False
+        self._by_session.pop(session.id, None)
+        self._tell(self.tree.close_session(session.id))
+        return True
+
+    # ------------------------------------------------------------ calls
+
+    def call(self, broker: int, call: int, operation: Operation) -> None:
+        session = self._sessions.get(broker)
+        if session is None or not session.connected:
+            return
+        result, notifications = self.tree.apply(session.id, operation)
+        self._tell(notifications)
+        self._notify(broker, KeeperReply(call, result))
+
+    def administer(self, operation: Operation) -> None:
+        """A write by an administrator's tool, outside any broker's session."""
+        session = self.tree.open_session()
+        _, notifications = self.tree.apply(session, operation)
+        self._tell(notifications)
+        self._tell(self.tree.close_session(session))
+
+    def _tell(self, notifications: Notifications) -> None:
+        for session, watch in notifications:
+            broker = self._by_session.get(session)
+            if broker is None or broker < 0:
+                continue
+            if self._sessions[broker].connected:
+                self._notify(broker, watch)
+            else:
+                self._sessions[broker].missed.append(watch)

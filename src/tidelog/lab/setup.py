@@ -1,0 +1,84 @@
+"""What a world is made of: brokers in zones, topics, settings. Impossible ones are refused at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidelog.core.config import BrokerConfig
+from tidelog.core.generations import GENERATIONS, Generation
+from tidelog.core.guards import Guards
+from tidelog.core.types import Millis, TopicConfig
+
+
+class SetupError(ValueError):
+    """The described cluster cannot exist. The message says what to change."""
+
+
+@dataclass(slots=True, frozen=True)
+class TopicSetup:
+    name: str
+    replicas: tuple[int, ...]
+    config: TopicConfig = field(default_factory=TopicConfig)
+    isr: tuple[int, ...] | None = None
+    """The ISR to start with, where its *order* matters (a cluster with a past); default: the replicas."""
+
+
+@dataclass(slots=True, frozen=True)
+class Setup:
+    brokers: int = 3
+    zones: tuple[str, ...] = ()
+    """The zone of each broker, and of the keeper member with the same number; default az1, az2, …"""
+    keepers: int = 3
+    controller: int = 0
+    """The broker that starts first and so becomes the first controller."""
+    topics: tuple[TopicSetup, ...] = ()
+    generation: str = "epoch"
+    guards: Guards | None = None
+    config: BrokerConfig = field(default_factory=BrokerConfig)
+    session_timeout_ms: Millis = 6_000
+    latency_ms: Millis = 1
+    sync_each_append: bool = False
+    """flush=always: what was appended survives a power cut."""
+
+    @property
+    def rules(self) -> Generation:
+        return GENERATIONS[self.generation]
+
+    def zone(self, index: int) -> str:
+        return self.zones[index % len(self.zones)] if self.zones else f"az{index + 1}"
+
+    def check(self) -> None:
+        if self.brokers < 1:
+            raise SetupError("a cluster needs at least one broker")
+        if not 0 <= self.controller < self.brokers:
+            raise SetupError(
+                f"controller {self.controller} is not one of the brokers 0 to {self.brokers - 1}"
+            )
+        if self.generation not in GENERATIONS:
+            raise SetupError(
+                f"unknown generation {self.generation!r}: choose one of {', '.join(GENERATIONS)}"
+            )
+        for topic in self.topics:
+            self._check_topic(topic)
+
+    def _check_topic(self, topic: TopicSetup) -> None:
+        replicas, wanted = topic.replicas, topic.config.min_insync_replicas
+        if not replicas:
+            raise SetupError(f"topic {topic.name} has no replicas")
+        if len(set(replicas)) != len(replicas):
+            raise SetupError(f"topic {topic.name} names a replica twice: {list(replicas)}")
+        unknown = [broker for broker in replicas if not 0 <= broker < self.brokers]
+        if unknown:
+            raise SetupError(
+                f"topic {topic.name} wants replicas on {unknown}, the brokers are 0 to {self.brokers - 1}"
+            )
+        if not 1 <= wanted <= len(replicas):
+            raise SetupError(
+                f"topic {topic.name}: {len(replicas)} replicas can never meet min.insync.replicas={wanted}"
+            )
+        if topic.isr is not None and set(topic.isr) - set(replicas):
+            raise SetupError(f"topic {topic.name}: the ISR {list(topic.isr)} is not part of {list(replicas)}")
+        if topic.isr is not None and replicas[0] not in topic.isr:
+            raise SetupError(
+                f"topic {topic.name}: the first replica leads, so the ISR must contain {replicas[0]}"
+            )
