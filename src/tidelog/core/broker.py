@@ -75,6 +75,7 @@ from tidelog.wire.errors import ErrorCode
 class Broker:
     __slots__ = (
         "_checkpoint_due",
+        "_early",
         "_handlers",
         "_keeper",
         "_stopping",
@@ -104,7 +105,7 @@ class Broker:
         self.effects: list[Effect] = self.ctx.effects
         self._storage = storage
         self._keeper = KeeperClient(self.ctx)
-        self.controller = Controller(self.ctx, self._keeper, registration)
+        self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
         self.replicas: dict[TopicPartition, Replica] = {}
         self.metadata: dict[TopicPartition, PartitionState] = {}
         self.live_brokers: dict[BrokerId, int] = {}
@@ -112,6 +113,8 @@ class Broker:
         self.controller_epoch: Epoch = NO_EPOCH
         self._checkpoint_due = False
         self._stopping = False
+        self._early: list[tuple[ControlRequest, ReplyTo]] = []
+        """Control requests that came before this process was registered: it does not listen yet."""
         self._handlers: dict[type, Callable[[Any, Any, Millis], None]] = {
             ProduceRequest: self._produce,
             FetchRequest: self._fetch,
@@ -160,8 +163,8 @@ class Broker:
             role = replica.role
             if isinstance(role, FollowerRole) and role.leader == peer:
                 role.resend()
-            elif isinstance(role, LeaderRole) and role.proposal is not None and peer == self.known_controller:
-                self._propose_isr(role.proposal)
+        if peer == self.known_controller and self.ctx.generation.isr_through_controller:
+            self._repeat_proposals()
         self.controller.connected(peer)
 
     def wake(self, now: Millis) -> None:
@@ -253,7 +256,17 @@ class Broker:
 
     # ------------------------------------------------------------ the controller's requests
 
+    def _registered(self) -> None:
+        if self.ctx.generation.isr_through_controller:
+            self._repeat_proposals()
+        early, self._early = self._early, []
+        for request, sender in early:
+            self._controlled(request, sender, self.ctx.now)
+
     def _controlled(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        if self.ctx.guards.broker_epoch and self.ctx.broker_epoch == NO_EPOCH:
+            self._early.append((request, sender))
+            return
         error = self._control_refusal(request)
         if error is not ErrorCode.NONE:
             name = type(request).__name__
@@ -262,7 +275,8 @@ class Broker:
             self.controller_epoch = request.controller_epoch
             if self.known_controller != request.controller:
                 self.known_controller = request.controller
-                self._repeat_proposals()
+                if self.ctx.generation.isr_through_controller:
+                    self._repeat_proposals()
             if isinstance(request, LeaderAndIsrRequest):
                 self._lead_and_follow(request, now)
             elif isinstance(request, UpdateMetadataRequest):
@@ -280,8 +294,9 @@ class Broker:
         guards = self.ctx.guards
         if guards.controller_epoch and request.controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if guards.broker_epoch and request.broker_epoch != self.ctx.broker_epoch:
-            # Meant for an earlier life of this broker; or we are not registered yet and owe no obedience.
+        if guards.broker_epoch and request.broker_epoch < self.ctx.broker_epoch:
+            # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the
+            # controller may hear of our new registration before we do.)
             return ErrorCode.STALE_BROKER_EPOCH
         return ErrorCode.NONE
 
@@ -380,9 +395,12 @@ class Broker:
             role.isr_change_answered(response, now)
 
     def _repeat_proposals(self) -> None:
+        """Ask again for every ISR change that is still open: of a new controller, on a new connection, or
+        under our own new broker epoch."""
         for replica in self.replicas.values():
             role = replica.role
             if isinstance(role, LeaderRole) and role.proposal is not None:
+                role.proposal = replace(role.proposal, broker_epoch=self.ctx.broker_epoch)
                 self._propose_isr(role.proposal)
 
     # ------------------------------------------------------------ requests to the controller, and its answers

@@ -10,6 +10,7 @@ All work runs as tasks, one after the other, in the order of Kafka's controller 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +36,22 @@ from tidelog.wire.errors import ErrorCode
 
 
 class Controller:
-    __slots__ = ("_ctx", "_epoch", "_registered", "_registration", "_session", "_tasks", "machines")
+    __slots__ = (
+        "_ctx",
+        "_epoch",
+        "_on_registered",
+        "_registered",
+        "_registration",
+        "_session",
+        "_tasks",
+        "machines",
+    )
 
-    def __init__(self, ctx: Context, keeper: KeeperClient, registration: Any) -> None:
+    def __init__(
+        self, ctx: Context, keeper: KeeperClient, registration: Any, on_registered: Callable[[], None]
+    ) -> None:
         self._ctx = ctx
+        self._on_registered = on_registered
         self._registration = registration
         self._tasks = TaskQueue(keeper, lambda _: self._resign("the keeper refused its write"))
         self._session = 0
@@ -77,6 +90,7 @@ class Controller:
         self._registered = True
         self._ctx.broker_epoch = stat.created
         self._ctx.emit(events.BrokerRegistered(self._ctx.broker, stat.created))
+        self._on_registered()
         yield from self._elect()
 
     def _elect(self) -> Task:

@@ -96,14 +96,14 @@ class StateMachines:
         yield Create(partition_path(tp))
         fence = self._fence()
         result = yield Multi((*fence, Create(state_path(tp), state)))
-        if not result.ok:
-            if fence and result.value == 0:
-                raise Deposed
+        if result.ok:
+            self.cluster.states[tp] = state
+            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, "the partition is new"))
+        elif fence and result.value == 0:
+            raise Deposed
+        else:
             yield from self.read_state(tp)
-            return
-        self.cluster.states[tp] = state
         self.cluster.partitions[tp] = PartitionPhase.ONLINE
-        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, "the partition is new"))
         self.batch.add(self.cluster.partition(tp), self.cluster.assignments[tp])
 
     def elect_offline_partitions(self) -> Task:
@@ -167,9 +167,12 @@ class StateMachines:
 
     def _remove_from_isr(self, tp: TopicPartition, broker: BrokerId) -> Task:
         cluster = self.cluster
+        conflicts = 0
         while True:
             state = cluster.states[tp]
             if broker not in state.isr:
+                if conflicts:
+                    break  # our own write, repeated after a lost answer: what it says was never told
                 return
             leader = NO_LEADER if state.leader == broker else state.leader
             isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
@@ -178,6 +181,7 @@ class StateMachines:
             successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
             if (yield from self.write_state(tp, successor, state.version, f"replica {broker} is offline")):
                 break
+            conflicts += 1
         others = tuple(b for b in cluster.assignments[tp] if b != broker)
         self.batch.add(cluster.partition(tp), others)
 

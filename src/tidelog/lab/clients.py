@@ -225,12 +225,19 @@ class Producer:
         if self._waiting:
             world.wake_client(self.name, min(max(ready_at, now + 1) for ready_at, _ in self._waiting))
 
+    def _leader(self, record: Sent) -> int:
+        return self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))[0]
+
+    def _can_send(self, record: Sent) -> bool:
+        leader = self._leader(record)
+        return leader != NO_LEADER and self._world.can_connect(self.name, leader)
+
     def _try(self, record: Sent) -> bool:
-        leader, _ = self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))
-        if leader == NO_LEADER or not self._world.can_connect(self.name, leader):
+        if not self._can_send(record):
             # Nothing was sent, so this is not an attempt: look for a leader until the record's time is up.
             self._refresh()
             return False
+        leader = self._leader(record)
         batch = MemoryBatch(
             record.value,
             producer_id=self.producer_id,
@@ -276,7 +283,8 @@ class Producer:
             return
         if isinstance(message, MetadataResponse):
             self._metadata.learn(message)
-            self._waiting = [(self._world.now, record) for _, record in self._waiting]
+            now = self._world.now
+            self._waiting = [(now if self._can_send(r) else at, r) for at, r in self._waiting]
         elif isinstance(message, ProduceResponse) and entry[0] is not None:
             self._answered(entry[0], message)
         self._dispatch()

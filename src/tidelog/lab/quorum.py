@@ -25,9 +25,12 @@ class _Session:
 
     id: int
     connected: bool = True
+    """Somebody renews it: the process runs and reaches a serving member."""
+    broken: bool = False
+    """The connection itself broke: calls and answers may be lost, unlike when the process merely sleeps."""
     expires_at: Millis | None = None
-    missed: list[WatchFired] = field(default_factory=list)
-    """Watches that fired while nobody listened: the keeper tells them when the connection is back."""
+    missed: list[WatchFired | SessionStarted] = field(default_factory=list)
+    """What was to be told while nobody listened: the keeper says it when the connection is back."""
 
 
 class Quorum:
@@ -88,78 +91,73 @@ class Quorum:
 
     # ------------------------------------------------------------ sessions
 
-    def session_of(self, broker: int) -> int | None:
-        session = self._sessions.get(broker)
-        return session.id if session is not None else None
-
     def is_connected(self, broker: int) -> bool:
         session = self._sessions.get(broker)
         return session is not None and session.connected
 
-    def start_session(self, broker: int, now: Millis) -> None:
-        """A process starts (its predecessor's session, if any, lives on until it expires) or comes back
-        after its session expired."""
-        id_ = self.tree.open_session()
-        former = self._sessions.get(broker)
+    def forsake(self, broker: int) -> None:
+        """A new process takes a broker's place. Nobody will answer for the old session again: let it run out
+        under a number of its own."""
+        former = self._sessions.pop(broker, None)
         if former is not None and self.tree.has_session(former.id):
-            self._abandon(former, now)
+            ghost = -former.id
+            self._sessions[ghost] = former
+            self._by_session[former.id] = ghost
+            if former.expires_at is not None:
+                self._schedule(former.expires_at, ghost)
+
+    def _start_session(self, broker: int) -> None:
+        id_ = self.tree.open_session()
         self._sessions[broker] = _Session(id_)
         self._by_session[id_] = broker
         self._notify(broker, SessionStarted(id_))
 
-    def _abandon(self, former: _Session, now: Millis) -> None:
-        """Nobody will ever answer for this session again: let it run out under a number of its own."""
-        ghost = -former.id
-        self._sessions[ghost] = former
-        self._by_session[former.id] = ghost
-        if former.connected:
-            former.connected = False
-            self._start_expiry(ghost, former, now)
-        elif former.expires_at is not None:
-            self._schedule(former.expires_at, ghost)
-
     def disconnect(self, broker: int, now: Millis) -> None:
+        """Nobody renews the session from now on."""
         session = self._sessions.get(broker)
         if session is not None and session.connected:
             session.connected = False
             if self.leader is not None:
                 self._start_expiry(broker, session, now)
 
+    def break_connection(self, broker: int, now: Millis) -> bool:
+        """No serving member is in reach any more. False if that was so before."""
+        session = self._sessions.get(broker)
+        if session is None or session.broken:
+            return False
+        session.broken = True
+        self.disconnect(broker, now)
+        return True
+
     def _start_expiry(self, broker: int, session: _Session, now: Millis) -> None:
         session.expires_at = now + self._timeout
         self._schedule(session.expires_at, broker)
 
-    def reconnect(self, broker: int, now: Millis) -> None:
-        """The broker reaches a serving member again, in time or too late."""
+    def reconnect(self, broker: int) -> None:
+        """The broker reaches a serving member: again in time, too late, or for the first time."""
         session = self._sessions.get(broker)
-        if session is None or session.connected:
+        if session is not None and session.connected:
             return
-        if self.tree.has_session(session.id):
-            self._notify(broker, SessionResumed())
+        if session is not None and self.tree.has_session(session.id):
             self._revive(broker, session)
+            if session.broken:
+                session.broken = False
+                self._notify(broker, SessionResumed())
         else:
-            self.start_session(broker, now)
-
-    def resume_silently(self, broker: int, now: Millis) -> None:
-        """A process that was merely stopped goes on: its connection never broke."""
-        session = self._sessions.get(broker)
-        if session is not None and not session.connected and self.tree.has_session(session.id):
-            self._revive(broker, session)
-        else:
-            self.reconnect(broker, now)
+            self._start_session(broker)
 
     def _revive(self, broker: int, session: _Session) -> None:
         session.connected = True
         session.expires_at = None
         missed, session.missed = session.missed, []
-        for watch in missed:
-            self._notify(broker, watch)
+        for notice in missed:
+            self._notify(broker, notice)
 
-    def missed(self, broker: int, watch: WatchFired) -> None:
+    def missed(self, broker: int, notice: WatchFired | SessionStarted) -> None:
         """This notice was on its way when the connection broke."""
         session = self._sessions.get(broker)
         if session is not None:
-            session.missed.append(watch)
+            session.missed.append(notice)
 
     def expire(self, broker: int, now: Millis) -> bool:
         """The time of a disconnected session may have come. True if it expired."""
@@ -187,8 +185,8 @@ class Quorum:
 
     def call(self, broker: int, call: int, operation: Operation) -> None:
         session = self._sessions.get(broker)
-        if session is None or not session.connected:
-            return
+        if session is None or not self.tree.has_session(session.id):
+            return  # the session ended while the call was on its way
         result, notifications = self.tree.apply(session.id, operation)
         self._tell(notifications)
         self._notify(broker, KeeperReply(call, result))

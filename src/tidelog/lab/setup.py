@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS, Generation
@@ -33,7 +33,8 @@ class Setup:
     """The broker that starts first and so becomes the first controller."""
     topics: tuple[TopicSetup, ...] = ()
     generation: str = "epoch"
-    guards: Guards | None = None
+    without: tuple[str, ...] = ()
+    """Guards of the generation that are switched off (``core/guards.py``)."""
     config: BrokerConfig = field(default_factory=BrokerConfig)
     session_timeout_ms: Millis = 6_000
     latency_ms: Millis = 1
@@ -43,6 +44,11 @@ class Setup:
     @property
     def rules(self) -> Generation:
         return GENERATIONS[self.generation]
+
+    @property
+    def guards(self) -> Guards:
+        guards = self.rules.guards
+        return replace(guards, **dict.fromkeys(self.without, False)) if self.without else guards
 
     def zone(self, index: int) -> str:
         return self.zones[index % len(self.zones)] if self.zones else f"az{index + 1}"

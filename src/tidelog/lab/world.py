@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from tidelog.core.coordination import Create, Multi, WatchFired
+from tidelog.core.coordination import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.messages import ElectLeadersRequest, Message
 from tidelog.core.paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
@@ -276,8 +276,9 @@ class World:
     def start(self, broker: int) -> None:
         process = self.processes[broker]
         process.start()
+        self.quorum.forsake(broker)
         if self._keeper_reachable(broker):
-            self.quorum.start_session(broker, self.now)
+            self.quorum.reconnect(broker)
         for peer in self.processes:
             if peer.core is not None and peer.id != broker and self.network.linked(broker, peer.id):
                 self._connected(peer, broker)
@@ -318,7 +319,7 @@ class World:
         process = self.processes[broker]
         del self.paused[broker]
         if self._keeper_reachable(broker):
-            self.quorum.resume_silently(broker, self.now)
+            self.quorum.reconnect(broker)
         if process.slept and process.core is not None:
             process.slept = False
             process.core.wake(self.now)
@@ -388,22 +389,17 @@ class World:
             if process.core is None:
                 continue
             if self._keeper_reachable(process.id):
-                if process.id in self.paused:
-                    continue
-                if self.quorum.session_of(process.id) is None:
-                    self.quorum.start_session(process.id, self.now)
-                else:
-                    self.quorum.reconnect(process.id, self.now)
-            elif self.quorum.is_connected(process.id):
-                self.quorum.disconnect(process.id, self.now)
+                if process.id not in self.paused:
+                    self.quorum.reconnect(process.id)
+            elif self.quorum.break_connection(process.id, self.now):
                 self._drop_keeper_traffic(process.id)
 
     def _drop_keeper_traffic(self, broker: int) -> None:
-        """The connection to the keeper broke: calls and answers are lost, a fired watch is told later."""
+        """The connection to the keeper broke: calls and answers are lost, notices are told later."""
         self.network.lose_between(broker, KEEPER)
         lost = self.network.active.get(Channel("keeper-reply", KEEPER, broker), ())
         for message in lost:
-            if isinstance(message.payload, WatchFired):
+            if isinstance(message.payload, (WatchFired, SessionStarted)):
                 self.quorum.missed(broker, message.payload)
         self.network.lose_between(KEEPER, broker)
 

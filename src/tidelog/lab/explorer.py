@@ -1,0 +1,317 @@
+"""Searching for schedules that break an invariant.
+
+A *trial* is a small cluster, a few clients with a handful of operations, and somebody who decides at every
+step what happens next: which message arrives, whether time passes, what fails. The decider is the only
+source of chance, seeded, so a seed names a schedule. Three ways to decide:
+
+* **random**: any deliverable message, any fault, at any time;
+* **pct**: probabilistic concurrency testing. Channels get random priorities, the highest goes first, and at
+  a few random moments the favourite is demoted: finds bugs of small depth with a known probability;
+* **exhaustive**: the fair schedule and every deviation from it with at most so many faults.
+
+When the operations are used up everything is healed and given time, and the final claims are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+from tidelog.core.types import InvariantViolation
+from tidelog.lab.actions import Actions
+from tidelog.lab.grammar import Condition, Places, Step
+from tidelog.lab.invariants import Broken, Watch
+from tidelog.lab.network import Channel
+from tidelog.lab.scenario import Scenario
+from tidelog.lab.world import World
+
+CONVERGENCE_LIMIT_MS = 120_000
+_VALUES = "abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(slots=True, frozen=True)
+class Faults:
+    """Which failures a search may use."""
+
+    crash: bool = True
+    pause: bool = True
+    cut: bool = True
+    reset: bool = True
+    power: bool = False
+    elect: bool = True
+    budget: int = 6
+    """How many failures at most in one schedule; recoveries are free."""
+
+
+@dataclass(slots=True)
+class Finding:
+    """A schedule that breaks an invariant."""
+
+    scenario: Scenario
+    invariant: str
+    message: str
+    seed: int
+
+
+class Trial:
+    """One schedule being made: the world, what has been done to it, and what may still be done."""
+
+    def __init__(self, scenario: Scenario, operations: int, faults: Faults) -> None:
+        self.scenario = scenario
+        self.operations = operations
+        self.faults = faults
+        self.steps: list[tuple[str, tuple[object, ...]]] = []
+        self.watch = Watch()
+        self.world = World(scenario.setup, self.watch)
+        self.watch.attach(self.world)
+        self.actions = Actions(scenario, self.world)
+        self.world.network.hold_all = True
+        self.left = operations
+        self.fault_budget = faults.budget
+        self.down: list[int] = []
+        self.paused: list[int] = []
+        self.producers = [client.name for client in scenario.clients if client.producer is not None]
+        self.consumers = [client.name for client in scenario.clients if client.producer is None]
+
+    # ------------------------------------------------------------ moves
+
+    def perform(self, verb: str, *args: object) -> None:
+        self.steps.append((verb, args))
+        self.actions.perform(Step(verb, args))
+
+    def deliver(self, channel: Channel) -> None:
+        self.steps.append(("deliver", (channel,)))
+        self.world.deliver(channel)
+
+    def tick(self) -> None:
+        if self.world.next_timer is not None:
+            self.steps.append(("tick", ()))
+            self.world.tick()
+
+    def operate(self, pick: Callable[[int], int]) -> None:
+        """One client operation: mostly sends, sometimes a poll."""
+        number = self.operations - self.left
+        self.left -= 1
+        choice = pick(len(self.producers) * 3 + len(self.consumers))
+        if choice < len(self.producers) * 3:
+            value = _VALUES[number] if number < len(_VALUES) else f"v{number}"
+            self.perform("send", self.producers[choice // 3], value)
+        else:
+            self.perform("poll", self.consumers[choice - len(self.producers) * 3])
+
+    def possible_faults(self) -> list[tuple[str, tuple[object, ...]]]:
+        """Everything that could fail or recover now."""
+        faults, world = self.faults, self.world
+        running = [b for b in world.broker_ids() if b not in self.down and b not in self.paused]
+        found: list[tuple[str, tuple[object, ...]]] = [("restart", (b,)) for b in self.down]
+        found += [("resume", (b,)) for b in self.paused]
+        if world.network.blocked:
+            found.append(("heal", ()))
+        if self.fault_budget <= 0:
+            return found
+        if faults.crash:
+            found += [("crash", (b,)) for b in running]
+        if faults.power:
+            found += [("power-off", (b,)) for b in running]
+        if faults.pause:
+            found += [("pause", (b,)) for b in running]
+        if faults.cut and not world.network.blocked:
+            zones = world.zones()
+            found += [("isolate", (zone,)) for zone in zones]
+            found += [("cut", (Places((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
+        if faults.reset:
+            found += [("reset", (a, b)) for a in running for b in running if a < b]
+        if faults.elect:
+            found.append(("elect-preferred", ()))
+        return found
+
+    def inflict(self, verb: str, args: tuple[object, ...]) -> None:
+        if verb in ("restart", "resume", "heal"):
+            pass
+        else:
+            self.fault_budget -= 1
+        broker = args[0] if args and isinstance(args[0], int) else -1
+        if verb in ("crash", "power-off"):
+            self.down.append(broker)
+        elif verb == "restart":
+            self.down.remove(broker)
+        elif verb == "pause":
+            self.paused.append(broker)
+        elif verb == "resume":
+            self.paused.remove(broker)
+        self.perform(verb, *args)
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self) -> None:
+        """Heal everything, wait for the cluster to recover, check what must hold in the end."""
+        self.perform("release", "all")
+        if self.world.network.blocked:
+            self.perform("heal")
+        for broker in self.paused:
+            self.perform("resume", broker)
+        for broker in self.down:
+            self.perform("restart", broker)
+        self.perform("wait", Condition("converged", (), CONVERGENCE_LIMIT_MS))
+        self.watch.at_end()
+
+    def as_scenario(self) -> Scenario:
+        steps = [Step("hold", ("all",)), *(Step(verb, args) for verb, args in self.steps)]
+        scenario = self.scenario
+        return Scenario(
+            scenario.name, scenario.setup, scenario.title, scenario.source, scenario.clients, [], steps
+        )
+
+
+Decider = Callable[[Trial, Random], None]
+
+
+def explore_one(
+    scenario: Scenario, seed: int, decide: Decider, *, operations: int, faults: Faults
+) -> Finding | None:
+    """Make and play the schedule of one seed."""
+    trial = Trial(scenario, operations, faults)
+    try:
+        decide(trial, Random(seed))
+        trial.finish()
+    except Broken as broken:
+        return Finding(trial.as_scenario(), broken.name, broken.message, seed)
+    except InvariantViolation as violation:
+        return Finding(trial.as_scenario(), "core", str(violation), seed)
+    return None
+
+
+# ---------------------------------------------------------------- deciders
+
+
+def decide_randomly(trial: Trial, rng: Random) -> None:
+    random = rng.random
+
+    def pick(n: int) -> int:
+        return int(random() * n)
+
+    steps = 40 + pick(200)
+    operate = trial.operations / steps * 1.3
+    fail = operate + (trial.faults.budget + 3) / steps
+    tick = fail + 0.03 + random() * 0.08
+    world, network = trial.world, trial.world.network
+    for _ in range(steps):
+        roll = random()
+        if roll < operate:
+            if trial.left:
+                trial.operate(pick)
+        elif roll < fail:
+            options = trial.possible_faults()
+            if options:
+                trial.inflict(*options[pick(len(options))])
+        elif roll < tick or not network.active:
+            trial.tick()
+        else:
+            channels = world.deliverable()
+            if channels:
+                trial.deliver(channels[pick(len(channels))])
+    while trial.left:
+        trial.operate(pick)
+
+
+def decide_by_priority(trial: Trial, rng: Random, depth: int = 3) -> None:
+    """PCT: always the channel of the highest priority, demoted at ``depth`` random moments."""
+    random = rng.random
+
+    def pick(n: int) -> int:
+        return int(random() * n)
+
+    steps = 60 + pick(200)
+    changes = {pick(steps) for _ in range(depth)}
+    operations = sorted(pick(steps) for _ in range(trial.operations))
+    failures = sorted(pick(steps) for _ in range(trial.faults.budget + 3))
+    ticks = {pick(steps) for _ in range(steps // 8)}
+    priority: dict[Channel, float] = {}
+    floor = 0.0
+    for step in range(steps):
+        while operations and operations[0] == step:
+            operations.pop(0)
+            trial.operate(pick)
+        while failures and failures[0] == step:
+            failures.pop(0)
+            options = trial.possible_faults()
+            if options:
+                trial.inflict(*options[pick(len(options))])
+        channels = trial.world.deliverable()
+        if not channels or step in ticks:
+            trial.tick()
+            continue
+        for channel in channels:
+            if channel not in priority:
+                priority[channel] = 1.0 + random()
+        best = max(channels, key=priority.__getitem__)
+        if step in changes:
+            floor -= 1.0
+            priority[best] = floor
+            best = max(channels, key=priority.__getitem__)
+        trial.deliver(best)
+    while trial.left:
+        trial.operate(pick)
+
+
+DECIDERS: dict[str, Decider] = {"random": decide_randomly, "pct": decide_by_priority}
+
+
+# ---------------------------------------------------------------- exhaustive, within bounds
+
+
+def deviations(
+    scenario: Scenario, *, operations: int, faults: Faults, depth: int
+) -> Iterator[tuple[int, Decider]]:
+    """The fair schedule with every choice of at most ``depth`` faults at every point of it.
+
+    Yields (number, decider): the decider plays the fair schedule and inflicts its faults on the way. Deeper
+    schedules grow out of shallower ones, so the smallest violation comes first.
+    """
+    frontier: list[tuple[tuple[int, int], ...]] = [()]
+    number = 0
+    for _ in range(depth + 1):
+        following: list[tuple[tuple[int, int], ...]] = []
+        for plan in frontier:
+            lengths: list[list[int]] = [[]]
+            yield number, _fair_with(plan, lengths[0])
+            number += 1
+            start = plan[-1][0] if plan else 0
+            for position, options in enumerate(lengths[0]):
+                if position >= start + (1 if plan else 0):
+                    following += [(*plan, (position, option)) for option in range(options)]
+        frontier = following
+
+
+def _fair_with(plan: tuple[tuple[int, int], ...], options_seen: list[int]) -> Decider:
+    wanted = dict(plan)
+
+    def decide(trial: Trial, _rng: Random) -> None:
+        order = iter(range(10**9))
+
+        def next_one(n: int) -> int:
+            return next(order) % n
+
+        position = 0
+        world = trial.world
+        idle = 0
+        while idle < 3:
+            options = trial.possible_faults()
+            options_seen.append(len(options))
+            if position in wanted and wanted[position] < len(options):
+                trial.inflict(*options[wanted[position]])
+            position += 1
+            if trial.left and position % 3 == 1:
+                trial.operate(next_one)
+            network = world.network
+            held, network.hold_all = network.hold_all, False
+            channel = network.earliest(world.paused)
+            network.hold_all = held
+            if channel is not None:
+                trial.deliver(channel)
+            elif not trial.left:
+                trial.tick()
+                idle += 1
+
+    return decide

@@ -1,0 +1,67 @@
+"""Invariants of replication, each a small checker of its own, run at every step of every schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
+from tidelog.lab.invariants.base import Broken, Invariant
+from tidelog.lab.invariants.committed import CommittedSurvives
+from tidelog.lab.invariants.insync import IsrHoldsCommitted
+from tidelog.lab.invariants.leadership import OneLeaderPerEpoch
+from tidelog.lab.invariants.reads import PromisesKept, ReadsAreStable
+from tidelog.lab.invariants.watermark import WatermarkRises
+from tidelog.lab.world import World
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    CommittedSurvives,
+    IsrHoldsCommitted,
+    ReplicasAgree,
+    WatermarkRises,
+    OneLeaderPerEpoch,
+    ReadsAreStable,
+    PromisesKept,
+    ClusterConverges,
+)
+
+
+class Watch:
+    """All invariants of one world, fed by its events."""
+
+    __slots__ = ("_handlers", "_invariants", "_kinds")
+
+    def __init__(self, kinds: tuple[type[Invariant], ...] = INVARIANTS) -> None:
+        self._invariants: list[Invariant] = []
+        self._handlers: dict[type, list[Callable[[Any], None]]] = {}
+        self._kinds = kinds
+
+    def attach(self, world: World) -> None:
+        """Start watching: from here on, every event of the world must be passed to ``__call__``."""
+        for kind in self._kinds:
+            invariant = kind(world)
+            self._invariants.append(invariant)
+            for event_type, handler in invariant.handlers().items():
+                self._handlers.setdefault(event_type, []).append(handler)
+
+    def __call__(self, event: object) -> None:
+        for handler in self._handlers.get(type(event), ()):
+            handler(event)
+
+    def at_end(self) -> None:
+        """Raise the first claim about the end that does not hold."""
+        for invariant in self._invariants:
+            invariant.at_end()
+
+    def failures_at_end(self) -> list[Broken]:
+        """All claims about the end that do not hold."""
+        found = []
+        for invariant in self._invariants:
+            try:
+                invariant.at_end()
+            except Broken as failure:
+                found.append(failure)
+        return found
+
+
+__all__ = ["INVARIANTS", "Broken", "Invariant", "Watch"]

@@ -1,0 +1,47 @@
+"""The ISR is worth its name: whoever may be elected holds everything that is committed.
+
+``WeakIsr`` and ``StrongIsr`` of the TLA+ specification of Kafka's replication, and its ``LeaderInIsr``.
+"""
+
+from __future__ import annotations
+
+from tidelog.core.events import HighWatermarkAdvanced, PartitionStateWritten
+from tidelog.core.types import NO_LEADER
+from tidelog.lab.invariants.base import Handlers, Invariant
+
+
+class IsrHoldsCommitted(Invariant):
+    name = "isr-holds-committed"
+    claim = "every member of the ISR, as the leader and as the keeper know it, holds what is committed"
+
+    def handlers(self) -> Handlers:
+        if not self.world.setup.rules.commits_by_isr:
+            return {}
+        return {HighWatermarkAdvanced: self._advanced, PartitionStateWritten: self._written}
+
+    def _advanced(self, event: HighWatermarkAdvanced) -> None:
+        world, tp = self.world, event.tp
+        leader = world.processes[event.broker].storage.logs[tp].batches
+        state = world.partition_state(tp)
+        members = dict.fromkeys(event.isr)
+        if state is not None and state.leader_epoch == event.epoch:
+            members.update(dict.fromkeys(state.isr))
+        for broker in members:
+            if broker == event.broker:
+                continue
+            log = world.processes[broker].storage.logs.get(tp)
+            mine = log.batches if log is not None else []
+            for offset in range(event.before, event.high_watermark):
+                if offset < len(mine) and mine[offset] is leader[offset]:
+                    continue
+                if offset >= len(mine) or mine[offset] != leader[offset]:
+                    held = repr(mine[offset].value) if offset < len(mine) else "nothing"
+                    raise self.broken(
+                        f"broker {event.broker} commits {leader[offset].value!r} at offset {offset} in epoch "
+                        f"{event.epoch}, but in-sync replica {broker} holds {held} there"
+                    )
+
+    def _written(self, event: PartitionStateWritten) -> None:
+        state = event.state
+        if state.leader != NO_LEADER and state.leader not in state.isr:
+            raise self.broken(f"broker {state.leader} leads {event.tp} without being in the ISR {state.isr}")

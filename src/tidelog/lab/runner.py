@@ -1,0 +1,169 @@
+"""Playing a scenario from beginning to end, and everything that can be told about it afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.core.events import Truncated
+from tidelog.core.types import InvariantViolation
+from tidelog.lab.actions import Actions
+from tidelog.lab.clients import Acknowledged, Outcome, RecordRead, SendFailed, Sent
+from tidelog.lab.grammar import Step
+from tidelog.lab.invariants import Broken, Watch
+from tidelog.lab.narration import narrate
+from tidelog.lab.scenario import VERDICT_KINDS, Scenario
+from tidelog.lab.snapshot import Snapshot, take
+from tidelog.lab.verdict import Verdict, judge, ledger_of
+from tidelog.lab.world import World
+
+
+@dataclass(slots=True)
+class Played:
+    """One step, what happened during it, and the state after it."""
+
+    step: Step | None
+    """None for the beginning: the cluster as it was set up."""
+    remark: str
+    events: list[tuple[int, object]]
+    after: Snapshot
+
+    def told(self) -> list[str]:
+        """What clients heard during this step."""
+        kinds = (Acknowledged, SendFailed, RecordRead)
+        return [narrate(event) for _, event in self.events if isinstance(event, kinds)]
+
+
+@dataclass(slots=True)
+class Run:
+    scenario: Scenario
+    played: list[Played]
+    verdict: Verdict
+    ledger: list[Sent]
+    broken: list[Broken] = field(default_factory=list)
+    """Invariants that did not hold, the first time each was seen, in order."""
+    broken_at: list[int] = field(default_factory=list)
+    """For each of those, the number of the step at which it was seen."""
+
+    @property
+    def final(self) -> Snapshot:
+        return self.played[-1].after
+
+    def surprises(self) -> list[str]:
+        """Where the end differs from what the scenario expects of this generation."""
+        expectation = self.scenario.expectation(self.scenario.setup.generation)
+        if expectation is None:
+            return []
+        found = []
+        actual = self.facts()
+        for kind in (*VERDICT_KINDS, "leader", "epoch", "isr"):
+            wanted = expectation.facts.get(kind, "" if kind in VERDICT_KINDS else None)
+            if wanted is not None and actual[kind] != wanted:
+                found.append(f"{kind}: expected {wanted or 'none'}, found {actual[kind] or 'none'}")
+        return found
+
+    def facts(self) -> dict[str, str]:
+        """The end in the words of ``expect`` lines."""
+        partition = self.final.partitions[0]
+        verdict = self.verdict.as_json()
+        facts = {kind: ",".join(str(f["value"]) for f in verdict[kind]) for kind in VERDICT_KINDS}
+        facts["diverged"] = ",".join(str(f["offset"]) for f in verdict["diverged"])
+        facts["leader"] = str(partition.leader) if partition.leader >= 0 else "none"
+        facts["epoch"] = str(partition.leader_epoch)
+        facts["isr"] = ",".join(map(str, partition.isr))
+        return facts
+
+    def as_json(self) -> dict[str, Any]:
+        final = self.final.as_json()
+        return {
+            "scenario": self.scenario.name,
+            "generation": self.scenario.setup.generation,
+            "stage": "sim",
+            "verdict": self.verdict.as_json(),
+            "acknowledged": [_entry(r) for r in self.ledger if r.outcome is Outcome.OK],
+            "failed": [_entry(r) for r in self.ledger if r.outcome is not Outcome.OK],
+            "partitions": final["partitions"],
+            "controller": final["controller"],
+            "controller_epoch": final["controller_epoch"],
+            "live_brokers": final["live_brokers"],
+            "invariants_broken": [
+                {"invariant": b.name, "message": b.message, "step": at}
+                for b, at in zip(self.broken, self.broken_at, strict=True)
+            ],
+            "as_expected": not self.surprises(),
+            "surprises": self.surprises(),
+            "steps": [_step_json(number, played) for number, played in enumerate(self.played)],
+        }
+
+
+def _entry(record: Sent) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "value": record.value,
+        "producer": record.producer,
+        "acks": "all" if record.acks == -1 else record.acks,
+        "attempts": record.attempts,
+    }
+    if record.outcome is Outcome.OK:
+        return {**entry, "offset": record.offset, "broker": record.broker}
+    outcome = "pending" if record.outcome is None else record.outcome.value
+    return {**entry, "error": record.error, "outcome": outcome}
+
+
+def _step_json(number: int, played: Played) -> dict[str, Any]:
+    return {
+        "step": number,
+        "command": str(played.step) if played.step is not None else "(start)",
+        "narration": played.step.comment if played.step is not None else "",
+        "remark": played.remark,
+        "told": played.told(),
+        "events": [{"at_ms": at, "text": narrate(event)} for at, event in played.events],
+        "state": played.after.as_json(),
+    }
+
+
+def run(scenario: Scenario) -> Run:
+    """Play all steps. A broken invariant is noted and the play goes on: watching it fail is the point."""
+    watch = Watch()
+    broken: list[Broken] = []
+    broken_at: list[int] = []
+    events: list[tuple[int, object]] = []
+    world: World | None = None
+    actions: Actions | None = None
+    played: list[Played] = []
+
+    def note(failure: Broken) -> None:
+        if failure.name not in {known.name for known in broken}:
+            broken.append(failure)
+            broken_at.append(len(played))
+
+    def observe(event: object) -> None:
+        if world is None:
+            return  # the cluster is being set up
+        events.append((world.now, event))
+        if actions is not None and isinstance(event, Truncated):
+            actions.truncations[event.broker] = actions.truncations.get(event.broker, 0) + 1
+        try:
+            watch(event)
+        except Broken as failure:
+            note(failure)
+
+    def finish_step(step: Step | None, remark: str) -> None:
+        nonlocal events
+        assert world is not None
+        played.append(Played(step, remark, events, take(world)))
+        events = []
+
+    world = World(scenario.setup, observe)
+    watch.attach(world)
+    actions = Actions(scenario, world)
+    finish_step(None, "")
+    for step in scenario.steps:
+        try:
+            finish_step(step, actions.perform(step))
+        except InvariantViolation as violation:
+            note(Broken("core", str(violation)))
+            finish_step(step, f"the core stops: {violation}")
+            break
+    for failure in watch.failures_at_end():
+        note(failure)
+    return Run(scenario, played, judge(world), ledger_of(world), broken, broken_at)

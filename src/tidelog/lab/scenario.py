@@ -1,0 +1,222 @@
+"""Scenario files: a failure as a short text, the same for the simulator and for real processes.
+
+A file has a head (what the cluster is made of, what is expected of each generation) and steps, one command a
+line. A comment above a step narrates it. A *transcript* is the same file with what happened printed below
+each step, after ``----``; so every transcript is also a scenario, and the parser skips the output.
+
+::
+
+    scenario hw-loss
+    title    An acknowledged record disappears from every replica
+    cluster  brokers=3 controller=2
+    topic    t replicas=0,1
+    producer p acks=all
+    expect   hw lost=c
+
+    # Both replicas hold a and b.
+    produce p a b
+    wait hw 1 2
+
+Parsing and printing live together here so that what one writes the other reads. Grammar of the steps:
+``grammar.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tidelog.core.generations import GENERATIONS
+from tidelog.core.types import TopicPartition
+from tidelog.lab.clients import ProducerConfig
+from tidelog.lab.grammar import Line, ScenarioError, Step, parse_step
+from tidelog.lab.settings import (
+    describe_cluster,
+    describe_producer,
+    describe_topic,
+    parse_cluster,
+    parse_producer,
+    parse_topic,
+)
+from tidelog.lab.setup import Setup, SetupError, TopicSetup
+
+OUTPUT_MARK = "----"
+VERDICT_KINDS = ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+
+
+@dataclass(slots=True, frozen=True)
+class ClientSetup:
+    name: str
+    zone: str
+    producer: ProducerConfig | None
+    """None for a consumer."""
+
+
+@dataclass(slots=True, frozen=True)
+class Expectation:
+    """What a generation should end in: verdict lists by kind, and leader, epoch, isr where given."""
+
+    generation: str
+    facts: dict[str, str]
+
+
+@dataclass(slots=True)
+class Scenario:
+    name: str
+    setup: Setup
+    title: str = ""
+    source: str = ""
+    clients: list[ClientSetup] = field(default_factory=list)
+    expectations: list[Expectation] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def under(self, generation: str) -> Scenario:
+        """The same scenario under other rules."""
+        return replace(self, setup=replace(self.setup, generation=generation))
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition that conditions and reads speak of."""
+        return TopicPartition(self.setup.topics[0].name, 0)
+
+    def expectation(self, generation: str) -> Expectation | None:
+        for expectation in self.expectations:
+            if expectation.generation == generation:
+                return expectation
+        return None
+
+
+# ---------------------------------------------------------------- parsing
+
+
+def parse(text: str, origin: str = "scenario") -> Scenario:
+    """Read a scenario or a transcript. Raises ``ScenarioError`` with line, column and what was expected."""
+    scenario = Scenario("", Setup())
+    comment: list[str] = []
+    in_output = False
+    for number, raw in enumerate(text.splitlines(), start=1):
+        if in_output:
+            in_output = raw.strip() != ""
+            continue
+        if raw.strip() == OUTPUT_MARK:
+            in_output = True
+            continue
+        if not raw.strip():
+            comment = []
+            continue
+        if raw.lstrip().startswith("#"):
+            comment.append(raw.lstrip()[1:].strip())
+            continue
+        line = Line(origin, number, raw)
+        if not _parse_head(scenario, line):
+            if not scenario.setup.topics:
+                raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
+            step = parse_step(line, " ".join(comment))
+            _check_client(scenario, line, step)
+            scenario.steps.append(step)
+        comment = []
+    if not scenario.name:
+        raise ScenarioError(f"{origin}: line 1, column 1: expected 'scenario NAME' at the top of the file")
+    try:
+        scenario.setup.check()
+    except SetupError as error:
+        raise ScenarioError(f"{origin}: {error}") from None
+    return scenario
+
+
+def _parse_head(scenario: Scenario, line: Line) -> bool:
+    """Take a line of the head. False if it is a step."""
+    keyword = line.word(0)
+    setup = scenario.setup
+    if keyword == "scenario":
+        scenario.name = line.need(1, "the scenario's name")
+    elif keyword == "title":
+        scenario.title = line.rest(1)
+    elif keyword == "source":
+        scenario.source = line.rest(1)
+    elif keyword == "cluster":
+        scenario.setup = parse_cluster(line, setup)
+    elif keyword == "topic":
+        scenario.setup = replace(setup, topics=(*setup.topics, parse_topic(line)))
+    elif keyword == "producer":
+        name, zone, config = parse_producer(line, setup)
+        scenario.clients.append(ClientSetup(name, zone, config))
+    elif keyword == "consumer":
+        name = line.need(1, "the consumer's name")
+        zone = line.settings(2, ("zone",)).get("zone", setup.zone(0))
+        scenario.clients.append(ClientSetup(name, zone, None))
+    elif keyword == "expect":
+        scenario.expectations += _parse_expectation(line)
+    else:
+        return False
+    if scenario.steps and keyword != "expect":
+        raise line.error(0, f"a step ('{keyword}' belongs to the head, above the first step)")
+    return True
+
+
+def _parse_expectation(line: Line) -> list[Expectation]:
+    generations = line.need(1, f"a generation ({', '.join(GENERATIONS)})").split(",")
+    for generation in generations:
+        if generation not in GENERATIONS:
+            raise line.error(1, f"a generation ({', '.join(GENERATIONS)})")
+    if line.word(2) == "none" and len(line.words) == 3:
+        facts: dict[str, str] = {}
+    else:
+        facts = line.settings(2, (*VERDICT_KINDS, "leader", "epoch", "isr"))
+    return [Expectation(generation, facts) for generation in generations]
+
+
+def _check_client(scenario: Scenario, line: Line, step: Step) -> None:
+    if step.client is None:
+        return
+    for client in scenario.clients:
+        if client.name == step.client:
+            wants_producer = step.verb in ("send", "produce")
+            if wants_producer == (client.producer is not None):
+                return
+            raise line.error(1, "a producer" if wants_producer else "a consumer")
+    known = ", ".join(client.name for client in scenario.clients) or "none is declared"
+    raise line.error(1, f"a client of this scenario ({known})")
+
+
+# ---------------------------------------------------------------- printing
+
+
+def print_head(scenario: Scenario) -> list[str]:
+    lines = [f"scenario {scenario.name}"]
+    if scenario.title:
+        lines.append(f"title    {scenario.title}")
+    if scenario.source:
+        lines.append(f"source   {scenario.source}")
+    lines.append(f"cluster  {describe_cluster(scenario.setup)}")
+    lines += [f"topic    {describe_topic(topic)}" for topic in scenario.setup.topics]
+    for client in scenario.clients:
+        if client.producer is None:
+            lines.append(f"consumer {client.name} zone={client.zone}")
+        else:
+            lines.append(f"producer {describe_producer(client.name, client.zone, client.producer)}")
+    for expectation in scenario.expectations:
+        facts = " ".join(f"{key}={value}" for key, value in expectation.facts.items()) or "none"
+        lines.append(f"expect   {expectation.generation} {facts}")
+    return lines
+
+
+def print_scenario(scenario: Scenario) -> str:
+    lines = [*print_head(scenario), ""]
+    for step in scenario.steps:
+        if step.comment:
+            lines += ["", *wrap_comment(step.comment)]
+        lines.append(str(step))
+    return "\n".join(lines) + "\n"
+
+
+def wrap_comment(comment: str, width: int = 100) -> list[str]:
+    lines, current = [], "#"
+    for word in comment.split():
+        if len(current) + len(word) + 1 > width:
+            lines.append(current)
+            current = "#"
+        current += " " + word
+    return [*lines, current]
+
+
+__all__ = ["ClientSetup", "Expectation", "Scenario", "ScenarioError", "TopicSetup", "parse", "print_scenario"]
