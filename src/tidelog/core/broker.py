@@ -257,8 +257,7 @@ class Broker:
     # ------------------------------------------------------------ the controller's requests
 
     def _registered(self) -> None:
-        if self.ctx.generation.isr_through_controller:
-            self._repeat_proposals()
+        self._repeat_proposals()
         early, self._early = self._early, []
         for request, sender in early:
             self._controlled(request, sender, self.ctx.now)

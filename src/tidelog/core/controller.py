@@ -80,13 +80,17 @@ class Controller:
 
     def _register(self) -> Task:
         path = paths.broker_path(self._ctx.broker)
-        result = yield Create(path, self._registration, ephemeral=True)
-        stat = result.value
-        if not result.ok:
+        while True:
+            result = yield Create(path, self._registration, ephemeral=True)
+            if result.ok:
+                stat = result.value
+                break
             found = yield Get(path, watch=True)
-            if not found.ok or found.value.stat.owner != self._session:
+            if found.ok and found.value.stat.owner == self._session:
+                stat = found.value.stat  # a repeated call found what it had made itself
+                break
+            if found.ok:
                 return  # the node of our former life; the watch tells when it is gone
-            stat = found.value.stat
         self._registered = True
         self._ctx.broker_epoch = stat.created
         self._ctx.emit(events.BrokerRegistered(self._ctx.broker, stat.created))

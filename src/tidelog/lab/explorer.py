@@ -260,31 +260,34 @@ DECIDERS: dict[str, Decider] = {"random": decide_randomly, "pct": decide_by_prio
 
 # ---------------------------------------------------------------- exhaustive, within bounds
 
+_Plan = tuple[tuple[int, int], ...]
+"""(step of the fair schedule, number of the fault to inflict there), in order of steps"""
 
-def deviations(
-    scenario: Scenario, *, operations: int, faults: Faults, depth: int
-) -> Iterator[tuple[int, Decider]]:
+
+def deviations(depth: int) -> Iterator[tuple[int, Decider]]:
     """The fair schedule with every choice of at most ``depth`` faults at every point of it.
 
-    Yields (number, decider): the decider plays the fair schedule and inflicts its faults on the way. Deeper
-    schedules grow out of shallower ones, so the smallest violation comes first.
+    Yields (number, decider), to be played before the next one is asked for: playing a schedule shows which
+    faults were possible at which of its steps, and the deeper schedules grow out of that. So the schedules
+    with the fewest faults come first.
     """
-    frontier: list[tuple[tuple[int, int], ...]] = [()]
     number = 0
-    for _ in range(depth + 1):
-        following: list[tuple[tuple[int, int], ...]] = []
+    frontier: list[_Plan] = [()]
+    for level in range(depth + 1):
+        following: list[_Plan] = []
         for plan in frontier:
-            lengths: list[list[int]] = [[]]
-            yield number, _fair_with(plan, lengths[0])
+            options_seen: list[int] = []
+            yield number, _fair_with(plan, options_seen)
             number += 1
-            start = plan[-1][0] if plan else 0
-            for position, options in enumerate(lengths[0]):
-                if position >= start + (1 if plan else 0):
-                    following += [(*plan, (position, option)) for option in range(options)]
+            if level < depth:
+                start = plan[-1][0] + 1 if plan else 0
+                for position in range(start, len(options_seen)):
+                    following += [(*plan, (position, o)) for o in range(options_seen[position])]
         frontier = following
 
 
-def _fair_with(plan: tuple[tuple[int, int], ...], options_seen: list[int]) -> Decider:
+def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
+    """Play the fair schedule, inflict the planned faults, and note how many were possible at each step."""
     wanted = dict(plan)
 
     def decide(trial: Trial, _rng: Random) -> None:

@@ -167,3 +167,20 @@ def run(scenario: Scenario) -> Run:
     for failure in watch.failures_at_end():
         note(failure)
     return Run(scenario, played, judge(world), ledger_of(world), broken, broken_at)
+
+
+def first_failure(scenario: Scenario) -> Broken | None:
+    """Play a scenario only to see which invariant breaks first, without taking notes."""
+    watch = Watch()
+    try:
+        world = World(scenario.setup, watch)
+        watch.attach(world)
+        actions = Actions(scenario, world)
+        for step in scenario.steps:
+            actions.perform(step)
+        watch.at_end()
+    except Broken as failure:
+        return failure
+    except InvariantViolation as violation:
+        return Broken("core", str(violation))
+    return None

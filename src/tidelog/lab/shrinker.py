@@ -1,0 +1,100 @@
+"""From a schedule that fails to the smallest one that fails the same way.
+
+Delta debugging over the steps: leave out ever smaller pieces as long as the same invariant still breaks. A
+step that finds nothing to do is harmless, so leaving one out never makes the rest unplayable. Then the
+schedule is made readable: if it also fails when messages flow freely between its faults, all the single
+deliveries go; else runs of deliveries that can be replaced by ``settle`` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tidelog.lab.explorer import Finding
+from tidelog.lab.grammar import Step
+from tidelog.lab.runner import first_failure
+from tidelog.lab.scenario import Scenario
+
+_HOLD_ALL = Step("hold", ("all",))
+_SETTLE = Step("settle")
+
+
+class _Shrinker:
+    def __init__(self, finding: Finding, budget: int, progress: Callable[[int], None]) -> None:
+        self._scenario = finding.scenario
+        self._invariant = finding.invariant
+        self._budget = budget
+        self._progress = progress
+
+    def fails(self, steps: list[Step]) -> bool:
+        if self._budget <= 0:
+            return False
+        self._budget -= 1
+        failure = first_failure(replace(self._scenario, steps=steps))
+        return failure is not None and failure.name == self._invariant
+
+    def minimise(self, steps: list[Step]) -> list[Step]:
+        """ddmin: drop chunks, halving their size, until no single step can be left out."""
+        size = max(1, len(steps) // 2)
+        while True:
+            position = 0
+            dropped = False
+            while position < len(steps):
+                candidate = steps[:position] + steps[position + size :]
+                if self.fails(candidate):
+                    steps = candidate
+                    dropped = True
+                    self._progress(len(steps))
+                else:
+                    position += size
+            if size == 1 and not dropped:
+                return steps
+            if not dropped or size > 1:
+                size = max(1, size // 2)
+
+    def readable(self, steps: list[Step]) -> list[Step]:
+        free = [step for step in steps if step.verb not in ("hold", "deliver", "release")]
+        if self.fails(free):
+            return self.minimise(free)
+        steps = self._settle_runs(steps)
+        return self.minimise(steps)
+
+    def _settle_runs(self, steps: list[Step]) -> list[Step]:
+        """Replace each run of deliveries by one ``settle`` where that still fails."""
+        position = 0
+        while position < len(steps):
+            end = position
+            while end < len(steps) and steps[end].verb == "deliver":
+                end += 1
+            if end - position > 1:
+                candidate = [*steps[:position], _SETTLE, *steps[end:]]
+                if self.fails(candidate):
+                    steps = candidate
+                    end = position + 1
+            position = max(end, position + 1)
+        return steps
+
+
+def shrink(
+    finding: Finding, *, budget: int = 4_000, progress: Callable[[int], None] = lambda _: None
+) -> Finding:
+    """The smallest schedule found within ``budget`` replays. It breaks the same invariant."""
+    shrinker = _Shrinker(finding, budget, progress)
+    steps = finding.scenario.steps
+    if not shrinker.fails(steps):
+        return finding
+    steps = shrinker.minimise(steps)
+    steps = shrinker.readable(steps)
+    scenario = _without_idle_clients(replace(finding.scenario, steps=steps))
+    failure = first_failure(scenario)
+    if failure is None or failure.name != finding.invariant:
+        scenario = replace(finding.scenario, steps=steps)
+        failure = first_failure(scenario)
+    message = failure.message if failure is not None else finding.message
+    return Finding(scenario, finding.invariant, message, finding.seed)
+
+
+def _without_idle_clients(scenario: Scenario) -> Scenario:
+    used = {step.client for step in scenario.steps}
+    return replace(scenario, clients=[client for client in scenario.clients if client.name in used])
