@@ -236,7 +236,9 @@ class LeaderRole:
             return
         if from_follower:
             follower = self.followers.get(request.replica)
-            if follower is None or request.broker_epoch < follower.broker_epoch:
+            if follower is None or (
+                request.broker_epoch < follower.broker_epoch and self.ctx.guards.incarnation_in_isr
+            ):
                 # Not a replica of this partition, or a process that has been replaced since it sent this.
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER if follower is None else ErrorCode.STALE_BROKER_EPOCH
                 self.ctx.reply(

@@ -151,6 +151,7 @@ class Producer:
     idempotent producer keeps one in flight, the simplest way to keep its sequence in order."""
 
     __slots__ = (
+        "_armed",
         "_backoffs",
         "_in_flight",
         "_metadata",
@@ -180,6 +181,8 @@ class Producer:
         self._waiting: list[tuple[Millis, Sent]] = []
         """Records that wait for a retry or for metadata, with the time to try again."""
         self._backoffs: dict[str, int] = {}
+        self._armed: Millis | None = None
+        """When the world was last asked to wake us."""
 
     # ------------------------------------------------------------ the application's side
 
@@ -203,7 +206,7 @@ class Producer:
 
     def _dispatch(self) -> None:
         """Send everything whose time has come to the leader we believe in."""
-        world, now = self._world, self._world.now
+        now = self._world.now
         waiting, self._waiting = self._waiting, []
         one_at_a_time = self.config.idempotent
         blocked = one_at_a_time and any(entry[0] is not None for entry in self._in_flight.values())
@@ -222,8 +225,17 @@ class Producer:
             else:
                 self._postpone(record)
                 blocked = one_at_a_time
-        if self._waiting:
-            world.wake_client(self.name, min(max(ready_at, now + 1) for ready_at, _ in self._waiting))
+        self._arm()
+
+    def _arm(self) -> None:
+        """Ask to be woken at the earliest time at which there is something to do, unless that is arranged."""
+        times = [ready_at for ready_at, _ in self._waiting if ready_at > self._world.now]
+        times += [timeout_at for _, _, timeout_at in self._in_flight.values()]
+        if times:
+            earliest = min(times)
+            if self._armed is None or earliest < self._armed:
+                self._armed = earliest
+                self._world.wake_client(self.name, earliest)
 
     def _leader(self, record: Sent) -> int:
         return self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))[0]
@@ -259,7 +271,6 @@ class Producer:
             # The broker's own time-out should be heard before ours.
             timeout_at = self._world.now + self.config.request_timeout_ms + 1_000
             self._in_flight[self._next_correlation] = (record, broker, timeout_at)
-            self._world.wake_client(self.name, timeout_at)
         self._world.client_sends(self.name, broker, self._next_correlation, message)
 
     def _postpone(self, record: Sent) -> None:
@@ -336,6 +347,7 @@ class Producer:
 
     def wake(self) -> None:
         now = self._world.now
+        self._armed = None
         for correlation in [c for c, (_, _, at) in self._in_flight.items() if at <= now]:
             self._lost(correlation, "no answer in time")
         self._dispatch()

@@ -21,7 +21,7 @@ from random import Random
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
 from tidelog.lab.grammar import Condition, Places, Step
-from tidelog.lab.invariants import Broken, Watch
+from tidelog.lab.invariants import Broken, Grade, Watch
 from tidelog.lab.network import Channel
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.world import World
@@ -52,6 +52,7 @@ class Finding:
     invariant: str
     message: str
     seed: int
+    grade: Grade = Grade.DATA
 
 
 class Trial:
@@ -176,7 +177,7 @@ def explore_one(
         decide(trial, Random(seed))
         trial.finish()
     except Broken as broken:
-        return Finding(trial.as_scenario(), broken.name, broken.message, seed)
+        return Finding(trial.as_scenario(), broken.name, broken.message, seed, broken.grade)
     except InvariantViolation as violation:
         return Finding(trial.as_scenario(), "core", str(violation), seed)
     return None

@@ -146,6 +146,8 @@ def run(scenario: Scenario) -> Run:
             watch(event)
         except Broken as failure:
             note(failure)
+        if watch.kept is not None:
+            note(watch.kept)
 
     def finish_step(step: Step | None, remark: str) -> None:
         nonlocal events

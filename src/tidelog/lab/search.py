@@ -9,6 +9,7 @@ from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
 from tidelog.lab.clients import ProducerConfig
 from tidelog.lab.explorer import DECIDERS, Faults, Finding, deviations, explore_one
+from tidelog.lab.invariants import Grade
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.setup import Setup, TopicSetup
 
@@ -79,6 +80,13 @@ class SearchOptions:
         return Scenario("found", setup, clients=clients)
 
 
+_SEVERITY = {Grade.LIVENESS: 0, Grade.STRUCTURE: 1, Grade.DATA: 2}
+
+
+def _worse(one: Finding, other: Finding) -> bool:
+    return _SEVERITY[one.grade] > _SEVERITY[other.grade]
+
+
 @dataclass(slots=True)
 class SearchResult:
     schedules: int = 0
@@ -93,12 +101,14 @@ class SearchResult:
 def search(
     options: SearchOptions,
     *,
-    stop_at_first: bool = True,
+    stop_at: Grade | None = Grade.DATA,
     progress: Callable[[int], None] = lambda _: None,
     result: SearchResult | None = None,
 ) -> SearchResult:
     """Play schedules until one breaks an invariant or the number is reached.
 
+    ``stop_at`` is how bad a finding must be to end the search: by default records must be at stake. A lesser
+    finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at anything, None at nothing.
     ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted.
     """
     scenario = options.scenario()
@@ -116,9 +126,9 @@ def search(
         progress(result.schedules)
         if finding is not None:
             result.broken[finding.invariant] = result.broken.get(finding.invariant, 0) + 1
-            if result.finding is None:
+            if result.finding is None or _worse(finding, result.finding):
                 result.finding = finding
-            if stop_at_first:
+            if stop_at is not None and _SEVERITY[finding.grade] >= _SEVERITY[stop_at]:
                 return result
     result.exhausted = options.strategy == "exhaustive"
     return result

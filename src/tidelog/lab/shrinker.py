@@ -3,7 +3,7 @@
 Delta debugging over the steps: leave out ever smaller pieces as long as the same invariant still breaks. A
 step that finds nothing to do is harmless, so leaving one out never makes the rest unplayable. Then the
 schedule is made readable: if it also fails when messages flow freely between its faults, all the single
-deliveries go; else runs of deliveries that can be replaced by ``settle`` are.
+deliveries go; else runs of single steps become ``settle`` or ``advance`` wherever that still fails.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidelog.lab.explorer import Finding
-from tidelog.lab.grammar import Step
+from tidelog.lab.grammar import Duration, Step
 from tidelog.lab.runner import first_failure
 from tidelog.lab.scenario import Scenario
 
-_HOLD_ALL = Step("hold", ("all",))
 _SETTLE = Step("settle")
+_PAUSES = tuple(Step("advance", (Duration(ms),)) for ms in (1_000, 4_000, 10_000))
 
 
 class _Shrinker:
@@ -54,24 +54,38 @@ class _Shrinker:
                 size = max(1, size // 2)
 
     def readable(self, steps: list[Step]) -> list[Step]:
-        free = [step for step in steps if step.verb not in ("hold", "deliver", "release")]
-        if self.fails(free):
-            return self.minimise(free)
-        steps = self._settle_runs(steps)
+        for freed in (self._freed(steps, None), *(self._freed(steps, pause) for pause in _PAUSES)):
+            if self.fails(freed):
+                return self.minimise(freed)
+        steps = self._replace_runs(steps, ("deliver", "tick"), (_SETTLE, *_PAUSES))
+        steps = self._replace_runs(steps, ("tick",), _PAUSES)
+        steps = self._replace_runs(steps, ("deliver",), (_SETTLE,))
         return self.minimise(steps)
 
-    def _settle_runs(self, steps: list[Step]) -> list[Step]:
-        """Replace each run of deliveries by one ``settle`` where that still fails."""
+    def _freed(self, steps: list[Step], pause: Step | None) -> list[Step]:
+        """The same operations and faults with messages flowing freely, and perhaps a pause after each."""
+        freed: list[Step] = []
+        for step in steps:
+            if step.verb not in ("hold", "deliver", "release", "tick"):
+                freed.append(step)
+                if pause is not None:
+                    freed.append(pause)
+        return freed
+
+    def _replace_runs(self, steps: list[Step], verbs: tuple[str, ...], by: tuple[Step, ...]) -> list[Step]:
+        """Replace each run of such steps by a single plainer one, where that still fails."""
         position = 0
         while position < len(steps):
             end = position
-            while end < len(steps) and steps[end].verb == "deliver":
+            while end < len(steps) and steps[end].verb in verbs:
                 end += 1
             if end - position > 1:
-                candidate = [*steps[:position], _SETTLE, *steps[end:]]
-                if self.fails(candidate):
-                    steps = candidate
-                    end = position + 1
+                for plain in by:
+                    candidate = [*steps[:position], plain, *steps[end:]]
+                    if self.fails(candidate):
+                        steps = candidate
+                        end = position + 1
+                        break
             position = max(end, position + 1)
         return steps
 
@@ -92,7 +106,7 @@ def shrink(
         scenario = replace(finding.scenario, steps=steps)
         failure = first_failure(scenario)
     message = failure.message if failure is not None else finding.message
-    return Finding(scenario, finding.invariant, message, finding.seed)
+    return replace(finding, scenario=scenario, message=message)
 
 
 def _without_idle_clients(scenario: Scenario) -> Scenario:

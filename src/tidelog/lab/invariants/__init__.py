@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
-from tidelog.lab.invariants.base import Broken, Invariant
+from tidelog.lab.invariants.base import Broken, Grade, Invariant
 from tidelog.lab.invariants.committed import CommittedSurvives
 from tidelog.lab.invariants.insync import IsrHoldsCommitted
 from tidelog.lab.invariants.leadership import OneLeaderPerEpoch
@@ -27,14 +27,19 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 
 
 class Watch:
-    """All invariants of one world, fed by its events."""
+    """All invariants of one world, fed by its events.
 
-    __slots__ = ("_handlers", "_invariants", "_kinds")
+    A broken data invariant is raised at once. A broken rule of structure is kept: the run goes on, and only
+    if nothing worse comes of it is it raised at the end.
+    """
+
+    __slots__ = ("_handlers", "_invariants", "_kept", "_kinds")
 
     def __init__(self, kinds: tuple[type[Invariant], ...] = INVARIANTS) -> None:
+        self._kinds = kinds
         self._invariants: list[Invariant] = []
         self._handlers: dict[type, list[Callable[[Any], None]]] = {}
-        self._kinds = kinds
+        self._kept: Broken | None = None
 
     def attach(self, world: World) -> None:
         """Start watching: from here on, every event of the world must be passed to ``__call__``."""
@@ -46,12 +51,28 @@ class Watch:
 
     def __call__(self, event: object) -> None:
         for handler in self._handlers.get(type(event), ()):
-            handler(event)
+            try:
+                handler(event)
+            except Broken as failure:
+                if failure.grade is Grade.DATA:
+                    raise
+                self._kept = self._kept or failure
+
+    @property
+    def kept(self) -> Broken | None:
+        """The first broken rule of structure."""
+        return self._kept
 
     def at_end(self) -> None:
-        """Raise the first claim about the end that does not hold."""
-        for invariant in self._invariants:
-            invariant.at_end()
+        """Raise the worst of what does not hold."""
+        failures = self.failures_at_end()
+        for failure in failures:
+            if failure.grade is Grade.DATA:
+                raise failure
+        if self._kept is not None:
+            raise self._kept
+        if failures:
+            raise failures[0]
 
     def failures_at_end(self) -> list[Broken]:
         """All claims about the end that do not hold."""
@@ -64,4 +85,4 @@ class Watch:
         return found
 
 
-__all__ = ["INVARIANTS", "Broken", "Invariant", "Watch"]
+__all__ = ["INVARIANTS", "Broken", "Grade", "Invariant", "Watch"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvanced, Truncated
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.convergence import is_converged
-from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 from tidelog.lab.snapshot import take
 from tidelog.lab.verdict import diverged
 
@@ -65,6 +65,7 @@ class ReplicasAgree(Invariant):
 class ClusterConverges(Invariant):
     name = "cluster-converges"
     claim = "once faults are healed, every replica is in sync again and knows it"
+    grade = Grade.LIVENESS
 
     def at_end(self) -> None:
         if not is_converged(self.world):

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World
+
+
+class Grade(Enum):
+    """How bad it is when an invariant does not hold."""
+
+    DATA = "data"
+    """Records are lost, changed or different from replica to replica: somebody was told an untruth."""
+    STRUCTURE = "structure"
+    """A rule is broken from which loss can follow; a search goes on to see whether it does."""
+    LIVENESS = "liveness"
+    """Nothing is wrong, but the cluster does not recover."""
+
 
 Handlers = dict[type, Callable[[Any], None]]
 
@@ -14,9 +27,10 @@ Handlers = dict[type, Callable[[Any], None]]
 class Broken(Exception):
     """An invariant does not hold. ``name`` is the invariant, the message says what was seen."""
 
-    def __init__(self, name: str, message: str) -> None:
+    def __init__(self, name: str, message: str, grade: Grade = Grade.DATA) -> None:
         super().__init__(f"{name}: {message}")
         self.name = name
+        self.grade = grade
         self.message = message
 
 
@@ -25,6 +39,7 @@ class Invariant:
 
     name: ClassVar[str]
     claim: ClassVar[str]
+    grade: ClassVar[Grade] = Grade.DATA
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -37,4 +52,4 @@ class Invariant:
         """Called once, when all faults are healed and the cluster has had time to converge."""
 
     def broken(self, message: str) -> Broken:
-        return Broken(self.name, message)
+        return Broken(self.name, message, self.grade)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from tidelog.core.events import HighWatermarkAdvanced, PartitionStateWritten
 from tidelog.core.types import NO_LEADER
-from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 
 
 class IsrHoldsCommitted(Invariant):
     name = "isr-holds-committed"
     claim = "every member of the ISR, as the leader and as the keeper know it, holds what is committed"
+    grade = Grade.STRUCTURE
 
     def handlers(self) -> Handlers:
         if not self.world.setup.rules.commits_by_isr:

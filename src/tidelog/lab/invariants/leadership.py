@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameLeader, ControllerElected
 from tidelog.core.types import Epoch, TopicPartition
-from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class OneLeaderPerEpoch(Invariant):
     name = "one-leader-per-epoch"
     claim = "no two brokers lead a partition in the same epoch, nor the cluster in the same controller epoch"
+    grade = Grade.STRUCTURE
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
 from tidelog.core.types import Epoch, Offset, TopicPartition
-from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class WatermarkRises(Invariant):
     name = "watermark-rises"
     claim = "within one leadership the high watermark never goes back, and never beyond the log"
+    grade = Grade.STRUCTURE
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
