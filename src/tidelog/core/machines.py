@@ -157,7 +157,8 @@ class StateMachines:
                 self.batch.add(cluster.partition(tp), (broker,))
 
     def replicas_offline(self, replicas: Iterable[tuple[TopicPartition, BrokerId]]) -> Task:
-        """Take dead replicas out of their ISRs. The last member stays listed: only it has everything."""
+        """Take dead replicas out of their ISRs. The last member stays listed (only it has everything), but
+        like Kafka write the state and raise the epoch even then."""
         cluster = self.cluster
         for tp, broker in replicas:
             cluster.replicas[tp, broker] = ReplicaPhase.OFFLINE
@@ -176,8 +177,6 @@ class StateMachines:
                 return
             leader = NO_LEADER if state.leader == broker else state.leader
             isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
-            if leader == state.leader and isr == state.isr:
-                return
             successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
             if (yield from self.write_state(tp, successor, state.version, f"replica {broker} is offline")):
                 break

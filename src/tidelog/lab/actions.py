@@ -30,8 +30,6 @@ class Actions:
     def __init__(self, scenario: Scenario, world: World) -> None:
         self._world = world
         self._tp = scenario.partition
-        self.truncations: dict[int, int] = {}
-        """How often each broker has truncated since it last was asked for: kept by whoever observes."""
         for client in scenario.clients:
             if client.producer is None:
                 world.add_consumer(client.name, client.zone)
@@ -290,16 +288,13 @@ class Actions:
         if name in ("registered", "unregistered"):
             path = broker_path(BrokerId(int(str(args[0]))))
             return lambda: (world.quorum.tree.get(path) is not None) == (name == "registered")
-        if name in ("leads", "follows", "leo", "hw"):
+        if name in ("leads", "follows", "leo", "hw", "holds", "knows"):
             return lambda: self._replica_is(name, args)
         if name == "answered":
             producers = [client for client in world.clients.values() if isinstance(client, Producer)]
             return lambda: not any(producer.undecided for producer in producers)
         if name == "in-flight":
             return lambda: args[0] in world.network.active
-        if name == "truncated":
-            before = self.truncations.get(int(str(args[0])), 0)
-            return lambda: self.truncations.get(int(str(args[0])), 0) > before or before > 0
         raise AssertionError(f"unknown condition {name}")
 
     def _state_is(self, name: str, wanted: object) -> bool:
@@ -327,6 +322,10 @@ class Actions:
             return isinstance(replica.role, LeaderRole)
         if name == "follows":
             return isinstance(replica.role, FollowerRole) and replica.role.leader == args[1]
+        if name in ("holds", "knows"):
+            end = replica.log.end_offset if name == "holds" else replica.high_watermark
+            batches = self._world.processes[broker].storage.logs[self._tp].batches[:end]
+            return any(batch.value == args[1] for batch in batches)
         return (replica.log.end_offset if name == "leo" else replica.high_watermark) == args[1]
 
 

@@ -27,8 +27,9 @@
 ===================================  ====================================================================
 
 Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``registered N``,
-``unregistered N``, ``leads N``, ``follows N M``, ``leo N OFFSET``, ``hw N OFFSET``, ``answered``,
-``in-flight CHANNEL A->B``, ``truncated N``, ``converged``.
+``unregistered N``, ``leads N``, ``follows N M``, ``holds N VALUE`` (it is in the log of N), ``knows N VALUE``
+(N knows that it is committed), ``leo N OFFSET``, ``hw N OFFSET``, ``answered``, ``in-flight CHANNEL A->B``,
+``converged``.
 """
 
 from __future__ import annotations
@@ -295,12 +296,14 @@ def _condition_args(line: Line, name: str) -> tuple[tuple[object, ...], int]:
         return ((None,) if line.word(2) == "none" else (line.number(2, "a broker's number or none"),)), 3
     if name == "isr":
         return (_ids(line, 2, "brokers like 0,1"),), 3
-    if name in ("epoch", "controller", "registered", "unregistered", "leads", "truncated"):
+    if name in ("epoch", "controller", "registered", "unregistered", "leads"):
         return (line.number(2, "a number"),), 3
     if name in ("leo", "hw"):
         return (line.number(2, broker), line.number(3, "an offset")), 4
     if name == "follows":
         return (line.number(2, broker), line.number(3, broker)), 4
+    if name in ("holds", "knows"):
+        return (line.number(2, broker), line.need(3, "a value")), 4
     if name == "in-flight":
         return (channel(line, 2),), 4
     return (), 2
@@ -315,11 +318,12 @@ CONDITIONS = (
     "unregistered",
     "leads",
     "follows",
+    "holds",
+    "knows",
     "leo",
     "hw",
     "answered",
     "in-flight",
-    "truncated",
     "converged",
 )
 

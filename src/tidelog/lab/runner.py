@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.core.events import Truncated
+from tidelog.core.events import IsrChangeProposed
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
 from tidelog.lab.clients import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.lab.grammar import Step
 from tidelog.lab.invariants import Broken, Watch
 from tidelog.lab.narration import narrate
-from tidelog.lab.scenario import VERDICT_KINDS, Scenario
+from tidelog.lab.scenario import FACTS, VERDICT_KINDS, Scenario
 from tidelog.lab.snapshot import Snapshot, take
 from tidelog.lab.verdict import Verdict, judge, ledger_of
 from tidelog.lab.world import World
@@ -56,7 +56,7 @@ class Run:
             return []
         found = []
         actual = self.facts()
-        for kind in (*VERDICT_KINDS, "leader", "epoch", "isr"):
+        for kind in FACTS:
             wanted = expectation.facts.get(kind, "" if kind in VERDICT_KINDS else None)
             if wanted is not None and actual[kind] != wanted:
                 found.append(f"{kind}: expected {wanted or 'none'}, found {actual[kind] or 'none'}")
@@ -71,7 +71,13 @@ class Run:
         facts["leader"] = str(partition.leader) if partition.leader >= 0 else "none"
         facts["epoch"] = str(partition.leader_epoch)
         facts["isr"] = ",".join(map(str, partition.isr))
+        facts["shrinks"] = str(self._shrinks())
         return facts
+
+    def _shrinks(self) -> int:
+        """How often a leader took followers out of the ISR."""
+        proposals = [event for played in self.played for _, event in played.events]
+        return sum(isinstance(e, IsrChangeProposed) and len(e.isr) < len(e.before) for e in proposals)
 
     def as_json(self) -> dict[str, Any]:
         final = self.final.as_json()
@@ -128,7 +134,6 @@ def run(scenario: Scenario) -> Run:
     broken_at: list[int] = []
     events: list[tuple[int, object]] = []
     world: World | None = None
-    actions: Actions | None = None
     played: list[Played] = []
 
     def note(failure: Broken) -> None:
@@ -140,8 +145,6 @@ def run(scenario: Scenario) -> Run:
         if world is None:
             return  # the cluster is being set up
         events.append((world.now, event))
-        if actions is not None and isinstance(event, Truncated):
-            actions.truncations[event.broker] = actions.truncations.get(event.broker, 0) + 1
         try:
             watch(event)
         except Broken as failure:

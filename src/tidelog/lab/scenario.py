@@ -41,6 +41,8 @@ from tidelog.lab.setup import Setup, SetupError, TopicSetup
 
 OUTPUT_MARK = "----"
 VERDICT_KINDS = ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+FACTS = (*VERDICT_KINDS, "leader", "epoch", "isr", "shrinks")
+"""What an ``expect`` line may speak of. A verdict that is not mentioned is expected to be empty."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +55,7 @@ class ClientSetup:
 
 @dataclass(slots=True, frozen=True)
 class Expectation:
-    """What a generation should end in: verdict lists by kind, and leader, epoch, isr where given."""
+    """What a generation should end in: verdict lists by kind, and the other facts where given."""
 
     generation: str
     facts: dict[str, str]
@@ -161,7 +163,7 @@ def _parse_expectation(line: Line) -> list[Expectation]:
     if line.word(2) == "none" and len(line.words) == 3:
         facts: dict[str, str] = {}
     else:
-        facts = line.settings(2, (*VERDICT_KINDS, "leader", "epoch", "isr"))
+        facts = line.settings(2, FACTS)
     return [Expectation(generation, facts) for generation in generations]
 
 

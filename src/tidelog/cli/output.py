@@ -1,0 +1,50 @@
+"""The two ways out: text for people through rich, exact text and JSON for everything else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.errors import OutputClosed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Colours on a terminal, none in a pipe; 80 columns where the terminal does not say otherwise."""
+    from rich.console import Console
+
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            raise OutputClosed
+
+    # Values of records are anybody's text: never read them as markup, emoji or something to highlight.
+    return Quiet(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def write_lines(screen: Console, lines: Iterable[Text]) -> None:
+    """Print lines that are wrapped already."""
+    for line in lines:
+        screen.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def write_text(text: str) -> None:
+    """Print exactly this, as UTF-8 whatever the locale says: what we print can be read back."""
+    try:
+        buffer = getattr(sys.stdout, "buffer", None)
+        if buffer is None:
+            sys.stdout.write(text)
+        else:
+            sys.stdout.flush()
+            buffer.write(text.encode("utf-8"))
+            buffer.flush()
+    except BrokenPipeError:
+        raise OutputClosed from None
+
+
+def write_json(value: Any) -> None:
+    write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

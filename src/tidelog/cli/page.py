@@ -1,0 +1,61 @@
+"""Lines of text put together by hand: wrapped, indented, boxed, side by side.
+
+Rich's tables pad every cell to the right edge; these lines end where their text ends, so what is piped into
+a file or a mail has no trailing blanks. Every function returns lines no wider than it was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+BETWEEN = " │ "
+
+
+def wrap(screen: Console, text: Text | str, width: int, indent: int = 0, marker: str = "") -> list[Text]:
+    """Break text into lines. The first begins with ``marker``, the others align with the text behind it."""
+    body = Text(text) if isinstance(text, str) else text
+    room = max(width - indent - cell_len(marker), 10)
+    lines = []
+    for number, line in enumerate(body.wrap(screen, room)):
+        line.rstrip()
+        lead = marker if number == 0 else " " * cell_len(marker)
+        lines.append(Text.assemble(" " * indent, (lead, body.style), line))
+    return lines
+
+
+def rule(title: str, width: int, style: str = "", line: str = "─") -> Text:
+    """A line across, with its title near the left."""
+    start = f"{line * 2} {title} "
+    return Text(start + line * max(width - cell_len(start), 2), style)
+
+
+def box(title: str, lines: Sequence[Text], width: int, style: str) -> list[Text]:
+    """A frame around lines that are at most ``width - 4`` wide."""
+    inner = width - 4
+    top = f"╭─ {title} "
+    framed = [Text(top + "─" * max(width - cell_len(top) - 1, 0) + "╮", style)]
+    for line in lines:
+        padding = " " * max(inner - line.cell_len, 0)
+        framed.append(Text.assemble(("│ ", style), line, padding, (" │", style)))
+    framed.append(Text("╰" + "─" * (width - 2) + "╯", style))
+    return framed
+
+
+def beside(columns: Sequence[Sequence[Text]], width: int, indent: int = 0) -> list[Text]:
+    """Columns of lines next to each other, all ``width`` wide."""
+    rows = []
+    for cells in zip_longest(*columns, fillvalue=Text("")):
+        row = Text(" " * indent)
+        for number, cell in enumerate(cells):
+            if number:
+                row.append(BETWEEN, "dim")
+            row.append_text(cell)
+            row.append(" " * max(width - cell.cell_len, 0))
+        row.rstrip()
+        rows.append(row)
+    return rows

@@ -1,0 +1,28 @@
+"""Colours. None of them says anything that the text beside it does not say too.
+
+The epochs use the palette of Okabe and Ito, which people with any kind of colour blindness can tell apart, as
+backgrounds under black text: readable on dark and on light terminals alike.
+"""
+
+from __future__ import annotations
+
+_EPOCHS = ("#56b4e9", "#e69f00", "#cc79a7", "#f0e442", "#009e73", "#d55e00")
+_NEUTRAL = "#bbbbbb"
+
+GOOD = "green"
+BAD = "bold red"
+WARNING = "yellow"
+FAINT = "dim"
+STRONG = "bold"
+COMMAND = "bold cyan"
+WATERMARK = "bold"
+
+
+def of_epoch(epoch: int | None) -> str:
+    """The style of a record written in that epoch; None where records carry no epoch."""
+    colour = _NEUTRAL if epoch is None else _EPOCHS[epoch % len(_EPOCHS)]
+    return f"#000000 on {colour}"
+
+
+def of_state(state: str) -> str:
+    return {"leader": STRONG, "down": BAD, "paused": WARNING}.get(state, "")

@@ -1,0 +1,1 @@
+"""Trials: workloads on a cluster while faults happen. The named ones are scenario files, in ``scenarios/``."""
