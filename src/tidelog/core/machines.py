@@ -62,6 +62,11 @@ class StateMachines:
         yield from self.read_state(tp)
         return False
 
+    def refresh_state(self, tp: TopicPartition) -> Task:
+        """Where leaders write their ISR to the keeper themselves, what we cached may be out of date."""
+        if not self.ctx.generation.isr_through_controller:
+            yield from self.read_state(tp)
+
     def read_state(self, tp: TopicPartition) -> Task:
         result = yield Get(state_path(tp))
         if result.ok:
@@ -127,6 +132,7 @@ class StateMachines:
         def choose(state: PartitionState) -> elections.Choice:
             return elections.offline_leader(assignment, state, cluster.electable(), unclean=unclean)
 
+        yield from self.refresh_state(tp)
         clean = any(b in cluster.states[tp].isr and b in cluster.live for b in assignment)
         yield from self.elect(tp, choose, "first live in-sync replica" if clean else "unclean election")
 
@@ -168,6 +174,7 @@ class StateMachines:
 
     def _remove_from_isr(self, tp: TopicPartition, broker: BrokerId) -> Task:
         cluster = self.cluster
+        yield from self.refresh_state(tp)
         conflicts = 0
         while True:
             state = cluster.states[tp]

@@ -1,0 +1,143 @@
+"""A run told to a person: the cluster, each step with what it brought about, and the verdict."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from tidelog.cli import palette, replicas
+from tidelog.cli.judgement import headline, judgement_lines, style_of
+from tidelog.cli.page import box, wrap
+from tidelog.core.events import Truncated
+from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed
+from tidelog.lab.narration import narrate
+from tidelog.lab.runner import Played, Run
+from tidelog.lab.scenario import ClientSetup, Scenario
+from tidelog.lab.settings import describe_producer, describe_topic
+from tidelog.lab.snapshot import Snapshot
+
+_PAGE_WIDTH_MAX = 110
+"""Prose in longer lines is hard to read."""
+_INDENT = 5
+_MARKS: dict[type, tuple[str, str]] = {
+    Acknowledged: ("✓ ", palette.GOOD),
+    SendFailed: ("✗ ", palette.BAD),
+    RecordRead: ("» ", palette.GOOD),
+    Truncated: ("! ", palette.WARNING),
+}
+
+
+def page_width(screen: Console) -> int:
+    return max(min(screen.width, _PAGE_WIDTH_MAX), 40)
+
+
+def account(screen: Console, run: Run) -> list[Text]:
+    """The whole story, as lines for ``screen``."""
+    width = page_width(screen)
+    lines = [*opening(screen, run.scenario, [run.scenario.setup.generation], width), Text()]
+    before: Snapshot | None = None
+    for number, played in enumerate(run.played):
+        lines += _step(screen, number, played, before, width)
+        before = played.after
+    lines += box(headline(run), judgement_lines(screen, run, width - 4), width, style_of(run))
+    return lines
+
+
+# ---------------------------------------------------------------- the head
+
+
+def opening(screen: Console, scenario: Scenario, generations: list[str], width: int) -> list[Text]:
+    """What is played and how to read what follows."""
+    from tidelog.core.generations import GENERATIONS
+
+    setup = scenario.setup
+    lines = wrap(screen, Text(scenario.title or scenario.name, palette.STRONG), width)
+    facts = [("scenario", scenario.name)]
+    if scenario.source:
+        facts.append(("source", scenario.source))
+    facts += [("rules", f"{name}: {GENERATIONS[name].summary}") for name in generations]
+    zones = ", ".join(f"{broker} in {setup.zone(broker)}" for broker in range(setup.brokers))
+    facts.append(("brokers", f"{zones}; controller {setup.controller}"))
+    if setup.without:
+        facts.append(("without", ", ".join(setup.without)))
+    facts += [("topic", f"{describe_topic(topic)} (the first replica leads)") for topic in setup.topics]
+    facts += [("client", _client(client)) for client in scenario.clients]
+    for key, value in facts:
+        lines += wrap(screen, value, width, marker=f"{key:<9} ")
+    return [*lines, Text(), *_legend(screen, any(GENERATIONS[g].stamps_epochs for g in generations), width)]
+
+
+def _client(client: ClientSetup) -> str:
+    if client.producer is None:
+        return f"consumer {client.name} zone={client.zone}"
+    return f"producer {describe_producer(client.name, client.zone, client.producer)}"
+
+
+def _legend(screen: Console, epochs: bool, width: int) -> list[Text]:
+    stamp = "c₁ is the record c, written in leader epoch 1. " if epochs else ""
+    text = (
+        f"Logs: {stamp}Left of | is below the high watermark (HW): committed, and all a consumer can read. "
+        "LEO is the offset of the next record. * marks what the step changed."
+    )
+    return wrap(screen, Text(text, palette.FAINT), width)
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def _step(
+    screen: Console, number: int, played: Played, before: Snapshot | None, width: int
+) -> list[Text]:
+    lines = heading(screen, number, played, width)
+    if played.remark:
+        lines += wrap(screen, Text(played.remark, palette.WARNING), width, _INDENT, "! ")
+    lines += happenings(screen, [event for _, event in played.events], width, _INDENT)
+    state = _state(played.after, before, width - _INDENT)
+    lines += [Text(" " * _INDENT).append_text(line) for line in state]
+    return [*lines, Text()] if played.events or state else lines
+
+
+def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:
+    """The step's narration, if it has one, and its number and command."""
+    step = played.step
+    if step is None:
+        return [Text.assemble(f"{number:>3}  ", ("the cluster at the beginning", palette.COMMAND))]
+    lines = [Text(), *wrap(screen, step.comment, width)] if step.comment else []
+    lines += wrap(screen, Text(str(step), palette.COMMAND), width, marker=f"{number:>3}  ")
+    return lines
+
+
+def happenings(screen: Console, events: list[object], width: int, indent: int = 0) -> list[Text]:
+    """What happened, one event a line, runs of the same one folded."""
+    lines: list[Text] = []
+    told = [(_spoken(narrate(event)), *_MARKS.get(type(event), ("- ", ""))) for event in events]
+    for (text, mark, style), group in groupby(told):
+        times = len(list(group))
+        count = f" ({times} times)" if times > 1 else ""
+        lines += wrap(screen, Text(text + count, style), width, indent, mark)
+    return lines
+
+
+def _spoken(text: str) -> str:
+    """Transcripts call brokers by their number alone, which is odd at the beginning of a sentence."""
+    return f"broker {text}" if text[:1].isdigit() else text
+
+
+def _state(after: Snapshot, before: Snapshot | None, width: int) -> list[Text]:
+    """The replicas, if anything about them changed."""
+    lines: list[Text] = []
+    for index, partition in enumerate(after.partitions):
+        former = before.partitions[index] if before is not None else None
+        line = replicas.partition_text(after, partition)
+        rows = replicas.table(partition, former, width)
+        if before is not None and former is not None:
+            moved = line.plain != replicas.partition_text(before, former).plain
+            if not moved and not any(row.plain.startswith("*") for row in rows):
+                continue
+            line = Text("* " if moved else "  ").append_text(line)
+        else:
+            line = Text("  ").append_text(line)
+        lines += [line, *rows]
+    return lines

@@ -1,0 +1,88 @@
+"""What people may name on the command line, looked up, with the nearest alternatives where it does not exist."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.errors import Refusal, unknown
+
+if TYPE_CHECKING:
+    from tidelog.lab.scenario import Scenario
+
+GenerationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--generation",
+        "-g",
+        metavar="G",
+        help="Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7) or majority (like Raft).",
+        show_default="the scenario's own, else epoch",
+    ),
+]
+ScenarioArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A name from 'tidelog scenario list', or a file.", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+TranscriptOption = Annotated[
+    bool, typer.Option("--transcript", help="Print the transcript: the scenario file with what happened below each step.")
+]
+
+
+def generation_named(name: str) -> str:
+    from tidelog.core.generations import GENERATIONS
+
+    if name not in GENERATIONS:
+        raise unknown("generation", name, tuple(GENERATIONS))
+    return name
+
+
+def guards_named(names: list[str]) -> tuple[str, ...]:
+    from dataclasses import fields
+
+    from tidelog.core.guards import Guards
+
+    known = tuple(guard.name for guard in fields(Guards))
+    for name in names:
+        if name not in known:
+            raise unknown("guard", name, known)
+    return tuple(dict.fromkeys(names))
+
+
+def one_of(what: str, given: str, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise unknown(what, given, known)
+    return given
+
+
+def _is_path(name: str) -> bool:
+    return os.sep in name or Path(name).suffix != "" or Path(name).exists()
+
+
+def scenario_text(name: str) -> str:
+    """The text of a scenario of the catalogue or of a file."""
+    from tidelog.lab.scenario import ScenarioError
+    from tidelog.trials import catalogue
+
+    try:
+        if name not in catalogue.names() and _is_path(name):
+            return catalogue.file_text(Path(name))
+        return catalogue.text(name)
+    except (catalogue.UnknownScenario, ScenarioError) as error:
+        raise Refusal(str(error)) from None
+
+
+def scenario_named(name: str, generation: str | None = None) -> Scenario:
+    """A scenario of the catalogue or of a file, under its own rules or others."""
+    from tidelog.lab.scenario import ScenarioError, parse
+
+    if generation is not None:
+        generation_named(generation)
+    try:
+        scenario = parse(scenario_text(name), name)
+    except ScenarioError as error:
+        raise Refusal(str(error)) from None
+    return scenario if generation is None else scenario.under(generation)

@@ -1,0 +1,123 @@
+"""Verdicts in sentences, and what they mean for the exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tidelog.cli import palette
+from tidelog.cli.errors import ExitCode
+from tidelog.cli.page import wrap
+from tidelog.lab.invariants import Grade
+from tidelog.lab.runner import Run
+from tidelog.lab.scenario import VERDICT_KINDS, Expectation
+
+
+def is_violated(run: Run) -> bool:
+    """Was a promise broken? A rule of structure alone is none: nobody was told an untruth yet. Nor is a
+    cluster that has not recovered: many scenarios end in the middle of an outage."""
+    return not run.verdict.held or any(broken.grade is Grade.DATA for broken in run.broken)
+
+
+def exit_code(run: Run) -> ExitCode:
+    return ExitCode.VIOLATED if is_violated(run) else ExitCode.HELD
+
+
+def headline(run: Run) -> str:
+    generation = run.scenario.setup.generation
+    if not is_violated(run):
+        return f"HELD under {generation}: every promise was kept"
+    kinds = [kind for kind, findings in run.verdict.as_json().items() if findings]
+    return f"VIOLATED under {generation}: {', '.join(kinds) if kinds else 'an invariant is broken'}"
+
+
+def style_of(run: Run) -> str:
+    return palette.BAD if is_violated(run) else palette.GOOD
+
+
+def findings(run: Run) -> list[tuple[str, str]]:
+    """Every anomaly as (kind, sentence)."""
+    return [
+        (kind, _sentence(kind, finding))
+        for kind, found in run.verdict.as_json().items()
+        for finding in found
+    ]
+
+
+def _sentence(kind: str, finding: dict[str, Any]) -> str:
+    value = finding["value"]
+    if kind == "lost":
+        where = f" at offset {finding['offset']}" if finding["offset"] >= 0 else ""
+        return (
+            f"{value}, acknowledged to {finding['producer']} (acks={finding['acks']}){where}, "
+            "is not in the committed log"
+        )
+    if kind == "duplicated":
+        return f"{value} is in the log {len(finding['offsets'])} times, at offsets {_list(finding['offsets'])}"
+    if kind == "diverged":
+        held = [f"broker {broker} has {_named(held)}" for broker, held in finding["replicas"].items()]
+        return f"at offset {finding['offset']} {', '.join(held)}"
+    if kind == "rewritten":
+        return (
+            f"{finding['consumer']} read {value} at offset {finding['offset']}, "
+            f"which holds {_named(finding['now'])} now"
+        )
+    if kind == "reordered":
+        return f"{value} stands before {finding['sent_after']}, which was sent earlier"
+    return f"{value} is at offset {finding['offset']}, though nobody sent it or its send was refused"
+
+
+def _named(value: str | None) -> str:
+    return "a control record" if value is None else value
+
+
+def _list(items: list[Any]) -> str:
+    return ", ".join(map(str, items))
+
+
+def judgement_lines(screen: Console, run: Run, width: int) -> list[Text]:
+    """The whole verdict below its headline."""
+    lines: list[Text] = []
+    for kind, sentence in findings(run):
+        lines += wrap(screen, Text(sentence, palette.BAD), width, marker=f"{kind:<11}")
+    acknowledged = sum(1 for r in run.ledger if r.outcome is not None and r.outcome.value == "ok")
+    lines += wrap(screen, f"{acknowledged} of {len(run.ledger)} records sent were acknowledged.", width)
+    for broken, at in zip(run.broken, run.broken_at, strict=True):
+        when = f"step {at}" if at < len(run.played) else "at the end"
+        style = palette.BAD if broken.grade is Grade.DATA else palette.WARNING
+        body = Text.assemble((f"{broken.name}, {when}: ", style), broken.message)
+        lines += wrap(screen, body, width, marker=_BROKEN[broken.grade])
+    return lines + _expected(screen, run, width)
+
+
+_BROKEN = {
+    Grade.DATA: "broken     ",
+    Grade.STRUCTURE: "weakened   ",
+    Grade.LIVENESS: "unfinished ",
+}
+"""Records at stake; a rule from which loss can follow; not (yet) recovered."""
+
+
+def _expected(screen: Console, run: Run, width: int) -> list[Text]:
+    expectation = run.scenario.expectation(run.scenario.setup.generation)
+    if expectation is None:
+        return wrap(screen, Text("The scenario expects nothing of this generation.", palette.FAINT), width)
+    surprises = run.surprises()
+    if not surprises:
+        return wrap(screen, f"This is what the scenario expects: {outcome(expectation)}.", width)
+    lines = wrap(screen, Text("This is NOT what the scenario expects:", palette.BAD), width)
+    for surprise in surprises:
+        lines += wrap(screen, surprise, width, marker="  ")
+    return lines
+
+
+def outcome(expectation: Expectation) -> str:
+    """An expectation in a few words: ``held``, ``lost c``."""
+    words = []
+    for kind in VERDICT_KINDS:
+        if kind in expectation.facts:
+            at = "at " if kind == "diverged" else ""
+            words.append(f"{kind} {at}{expectation.facts[kind].replace(',', ' ')}")
+    return ", ".join(words) or "held"

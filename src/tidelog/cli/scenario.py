@@ -1,0 +1,136 @@
+"""``tidelog scenario``: the catalogue of known failures, to list, read, play and compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.choices import (
+    GenerationOption,
+    JsonOption,
+    ScenarioArgument,
+    TranscriptOption,
+    generation_named,
+    one_of,
+    scenario_named,
+    scenario_text,
+)
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.output import console, write_json, write_lines, write_text
+
+if TYPE_CHECKING:
+    from tidelog.lab.runner import Run
+
+app = typer.Typer(
+    help="Known failures by name: list them, read them, play them, compare generations.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+STAGES = ("sim", "cluster")
+
+
+@app.command("list")
+def list_scenarios(as_json: JsonOption = False) -> None:
+    """All scenarios, and what becomes of the promises under each generation.
+
+    Example: tidelog scenario list
+    """
+    from tidelog.cli import listing
+    from tidelog.lab.scenario import ScenarioError
+    from tidelog.trials import catalogue
+
+    try:
+        groups = [(g.title, [catalogue.load(name) for name in g.names]) for g in catalogue.groups()]
+    except ScenarioError as error:
+        raise Refusal(str(error)) from None
+    if as_json:
+        write_json(listing.as_json(groups))
+        return
+    screen = console()
+    write_lines(screen, listing.listing(screen, groups))
+
+
+@app.command("show")
+def show(name: ScenarioArgument) -> None:
+    """The scenario file itself.
+
+    Example: tidelog scenario show hw-loss > mine.scenario
+    """
+    text = scenario_text(name)
+    screen = console()
+    if screen.is_terminal:
+        from tidelog.cli.highlight import highlighted
+
+        write_lines(screen, highlighted(text))
+    else:
+        write_text(text)
+
+
+@app.command("run")
+def run_scenario(
+    name: ScenarioArgument,
+    generation: GenerationOption = None,
+    stage: Annotated[str, typer.Option(metavar="STAGE", help="Where to play it: sim, the simulator.")] = "sim",
+    as_json: JsonOption = False,
+    transcript: TranscriptOption = False,
+) -> int:
+    """Play a scenario and tell it step by step. Exit code: 0 held, 1 violated.
+
+    Example: tidelog scenario run hw-loss --generation hw
+    """
+    if one_of("stage", stage, STAGES) != "sim":
+        raise Refusal(f"stage {stage!r} is not part of this version: only 'sim' exists")
+    from tidelog.lab.runner import run
+
+    return present(run(scenario_named(name, generation)), as_json=as_json, transcript=transcript)
+
+
+def present(played: Run, *, as_json: bool, transcript: bool) -> int:
+    """Show a run in the form that was asked for."""
+    from tidelog.cli.judgement import exit_code
+
+    if as_json and transcript:
+        raise Refusal("choose one of --json and --transcript")
+    if as_json:
+        write_json(played.as_json())
+    elif transcript:
+        from tidelog.lab.transcript import print_transcript
+
+        write_text(print_transcript(played))
+    else:
+        from tidelog.cli.account import account
+
+        screen = console()
+        write_lines(screen, account(screen, played))
+    return exit_code(played)
+
+
+@app.command("compare")
+def compare(
+    name: ScenarioArgument,
+    generation: Annotated[
+        list[str] | None,
+        typer.Option("--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """One schedule under two or more generations, side by side. Exit code: 0 also if one loses records.
+
+    Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
+    """
+    from tidelog.cli.comparison import Comparison
+
+    wanted = list(dict.fromkeys(map(generation_named, generation or ["hw", "epoch"])))
+    if len(wanted) < 2:
+        raise Refusal(f"nothing to compare {wanted[0]} with: give --generation twice or more")
+    comparison = Comparison.of(scenario_named(name), wanted)
+    if as_json:
+        write_json(comparison.as_json())
+    else:
+        from tidelog.cli.side_by_side import side_by_side
+
+        screen = console()
+        write_lines(screen, side_by_side(screen, comparison))
+    return ExitCode.HELD
