@@ -53,7 +53,7 @@ class Controller:
         self._ctx = ctx
         self._on_registered = on_registered
         self._registration = registration
-        self._tasks = TaskQueue(keeper, lambda _: self._resign("the keeper refused its write"))
+        self._tasks = TaskQueue(keeper, self._deposed)
         self._session = 0
         self._registered = False
         self._epoch = -1
@@ -162,6 +162,9 @@ class Controller:
                 tp = TopicPartition(parts[0], int(parts[2]))
                 if tp not in cluster.states:
                     cluster.states[tp] = replace(node.value, version=node.stat.version)
+
+    def _deposed(self) -> None:
+        self._resign("the keeper refused its write")
 
     def _resign(self, reason: str) -> None:
         if self.machines is not None:

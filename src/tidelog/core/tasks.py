@@ -47,11 +47,11 @@ class KeeperClient:
 
 
 class TaskQueue:
-    __slots__ = ("_keeper", "_on_failure", "_running", "_waiting")
+    __slots__ = ("_keeper", "_on_deposed", "_running", "_waiting")
 
-    def __init__(self, keeper: KeeperClient, on_failure: Callable[[Exception], None]) -> None:
+    def __init__(self, keeper: KeeperClient, on_deposed: Callable[[], None]) -> None:
         self._keeper = keeper
-        self._on_failure = on_failure
+        self._on_deposed = on_deposed
         self._waiting: deque[Callable[[], Task]] = deque()
         self._running: Task | None = None
 
@@ -79,9 +79,9 @@ class TaskQueue:
             operation = task.send(result)  # type: ignore[arg-type]  # None starts a generator
         except StopIteration:
             self._running = None
-        except Deposed as failure:
+        except Deposed:
             self._running = None
-            self._on_failure(failure)
+            self._on_deposed()
         else:
             self._keeper.call(operation, lambda answer: self._continue(task, answer))
 

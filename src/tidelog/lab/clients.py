@@ -206,6 +206,8 @@ class Producer:
 
     def _dispatch(self) -> None:
         """Send everything whose time has come to the leader we believe in."""
+        if not self._waiting:
+            return
         now = self._world.now
         waiting, self._waiting = self._waiting, []
         one_at_a_time = self.config.idempotent
@@ -225,17 +227,15 @@ class Producer:
             else:
                 self._postpone(record)
                 blocked = one_at_a_time
-        self._arm()
+        later = [ready_at for ready_at, _ in self._waiting if ready_at > now]
+        if later:
+            self._arm(min(later))
 
-    def _arm(self) -> None:
-        """Ask to be woken at the earliest time at which there is something to do, unless that is arranged."""
-        times = [ready_at for ready_at, _ in self._waiting if ready_at > self._world.now]
-        times += [timeout_at for _, _, timeout_at in self._in_flight.values()]
-        if times:
-            earliest = min(times)
-            if self._armed is None or earliest < self._armed:
-                self._armed = earliest
-                self._world.wake_client(self.name, earliest)
+    def _arm(self, at: Millis) -> None:
+        """Ask to be woken at that time, unless an earlier wake-up is arranged already."""
+        if self._armed is None or at < self._armed:
+            self._armed = at
+            self._world.wake_client(self.name, at)
 
     def _leader(self, record: Sent) -> int:
         return self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))[0]
@@ -271,6 +271,7 @@ class Producer:
             # The broker's own time-out should be heard before ours.
             timeout_at = self._world.now + self.config.request_timeout_ms + 1_000
             self._in_flight[self._next_correlation] = (record, broker, timeout_at)
+            self._arm(timeout_at)
         self._world.client_sends(self.name, broker, self._next_correlation, message)
 
     def _postpone(self, record: Sent) -> None:
@@ -351,6 +352,8 @@ class Producer:
         for correlation in [c for c, (_, _, at) in self._in_flight.items() if at <= now]:
             self._lost(correlation, "no answer in time")
         self._dispatch()
+        if self._in_flight:
+            self._arm(min(timeout_at for _, _, timeout_at in self._in_flight.values()))
 
     def _lost(self, correlation: int, error: str) -> None:
         record, _, _ = self._in_flight.pop(correlation)

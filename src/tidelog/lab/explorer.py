@@ -24,7 +24,7 @@ from tidelog.lab.grammar import Condition, Places, Step
 from tidelog.lab.invariants import Broken, Grade, Watch
 from tidelog.lab.network import Channel
 from tidelog.lab.scenario import Scenario
-from tidelog.lab.world import World
+from tidelog.lab.world import booted
 
 CONVERGENCE_LIMIT_MS = 120_000
 _VALUES = "abcdefghijklmnopqrstuvwxyz"
@@ -64,7 +64,7 @@ class Trial:
         self.faults = faults
         self.steps: list[tuple[str, tuple[object, ...]]] = []
         self.watch = Watch()
-        self.world = World(scenario.setup, self.watch)
+        self.world = booted(scenario.setup, self.watch)
         self.watch.attach(self.world)
         self.actions = Actions(scenario, self.world)
         self.world.network.hold_all = True
@@ -310,10 +310,10 @@ def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
                 trial.operate(next_one)
             network = world.network
             held, network.hold_all = network.hold_all, False
-            channel = network.earliest(world.paused)
+            head = network.earliest(world.paused)
             network.hold_all = held
-            if channel is not None:
-                trial.deliver(channel)
+            if head is not None:
+                trial.deliver(head[1])
             elif not trial.left:
                 trial.tick()
                 idle += 1

@@ -10,7 +10,7 @@ Nodes are broker ids (ints), client names and keeper member names (strings).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tidelog.core import messages as m
@@ -63,14 +63,22 @@ CHANNEL_NAMES = (
 )
 
 
-class InFlight(NamedTuple):
-    ready_at: Millis
-    sequence: int
-    payload: Any
+InFlight = tuple[Millis, int, Any]
+"""(due, sequence number, payload): plain, because the simulator makes millions of them."""
 
 
 class Network:
-    __slots__ = ("_channels", "_held", "_sequence", "active", "blocked", "delays", "hold_all", "latency_ms")
+    __slots__ = (
+        "_channels",
+        "_held",
+        "_order",
+        "_sequence",
+        "active",
+        "blocked",
+        "delays",
+        "hold_all",
+        "latency_ms",
+    )
 
     def __init__(self, latency_ms: Millis) -> None:
         self.latency_ms = latency_ms
@@ -82,6 +90,8 @@ class Network:
         self._held: set[Channel] = set()
         self._channels: dict[tuple[str, Node, Node], Channel] = {}
         self._sequence = 0
+        self._order: deque[tuple[int, Channel]] = deque()
+        """(sequence, channel) of every message sent, oldest first; entries of taken messages are stale."""
 
     # ------------------------------------------------------------ sending and taking
 
@@ -93,24 +103,27 @@ class Network:
         channel = self._channels.get(key)
         if channel is None:
             channel = self._channels[key] = Channel(name, source, target)
-        delay = self.delays.get((source, target), 0) if self.delays else 0
-        self._sequence += 1
-        message = InFlight(now + self.latency_ms + delay, self._sequence, payload)
+        self._sequence = sequence = self._sequence + 1
+        due = now + self.latency_ms
+        if self.delays:
+            due += self.delays.get((source, target), 0)
         queue = self.active.get(channel)
         if queue is None:
-            self.active[channel] = deque((message,))
+            self.active[channel] = deque(((due, sequence, payload),))
         else:
-            queue.append(message)
+            queue.append((due, sequence, payload))
+        self._order.append((sequence, channel))
 
-    def take(self, channel: Channel) -> InFlight:
+    def take(self, channel: Channel) -> Any:
+        """The payload of the message at the head."""
         queue = self.active[channel]
-        message = queue.popleft()
+        payload = queue.popleft()[2]
         if not queue:
             del self.active[channel]
-        return message
+        return payload
 
-    def head(self, channel: Channel) -> InFlight:
-        return self.active[channel][0]
+    def in_flight(self, channel: Channel) -> list[Any]:
+        return [payload for _, _, payload in self.active.get(channel, ())]
 
     # ------------------------------------------------------------ holding
 
@@ -124,23 +137,32 @@ class Network:
         self.hold_all = False
         self._held.clear()
 
-    def is_held(self, channel: Channel) -> bool:
-        return self.hold_all or channel in self._held
+    def earliest(self, paused: Collection[Node]) -> tuple[Millis, Channel] | None:
+        """The channel whose head is due first and when, ignoring what is held or addressed to the paused."""
+        if self.hold_all or not self.active:
+            return None
+        if self._held or paused or self.delays:
+            return self._earliest_by_search(paused)
+        # Every message takes the same time, so the oldest one that is still in flight is due first.
+        order, active = self._order, self.active
+        while order:
+            sequence, channel = order[0]
+            queue = active.get(channel)
+            if queue is not None and queue[0][1] == sequence:
+                return queue[0][0], channel
+            order.popleft()
+        return None
 
-    def earliest(self, paused: Iterable[Node]) -> Channel | None:
-        """The channel whose head is due first, ignoring what is held or addressed to a paused process."""
+    def _earliest_by_search(self, paused: Collection[Node]) -> tuple[Millis, Channel] | None:
         best: Channel | None = None
         best_due = (0, 0)
-        if self.hold_all:
-            return None
         for channel, queue in self.active.items():
-            if (self._held and channel in self._held) or (paused and channel.target in paused):
+            if channel in self._held or channel[2] in paused:
                 continue
-            head = queue[0]
-            due = (head.ready_at, head.sequence)
+            due = queue[0][:2]
             if best is None or due < best_due:
                 best, best_due = channel, due
-        return best
+        return None if best is None else (best_due[0], best)
 
     # ------------------------------------------------------------ losing
 

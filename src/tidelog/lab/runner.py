@@ -15,7 +15,7 @@ from tidelog.lab.narration import narrate
 from tidelog.lab.scenario import FACTS, VERDICT_KINDS, Scenario
 from tidelog.lab.snapshot import Snapshot, take
 from tidelog.lab.verdict import Verdict, judge, ledger_of
-from tidelog.lab.world import World
+from tidelog.lab.world import World, booted
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ def first_failure(scenario: Scenario) -> Broken | None:
     """Play a scenario only to see which invariant breaks first, without taking notes."""
     watch = Watch()
     try:
-        world = World(scenario.setup, watch)
+        world = booted(scenario.setup, watch)
         watch.attach(world)
         actions = Actions(scenario, world)
         for step in scenario.steps:

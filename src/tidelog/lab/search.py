@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
 from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.explorer import DECIDERS, Faults, Finding, deviations, explore_one
+from tidelog.lab.explorer import DECIDERS, Decider, Faults, Finding, deviations, explore_one
 from tidelog.lab.invariants import Grade
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.setup import Setup, TopicSetup
@@ -80,13 +82,6 @@ class SearchOptions:
         return Scenario("found", setup, clients=clients)
 
 
-_SEVERITY = {Grade.LIVENESS: 0, Grade.STRUCTURE: 1, Grade.DATA: 2}
-
-
-def _worse(one: Finding, other: Finding) -> bool:
-    return _SEVERITY[one.grade] > _SEVERITY[other.grade]
-
-
 @dataclass(slots=True)
 class SearchResult:
     schedules: int = 0
@@ -96,6 +91,15 @@ class SearchResult:
     """How often each invariant broke."""
     exhausted: bool = False
     """The whole bounded space was searched."""
+
+    def add(self, finding: Finding | None) -> int:
+        """Count one more schedule, and keep the worst finding."""
+        self.schedules += 1
+        if finding is not None:
+            self.broken[finding.invariant] = self.broken.get(finding.invariant, 0) + 1
+            if self.finding is None or self.finding.grade.milder_than(finding.grade):
+                self.finding = finding
+        return self.schedules
 
 
 def search(
@@ -113,22 +117,33 @@ def search(
     """
     scenario = options.scenario()
     result = result if result is not None else SearchResult()
+    numbered: Iterable[tuple[int, Decider]]
     if options.strategy == "exhaustive":
         numbered = deviations(options.depth)
     else:
         decider = DECIDERS[options.strategy]
         numbered = ((options.seed + number, decider) for number in range(options.schedules))
-    for number, decide in numbered:
-        if result.schedules >= options.schedules:
-            return result
-        finding = explore_one(scenario, number, decide, operations=options.operations, faults=options.faults)
-        result.schedules += 1
-        progress(result.schedules)
-        if finding is not None:
-            result.broken[finding.invariant] = result.broken.get(finding.invariant, 0) + 1
-            if result.finding is None or _worse(finding, result.finding):
-                result.finding = finding
-            if stop_at is not None and _SEVERITY[finding.grade] >= _SEVERITY[stop_at]:
+    with _collecting_rarely():
+        for number, decide in numbered:
+            if result.schedules >= options.schedules:
+                return result
+            finding = explore_one(
+                scenario, number, decide, operations=options.operations, faults=options.faults
+            )
+            progress(result.add(finding))
+            if finding is not None and stop_at is not None and not finding.grade.milder_than(stop_at):
                 return result
     result.exhausted = options.strategy == "exhaustive"
     return result
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """A world is full of cycles and lives for a millisecond: the default garbage collector would spend a
+    tenth of the search looking at worlds that are still in use."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)

@@ -20,6 +20,10 @@ class Grade(Enum):
     LIVENESS = "liveness"
     """Nothing is wrong, but the cluster does not recover."""
 
+    def milder_than(self, other: Grade) -> bool:
+        order = (Grade.LIVENESS, Grade.STRUCTURE, Grade.DATA)
+        return order.index(self) < order.index(other)
+
 
 Handlers = dict[type, Callable[[Any], None]]
 
