@@ -19,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     from tidelog.cli.errors import ExitCode, OutputClosed, Refusal
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+    _prepare_streams()
     try:
         code = _perform(arguments)
         sys.stdout.flush()
@@ -38,6 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"internal error: {what} (set {DEBUG}=1 for the traceback)")
 
 
+def _prepare_streams() -> None:
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+
+
 def _perform(arguments: Sequence[str] | None) -> int:
     from typer import TyperException
 
@@ -48,6 +55,10 @@ def _perform(arguments: Sequence[str] | None) -> int:
         result = command().main(
             args=None if arguments is None else list(arguments), prog_name="tidelog", standalone_mode=False
         )
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Refusal(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}") from None
     except TyperException as error:
         where = getattr(getattr(error, "ctx", None), "command_path", "tidelog")
         message = " ".join(error.format_message().split()).rstrip(".")
@@ -58,7 +69,10 @@ def _perform(arguments: Sequence[str] | None) -> int:
 def _refuse(message: str) -> int:
     from tidelog.cli.errors import ExitCode
 
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError:  # the message may be about just that, a full disk
+        _discard_output()
     print(f"tidelog: {message}", file=sys.stderr)
     return ExitCode.REFUSED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from tidelog.lab.snapshot import Snapshot
 _PAGE_WIDTH_MAX = 110
 """Prose in longer lines is hard to read."""
 _INDENT = 5
+_MARKED = "LEO is the offset the next record will get. * marks what a step has changed."
 _MARKS: dict[type, tuple[str, str]] = {
     Acknowledged: ("✓ ", palette.GOOD),
     SendFailed: ("✗ ", palette.BAD),
@@ -36,20 +38,28 @@ def page_width(screen: Console) -> int:
 def account(screen: Console, run: Run) -> list[Text]:
     """The whole story, as lines for ``screen``."""
     width = page_width(screen)
-    lines = [*opening(screen, run.scenario, [run.scenario.setup.generation], width), Text()]
+    lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
     before: Snapshot | None = None
     for number, played in enumerate(run.played):
         lines += _step(screen, number, played, before, width)
         before = played.after
+    lines.append(Text())
     lines += box(headline(run), judgement_lines(screen, run, width - 4), width, style_of(run))
-    return lines
+    return without_gaps(lines)
+
+
+def without_gaps(lines: list[Text]) -> list[Text]:
+    """Parts keep a distance of one blank line, and not of two where both asked for it."""
+    return [line for number, line in enumerate(lines) if line.plain or (number and lines[number - 1].plain)]
 
 
 # ---------------------------------------------------------------- the head
 
 
-def opening(screen: Console, scenario: Scenario, generations: list[str], width: int) -> list[Text]:
-    """What is played and how to read what follows."""
+def opening(
+    screen: Console, scenario: Scenario, generations: list[str], width: int, marked: str
+) -> list[Text]:
+    """What is played and how to read what follows. ``marked`` says what the marks in the margin mean."""
     from tidelog.core.generations import GENERATIONS
 
     setup = scenario.setup
@@ -57,7 +67,7 @@ def opening(screen: Console, scenario: Scenario, generations: list[str], width: 
     facts = [("scenario", scenario.name)]
     if scenario.source:
         facts.append(("source", scenario.source))
-    facts += [("rules", f"{name}: {GENERATIONS[name].summary}") for name in generations]
+    facts += [("rules", f"{name}, {GENERATIONS[name].summary}") for name in generations]
     zones = ", ".join(f"{broker} in {setup.zone(broker)}" for broker in range(setup.brokers))
     facts.append(("brokers", f"{zones}; controller {setup.controller}"))
     if setup.without:
@@ -66,7 +76,8 @@ def opening(screen: Console, scenario: Scenario, generations: list[str], width: 
     facts += [("client", _client(client)) for client in scenario.clients]
     for key, value in facts:
         lines += wrap(screen, value, width, marker=f"{key:<9} ")
-    return [*lines, Text(), *_legend(screen, any(GENERATIONS[g].stamps_epochs for g in generations), width)]
+    stamped = any(GENERATIONS[generation].stamps_epochs for generation in generations)
+    return [*lines, Text(), *_legend(screen, marked, width, stamped=stamped), Text()]
 
 
 def _client(client: ClientSetup) -> str:
@@ -75,11 +86,11 @@ def _client(client: ClientSetup) -> str:
     return f"producer {describe_producer(client.name, client.zone, client.producer)}"
 
 
-def _legend(screen: Console, epochs: bool, width: int) -> list[Text]:
-    stamp = "c₁ is the record c, written in leader epoch 1. " if epochs else ""
+def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[Text]:
+    epochs = " c₁ is the record c, written in leader epoch 1." if stamped else ""
     text = (
-        f"Logs: {stamp}Left of | is below the high watermark (HW): committed, and all a consumer can read. "
-        "LEO is the offset of the next record. * marks what the step changed."
+        "How to read the logs: records left of | are below the high watermark (HW), so they are committed, "
+        f"and consumers may read them.{epochs} {marked}"
     )
     return wrap(screen, Text(text, palette.FAINT), width)
 
@@ -87,12 +98,9 @@ def _legend(screen: Console, epochs: bool, width: int) -> list[Text]:
 # ---------------------------------------------------------------- the steps
 
 
-def _step(
-    screen: Console, number: int, played: Played, before: Snapshot | None, width: int
-) -> list[Text]:
+def _step(screen: Console, number: int, played: Played, before: Snapshot | None, width: int) -> list[Text]:
     lines = heading(screen, number, played, width)
-    if played.remark:
-        lines += wrap(screen, Text(played.remark, palette.WARNING), width, _INDENT, "! ")
+    lines += remark(screen, played, width, _INDENT)
     lines += happenings(screen, [event for _, event in played.events], width, _INDENT)
     state = _state(played.after, before, width - _INDENT)
     lines += [Text(" " * _INDENT).append_text(line) for line in state]
@@ -109,7 +117,14 @@ def heading(screen: Console, number: int, played: Played, width: int) -> list[Te
     return lines
 
 
-def happenings(screen: Console, events: list[object], width: int, indent: int = 0) -> list[Text]:
+def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list[Text]:
+    """What did not go as told. What a ``read`` brought is among the events already."""
+    if not played.remark or any(isinstance(event, RecordRead) for _, event in played.events):
+        return []
+    return wrap(screen, Text(played.remark, palette.WARNING), width, indent, "! ")
+
+
+def happenings(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
     """What happened, one event a line, runs of the same one folded."""
     lines: list[Text] = []
     told = [(_spoken(narrate(event)), *_MARKS.get(type(event), ("- ", ""))) for event in events]

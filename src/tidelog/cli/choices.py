@@ -1,4 +1,4 @@
-"""What people may name on the command line, looked up, with the nearest alternatives where it does not exist."""
+"""What people may name on the command line, looked up. Unknown names are answered with the nearest ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,17 @@ GenerationOption = Annotated[
     ),
 ]
 ScenarioArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A name from 'tidelog scenario list', or a file.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NAME", help="A name from 'tidelog scenario list', or a file.", show_default=False
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 TranscriptOption = Annotated[
-    bool, typer.Option("--transcript", help="Print the transcript: the scenario file with what happened below each step.")
+    bool,
+    typer.Option(
+        "--transcript", help="Print the transcript: the scenario file with what happened below each step."
+    ),
 ]
 
 
@@ -59,7 +65,7 @@ def one_of(what: str, given: str, known: tuple[str, ...]) -> str:
 
 
 def _is_path(name: str) -> bool:
-    return os.sep in name or Path(name).suffix != "" or Path(name).exists()
+    return os.sep in name or name.endswith((".scenario", ".transcript", ".txt")) or Path(name).exists()
 
 
 def scenario_text(name: str) -> str:
@@ -75,14 +81,30 @@ def scenario_text(name: str) -> str:
         raise Refusal(str(error)) from None
 
 
-def scenario_named(name: str, generation: str | None = None) -> Scenario:
-    """A scenario of the catalogue or of a file, under its own rules or others."""
+def _parsed(text: str, origin: str, generation: str | None) -> Scenario:
     from tidelog.lab.scenario import ScenarioError, parse
 
     if generation is not None:
         generation_named(generation)
     try:
-        scenario = parse(scenario_text(name), name)
+        scenario = parse(text, origin)
     except ScenarioError as error:
         raise Refusal(str(error)) from None
     return scenario if generation is None else scenario.under(generation)
+
+
+def scenario_named(name: str, generation: str | None = None) -> Scenario:
+    """A scenario of the catalogue or of a file, under its own rules or others."""
+    return _parsed(scenario_text(name), name, generation)
+
+
+def scenario_file(path: str, generation: str | None = None) -> Scenario:
+    """A scenario of a file, under its own rules or others."""
+    from tidelog.lab.scenario import ScenarioError
+    from tidelog.trials import catalogue
+
+    try:
+        text = catalogue.file_text(Path(path))
+    except ScenarioError as error:
+        raise Refusal(str(error)) from None
+    return _parsed(text, path, generation)

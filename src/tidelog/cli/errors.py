@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     REFUSED = 2
     """Wrong usage, or an environment in which the command cannot run."""
     OUTPUT_CLOSED = 141
-    """Nobody reads our output any more (``| head``): what a shell reports for a process that SIGPIPE ended."""
+    """Nobody reads our output any more (``| head``): what shells report for a process that SIGPIPE ended."""
 
 
 class Refusal(Exception):

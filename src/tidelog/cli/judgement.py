@@ -40,9 +40,7 @@ def style_of(run: Run) -> str:
 def findings(run: Run) -> list[tuple[str, str]]:
     """Every anomaly as (kind, sentence)."""
     return [
-        (kind, _sentence(kind, finding))
-        for kind, found in run.verdict.as_json().items()
-        for finding in found
+        (kind, _sentence(kind, finding)) for kind, found in run.verdict.as_json().items() for finding in found
     ]
 
 
@@ -55,7 +53,9 @@ def _sentence(kind: str, finding: dict[str, Any]) -> str:
             "is not in the committed log"
         )
     if kind == "duplicated":
-        return f"{value} is in the log {len(finding['offsets'])} times, at offsets {_list(finding['offsets'])}"
+        return (
+            f"{value} is in the log {len(finding['offsets'])} times, at offsets {_list(finding['offsets'])}"
+        )
     if kind == "diverged":
         held = [f"broker {broker} has {_named(held)}" for broker, held in finding["replicas"].items()]
         return f"at offset {finding['offset']} {', '.join(held)}"
@@ -83,7 +83,7 @@ def judgement_lines(screen: Console, run: Run, width: int) -> list[Text]:
     for kind, sentence in findings(run):
         lines += wrap(screen, Text(sentence, palette.BAD), width, marker=f"{kind:<11}")
     acknowledged = sum(1 for r in run.ledger if r.outcome is not None and r.outcome.value == "ok")
-    lines += wrap(screen, f"{acknowledged} of {len(run.ledger)} records sent were acknowledged.", width)
+    lines += wrap(screen, f"records    {len(run.ledger)} sent, {acknowledged} acknowledged", width)
     for broken, at in zip(run.broken, run.broken_at, strict=True):
         when = f"step {at}" if at < len(run.played) else "at the end"
         style = palette.BAD if broken.grade is Grade.DATA else palette.WARNING

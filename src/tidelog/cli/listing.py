@@ -24,7 +24,11 @@ def listing(screen: Console, groups: Listed) -> list[Text]:
     lines: list[Text] = []
     for title, scenarios in groups:
         if title:
-            lines += [Text(), rule(title, width, palette.STRONG)] if lines else [rule(title, width, palette.STRONG)]
+            lines += (
+                [Text(), rule(title, width, palette.STRONG)]
+                if lines
+                else [rule(title, width, palette.STRONG)]
+            )
         for scenario in scenarios:
             lines += _entry(screen, scenario, indent, width)
     return lines

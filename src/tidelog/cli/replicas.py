@@ -1,7 +1,7 @@
 """Replica logs as rows of cells: offsets line up, ``|`` stands before the first record not yet committed.
 
-A record is shown as its value and, as a subscript, the leader epoch it was written in: ``a₀ b₀|c₁``. Where the
-log is wider than the page its beginning is left out, which is the part replicas agree on.
+A record is shown as its value and, as a subscript, the leader epoch it was written in: ``a₀ b₀|c₁``. Where
+the log is wider than the page its beginning is left out, which is the part replicas agree on.
 """
 
 from __future__ import annotations

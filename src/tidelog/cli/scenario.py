@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tidelog.lab.runner import Run
 
 app = typer.Typer(
-    help="Known failures by name: list them, read them, play them, compare generations.",
+    help="Known failures by name: list, show, run, compare.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -72,7 +72,9 @@ def show(name: ScenarioArgument) -> None:
 def run_scenario(
     name: ScenarioArgument,
     generation: GenerationOption = None,
-    stage: Annotated[str, typer.Option(metavar="STAGE", help="Where to play it: sim, the simulator.")] = "sim",
+    stage: Annotated[
+        str, typer.Option(metavar="STAGE", help="Where to play it: sim, the simulator.")
+    ] = "sim",
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
 ) -> int:
@@ -112,7 +114,9 @@ def compare(
     name: ScenarioArgument,
     generation: Annotated[
         list[str] | None,
-        typer.Option("--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"),
+        typer.Option(
+            "--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

@@ -1,1 +1,1 @@
-"""Trials: workloads on a cluster while faults happen. The named ones are scenario files, in ``scenarios/``."""
+"""Trials: workloads on a cluster while faults happen. The named ones are files in ``scenarios/``."""

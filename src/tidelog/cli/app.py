@@ -1,0 +1,53 @@
+"""All commands put together."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tidelog import __version__
+from tidelog.cli import explore, replay, scenario
+
+EXAMPLES = """\b
+Examples:
+  tidelog scenario list                 the known failures
+  tidelog scenario run hw-loss -g hw    see an acknowledged record disappear
+  tidelog scenario compare hw-loss      the same faults under newer rules
+  tidelog explore -g hw --seed 1        search for more of the kind
+
+\b
+Exit code: 0 every promise held, 1 one was broken, 2 wrong usage.
+"""
+
+app = typer.Typer(
+    help="Can a record you were promised be lost? tidelog runs the failure and shows you.",
+    epilog=EXAMPLES,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"tidelog {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+app.add_typer(scenario.app, name="scenario")
+app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
+app.command("replay")(replay.replay)
+
+
+def command() -> Any:
+    """The command tree, ready to run."""
+    return typer.main.get_command(app)

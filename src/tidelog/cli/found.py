@@ -1,0 +1,78 @@
+"""What a search found, as a scenario file that says what it shows and how to see it again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from tidelog.lab.explorer import Finding
+from tidelog.lab.invariants import INVARIANTS, Grade
+from tidelog.lab.runner import Run, run
+from tidelog.lab.scenario import VERDICT_KINDS, print_scenario, wrap_comment
+from tidelog.lab.search import SearchOptions
+
+_CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}
+_GRADES = {
+    Grade.DATA: "Records are at stake.",
+    Grade.STRUCTURE: "No promise is broken yet, but this is how one can be.",
+    Grade.LIVENESS: "No promise is broken, but the cluster does not recover.",
+}
+
+
+def named(finding: Finding, options: SearchOptions) -> Finding:
+    """The finding under a name of its own: generation and seed, which is all that is needed to find it."""
+    name = f"found-{options.generation}-{finding.seed}"
+    title = f"{options.strategy} search: {finding.invariant} breaks"
+    return replace(finding, scenario=replace(finding.scenario, name=name, title=title))
+
+
+def command_line(options: SearchOptions, seed: int) -> str:
+    """The command that plays this very schedule of the search again."""
+    words = ["tidelog", "explore", "--generation", options.generation, "--strategy", options.strategy]
+    if options.strategy == "exhaustive":
+        words += ["--depth", str(options.depth), "--schedules", str(options.schedules)]
+    else:
+        words += ["--schedules", "1", "--seed", str(seed)]
+    default, faults = SearchOptions(), options.faults
+    for flag, value, usual in (
+        ("--acks", "all" if options.acks == -1 else str(options.acks), "all"),
+        ("--min-insync", options.min_insync, default.min_insync),
+        ("--brokers", options.brokers, default.brokers),
+        ("--replicas", options.replicas, default.replicas),
+        ("--operations", options.operations, default.operations),
+        ("--faults-per-schedule", faults.budget, default.faults.budget),
+        ("--retries", options.retries, default.retries),
+    ):
+        if value != usual:
+            words += [flag, str(value)]
+    for flag, given in (
+        ("--unclean", options.unclean),
+        ("--power-loss", faults.power),
+        ("--idempotent", options.idempotent),
+    ):
+        words += [flag] if given else []
+    words += ["--flush", "always"] if options.flush_always else []
+    for guard in options.without:
+        words += ["--without", guard]
+    return shlex.join(words)
+
+
+def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str) -> str:
+    """The scenario with a head of comments. ``path`` is the name to use in the commands it gives."""
+    played = run(finding.scenario)
+    lines = wrap_comment(f"Breaks {finding.invariant}: {finding.message}.")
+    if finding.invariant in _CLAIMS:
+        lines += wrap_comment(f"The rule: {_CLAIMS[finding.invariant]}.")
+    lines += wrap_comment(f"{_GRADES[finding.grade]} {_verdict(played)}")
+    if not shrunk:
+        lines += wrap_comment("This is the schedule as it was found, not made smaller.")
+    lines += ["#", f"# Watch it:     tidelog scenario run {shlex.quote(path)}"]
+    lines += [f"# Replay it:    tidelog replay {shlex.quote(path)}"]
+    lines += [f"# Find it anew: {command_line(options, finding.seed)}"]
+    return "\n".join(lines) + "\n\n" + print_scenario(finding.scenario)
+
+
+def _verdict(played: Run) -> str:
+    facts = played.facts()
+    words = [f"{kind} {facts[kind].replace(',', ', ')}" for kind in VERDICT_KINDS if facts[kind]]
+    return f"Verdict at the end: {'; '.join(words) if words else 'held'}."

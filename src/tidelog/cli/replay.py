@@ -1,0 +1,30 @@
+"""``tidelog replay``: play a scenario file again, exactly."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.choices import GenerationOption, JsonOption, TranscriptOption, scenario_file
+from tidelog.cli.errors import Refusal
+from tidelog.cli.scenario import present
+
+
+def replay(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario file or a transcript.", show_default=False)
+    ],
+    generation: GenerationOption = None,
+    as_json: JsonOption = False,
+    transcript: TranscriptOption = False,
+) -> int:
+    """Play a scenario file exactly as it is and print its transcript. Exit code: 0 held, 1 violated.
+
+    Example: tidelog replay found.scenario
+    """
+    if as_json and transcript:
+        raise Refusal("choose one of --json and --transcript")
+    from tidelog.lab.runner import run
+
+    return present(run(scenario_file(file, generation)), as_json=as_json, transcript=not as_json)

@@ -1,0 +1,153 @@
+"""The command as a whole: help, version, errors, pipes, and the same output in every process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.calling import COMMAND, call, environment, refused, spawn
+
+import tidelog
+from tidelog.core.generations import GENERATIONS
+
+
+def test_version():
+    assert call("--version").out == f"tidelog {tidelog.__version__}\n"
+
+
+def test_help_has_a_line_for_every_command_and_an_example():
+    answer = call("--help")
+    assert answer.code == 0
+    for command in ("scenario", "explore", "replay"):
+        assert any(line.startswith(f"  {command} ") for line in answer.lines)
+    assert "tidelog scenario run hw-loss" in answer.out
+    assert max(map(len, answer.lines)) <= 80
+
+
+@pytest.mark.parametrize("command", ["scenario list", "scenario show", "scenario run", "scenario compare"])
+def test_help_of_a_scenario_command_has_an_example(command: str):
+    answer = call(*command.split(), "--help")
+    assert answer.code == 0
+    assert f"Example: tidelog {command}" in answer.out
+
+
+def test_help_names_every_generation():
+    """Help is written by hand, so that it need not load the rules."""
+    for command in ("scenario run", "explore", "replay"):
+        out = call(*command.split(), "--help").out
+        assert all(generation in out for generation in GENERATIONS)
+
+
+def test_help_loads_neither_the_lab_nor_rich():
+    """Which is what makes it quick."""
+    program = (
+        "import sys; from tidelog.cli import main; main(['explore', '--help']); main(['--help']);"
+        "print([name for name in ('rich.console', 'tidelog.lab', 'tidelog.core') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+        timeout=60,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_no_command_is_answered_with_help():
+    answer = call()
+    assert answer.code == 2
+    assert answer.out == call("--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("scnario", "Did you mean 'scenario'?"),
+        ("scenario rum hw-loss", "Did you mean 'run'?"),
+        ("scenario run", "Missing argument 'NAME'"),
+        ("scenario run hw-loss --jsn", "--json"),
+        ("scenario list extra", "unexpected extra argument"),
+        ("replay", "Missing argument 'FILE'"),
+    ],
+)
+def test_wrong_usage_is_one_line_that_helps(words: str, message: str):
+    assert message in refused(call(*words.split()))
+
+
+def test_an_internal_error_is_one_line(loss: Path, monkeypatch: pytest.MonkeyPatch):
+    """A fault of ours is no traceback for the user, unless asked for."""
+
+    def fail(_scenario: object) -> None:
+        raise RuntimeError("something\nimpossible")
+
+    monkeypatch.setattr("tidelog.lab.runner.run", fail)
+    message = refused(call("replay", loss))
+    assert message == (
+        "internal error: RuntimeError: something impossible (set TIDELOG_DEBUG=1 for the traceback)"
+    )
+    with pytest.raises(RuntimeError):
+        call("replay", loss, TIDELOG_DEBUG="1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "scenario run hw-loss -g hw",
+        "scenario compare hw-loss -g hw -g epoch -g majority",
+        "replay LOSS",
+        "explore --acks 0 --seed 1 --schedules 20 --operations 6",
+    ],
+)
+def test_two_processes_print_the_same_bytes(words: str, loss: Path):
+    """Whatever the seed of Python's hashes."""
+    arguments = [str(loss) if word == "LOSS" else word for word in words.split()]
+    one = spawn(*arguments, PYTHONHASHSEED="1")
+    two = spawn(*arguments, PYTHONHASHSEED="2")
+    assert one == two
+    assert one.err == ""
+    assert one.out == call(*arguments).out
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    """``| head`` ends the command quietly."""
+    for words in ("scenario run hw-loss", "scenario show hw-loss", "--help"):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [*COMMAND, *words.split()],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
+            timeout=60,
+        )
+        os.close(writer)
+        assert done.stderr == b""
+
+
+def test_a_full_disk_is_one_line():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "scenario", "show", "hw-loss"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"no space left" in done.stderr
+
+
+def test_colour_changes_no_text(loss: Path):
+    """With colour and without, the same is said."""
+    from rich.text import Text
+
+    coloured = call("scenario", "run", loss, FORCE_COLOR="1", TERM="xterm-256color")
+    assert "\x1b[" in coloured.out
+    assert Text.from_ansi(coloured.out).plain.rstrip() == call("scenario", "run", loss).out.rstrip()
+    assert "\x1b[" not in call("scenario", "run", loss, FORCE_COLOR="1", TERM="dumb").out
