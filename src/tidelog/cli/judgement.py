@@ -25,8 +25,10 @@ def exit_code(run: Run) -> ExitCode:
     return ExitCode.VIOLATED if is_violated(run) else ExitCode.HELD
 
 
-def headline(run: Run) -> str:
+def headline(run: Run, *, short: bool = False) -> str:
     generation = run.scenario.setup.generation
+    if short:
+        return f"{generation}: {'VIOLATED' if is_violated(run) else 'HELD'}"
     if not is_violated(run):
         return f"HELD under {generation}: every promise was kept"
     kinds = [kind for kind, findings in run.verdict.as_json().items() if findings]
@@ -77,17 +79,19 @@ def _list(items: list[Any]) -> str:
     return ", ".join(map(str, items))
 
 
-def judgement_lines(screen: Console, run: Run, width: int) -> list[Text]:
-    """The whole verdict below its headline."""
+def judgement_lines(screen: Console, run: Run, width: int, *, short: bool = False) -> list[Text]:
+    """The whole verdict below its headline. The short one names broken invariants without their story."""
     lines: list[Text] = []
     for kind, sentence in findings(run):
         lines += wrap(screen, Text(sentence, palette.BAD), width, marker=f"{kind:<11}")
     acknowledged = sum(1 for r in run.ledger if r.outcome is not None and r.outcome.value == "ok")
-    lines += wrap(screen, f"records    {len(run.ledger)} sent, {acknowledged} acknowledged", width)
+    lines += wrap(screen, f"{len(run.ledger)} sent, {acknowledged} acknowledged", width, marker="records    ")
     for broken, at in zip(run.broken, run.broken_at, strict=True):
         when = f"step {at}" if at < len(run.played) else "at the end"
         style = palette.BAD if broken.grade is Grade.DATA else palette.WARNING
-        body = Text.assemble((f"{broken.name}, {when}: ", style), broken.message)
+        body = Text(f"{broken.name}, {when}", style)
+        if not short:
+            body = Text.assemble(body, ": ", broken.message)
         lines += wrap(screen, body, width, marker=_BROKEN[broken.grade])
     return lines + _expected(screen, run, width)
 

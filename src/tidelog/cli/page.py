@@ -46,14 +46,16 @@ def box(title: str, lines: Sequence[Text], width: int, style: str) -> list[Text]
     return framed
 
 
-def beside(columns: Sequence[Sequence[Text]], width: int, indent: int = 0) -> list[Text]:
+def beside(
+    columns: Sequence[Sequence[Text]], width: int, indent: int = 0, between: str = BETWEEN
+) -> list[Text]:
     """Columns of lines next to each other, all ``width`` wide."""
     rows = []
     for cells in zip_longest(*columns, fillvalue=Text("")):
         row = Text(" " * indent)
         for number, cell in enumerate(cells):
             if number:
-                row.append(BETWEEN, "dim")
+                row.append(between, "dim")
             row.append_text(cell)
             row.append(" " * max(width - cell.cell_len, 0))
         row.rstrip()

@@ -15,6 +15,7 @@ from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.page import BETWEEN, beside, box, rule, wrap
 from tidelog.core.events import Truncated
 from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed
+from tidelog.lab.runner import Run
 from tidelog.lab.snapshot import PartitionSnapshot, Snapshot
 
 _INDENT = 5
@@ -147,7 +148,14 @@ def _ending(layout: _Layout, parts_at: int | None) -> list[Text]:
     else:
         text = f"They part at step {parts_at} and end differently."
     lines = [*wrap(layout.screen, Text(text, palette.STRONG), layout.width), Text()]
-    for run in comparison.runs:
-        body = judgement_lines(layout.screen, run, layout.width - 4)
-        lines += box(headline(run), body, layout.width, style_of(run))
+    abreast = layout.abreast
+    width = (layout.width - (abreast - 1)) // abreast
+    verdicts = [_verdict(layout.screen, run, width) for run in comparison.runs]
+    for start in range(0, len(verdicts), abreast):
+        lines += beside(verdicts[start : start + abreast], width, between=" ")
     return lines
+
+
+def _verdict(screen: Console, run: Run, width: int) -> list[Text]:
+    body = judgement_lines(screen, run, width - 4, short=True)
+    return box(headline(run, short=True), body, width, style_of(run))
