@@ -75,4 +75,4 @@ def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str
 def _verdict(played: Run) -> str:
     facts = played.facts()
     words = [f"{kind} {facts[kind].replace(',', ', ')}" for kind in VERDICT_KINDS if facts[kind]]
-    return f"Verdict at the end: {'; '.join(words) if words else 'held'}."
+    return f"When it ends: {'; '.join(words) if words else 'nothing is missing from the log yet'}."
