@@ -271,8 +271,9 @@ class Broker:
             name = type(request).__name__
             self.ctx.emit(events.ControlRequestRefused(self.ctx.broker, name, error))
         else:
-            self.controller_epoch = request.controller_epoch
-            if self.known_controller != request.controller:
+            if self.controller_epoch != request.controller_epoch:
+                # A new controller, or a new life of the old one: it knows nothing of what we asked before.
+                self.controller_epoch = request.controller_epoch
                 self.known_controller = request.controller
                 if self.ctx.generation.isr_through_controller:
                     self._repeat_proposals()

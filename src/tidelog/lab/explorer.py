@@ -127,6 +127,11 @@ class Trial:
             found.append(("elect-preferred", ()))
         return found
 
+    def inflict_any(self, pick: Callable[[int], int]) -> None:
+        options = self.possible_faults()
+        if options:
+            self.inflict(*options[pick(len(options))])
+
     def inflict(self, verb: str, args: tuple[object, ...]) -> None:
         if verb in ("restart", "resume", "heal"):
             pass
@@ -187,6 +192,16 @@ def explore_one(
 
 
 def decide_randomly(trial: Trial, rng: Random) -> None:
+    """Half of the schedules are chaos, half are a good day on which some channels starve: chaos finds races
+    that nobody thinks of, a good day gets deep into the protocol before something fails."""
+    if rng.random() < 0.5:
+        _chaos(trial, rng)
+    else:
+        _starvation(trial, rng)
+
+
+def _chaos(trial: Trial, rng: Random) -> None:
+    """Any deliverable message next, any fault at any time."""
     random = rng.random
 
     def pick(n: int) -> int:
@@ -203,15 +218,47 @@ def decide_randomly(trial: Trial, rng: Random) -> None:
             if trial.left:
                 trial.operate(pick)
         elif roll < fail:
-            options = trial.possible_faults()
-            if options:
-                trial.inflict(*options[pick(len(options))])
+            trial.inflict_any(pick)
         elif roll < tick or not network.active:
             trial.tick()
         else:
             channels = world.deliverable()
             if channels:
                 trial.deliver(channels[pick(len(channels))])
+    while trial.left:
+        trial.operate(pick)
+
+
+def _starvation(trial: Trial, rng: Random) -> None:
+    """The oldest message next, except on channels that starve for a while; faults at any time."""
+    random = rng.random
+
+    def pick(n: int) -> int:
+        return int(random() * n)
+
+    steps = 80 + pick(240)
+    operate = trial.operations / steps * 1.2
+    fail = operate + (trial.faults.budget * 2 + 4) / steps
+    tick = fail + 0.02
+    starving: dict[Channel, int] = {}
+    appetite = 0.02 + random() * 0.1
+    for step in range(steps):
+        roll = random()
+        if roll < operate:
+            if trial.left:
+                trial.operate(pick)
+            continue
+        if roll < fail:
+            trial.inflict_any(pick)
+            continue
+        channels = trial.world.deliverable()
+        fed = [channel for channel in channels if starving.get(channel, 0) <= step]
+        if not fed or roll < tick:
+            trial.tick()
+        elif random() < appetite:
+            starving[fed[pick(len(fed))]] = step + 5 + pick(80)
+        else:
+            trial.deliver(fed[0])
     while trial.left:
         trial.operate(pick)
 
@@ -236,9 +283,7 @@ def decide_by_priority(trial: Trial, rng: Random, depth: int = 3) -> None:
             trial.operate(pick)
         while failures and failures[0] == step:
             failures.pop(0)
-            options = trial.possible_faults()
-            if options:
-                trial.inflict(*options[pick(len(options))])
+            trial.inflict_any(pick)
         channels = trial.world.deliverable()
         if not channels or step in ticks:
             trial.tick()

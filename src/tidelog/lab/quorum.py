@@ -183,13 +183,19 @@ class Quorum:
 
     # ------------------------------------------------------------ calls
 
-    def call(self, broker: int, call: int, operation: Operation) -> None:
+    def session_of(self, broker: int) -> int:
+        """The session in which a broker's calls are made, 0 if it has none."""
         session = self._sessions.get(broker)
-        if session is None or not self.tree.has_session(session.id):
+        return session.id if session is not None else 0
+
+    def call(self, broker: int, session: int, call: int, operation: Operation) -> None:
+        """Execute a call that was made in ``session``: of a process that may have been replaced since."""
+        if not self.tree.has_session(session):
             return  # the session ended while the call was on its way
-        result, notifications = self.tree.apply(session.id, operation)
+        result, notifications = self.tree.apply(session, operation)
         self._tell(notifications)
-        self._notify(broker, KeeperReply(call, result))
+        if session == self.session_of(broker):
+            self._notify(broker, KeeperReply(call, result))
 
     def administer(self, operation: Operation) -> None:
         """A write by an administrator's tool, outside any broker's session."""

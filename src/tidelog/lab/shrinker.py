@@ -23,6 +23,7 @@ _PAUSES = tuple(Step("advance", (Duration(ms),)) for ms in (1_000, 4_000, 10_000
 class _Shrinker:
     def __init__(self, finding: Finding, budget: int, progress: Callable[[int], None]) -> None:
         self._scenario = finding.scenario
+        self.body, self.recovery = _split(finding.scenario)
         self._invariant = finding.invariant
         self._budget = budget
         self._progress = progress
@@ -31,7 +32,7 @@ class _Shrinker:
         if self._budget <= 0:
             return False
         self._budget -= 1
-        failure = first_failure(replace(self._scenario, steps=steps))
+        failure = first_failure(replace(self._scenario, steps=steps + self.recovery))
         return failure is not None and failure.name == self._invariant
 
     def minimise(self, steps: list[Step]) -> list[Step]:
@@ -95,11 +96,10 @@ def shrink(
 ) -> Finding:
     """The smallest schedule found within ``budget`` replays. It breaks the same invariant."""
     shrinker = _Shrinker(finding, budget, progress)
-    steps = finding.scenario.steps
-    if not shrinker.fails(steps):
+    if not shrinker.fails(shrinker.body):
         return finding
-    steps = shrinker.minimise(steps)
-    steps = shrinker.readable(steps)
+    body = shrinker.readable(shrinker.minimise(shrinker.body))
+    steps = body + _needed(body, shrinker.recovery)
     scenario = _without_idle_clients(replace(finding.scenario, steps=steps))
     failure = first_failure(scenario)
     if failure is None or failure.name != finding.invariant:
@@ -107,6 +107,43 @@ def shrink(
         failure = first_failure(scenario)
     message = failure.message if failure is not None else finding.message
     return replace(finding, scenario=scenario, message=message)
+
+
+def _split(scenario: Scenario) -> tuple[list[Step], list[Step]]:
+    """The schedule proper, and a recovery that mends whatever is left broken when steps are left out. A claim
+    about the end is worth nothing if the cluster is not given its chance."""
+    steps = scenario.steps
+    for index in range(len(steps) - 1, -1, -1):
+        if steps[index].verb == "release":
+            brokers = tuple(range(scenario.setup.brokers))
+            mend = [Step("heal"), Step("resume", brokers), Step("restart", brokers)]
+            return steps[:index], [steps[index], *mend, steps[-1]]
+    return steps, []
+
+
+def _needed(body: list[Step], recovery: list[Step]) -> list[Step]:
+    """The recovery without the repair of what is not broken."""
+    down: dict[object, None] = {}
+    paused: dict[object, None] = {}
+    cut = held = False
+    for step in body:
+        if step.verb in ("crash", "power-off"):
+            down.update(dict.fromkeys(step.args))
+        elif step.verb == "pause":
+            paused.update(dict.fromkeys(step.args))
+        for broker in step.args if step.verb == "restart" else ():
+            down.pop(broker, None)
+        for broker in step.args if step.verb in ("resume", "crash", "power-off") else ():
+            paused.pop(broker, None)
+        cut = step.verb in ("cut", "isolate") or (cut and step.verb != "heal")
+        held = held or step.verb == "hold"
+    needed = {
+        "release": [Step("release", ("all",))] if held else [],
+        "heal": [Step("heal")] if cut else [],
+        "resume": [Step("resume", tuple(paused))] if paused else [],
+        "restart": [Step("restart", tuple(down))] if down else [],
+    }
+    return [kept for step in recovery for kept in needed.get(step.verb, [step])]
 
 
 def _without_idle_clients(scenario: Scenario) -> Scenario:

@@ -212,7 +212,8 @@ class World:
                 self._schedule(effect.at, me, process.incarnation)
             elif isinstance(effect, KeeperCall):
                 if self.quorum.is_connected(me):
-                    network.send("keeper", me, KEEPER, (effect.call, effect.operation), now)
+                    call = (self.quorum.session_of(me), effect.call, effect.operation)
+                    network.send("keeper", me, KEEPER, call, now)
             elif isinstance(effect, Stopped):
                 process.leaving = True
             else:
