@@ -292,7 +292,7 @@ class Broker:
 
     def _control_refusal(self, request: ControlRequest) -> ErrorCode:
         guards = self.ctx.guards
-        if guards.controller_epoch and request.controller_epoch < self.controller_epoch:
+        if request.controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if guards.broker_epoch and request.broker_epoch < self.ctx.broker_epoch:
             # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the

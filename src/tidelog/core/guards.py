@@ -53,9 +53,6 @@ class Guards:
     """An ISR proposal names the incarnations it counted; one that has rebooted since is refused
     (KIP-903, KAFKA-14140)."""
 
-    controller_epoch: bool = True
-    """A broker refuses control requests of a deposed controller, and the keeper its writes."""
-
     own_epoch_commit: bool = True
     """Majority only: a leader exposes nothing as committed before a record of its own epoch is
     (Raft §5.4.2, KAFKA-12619)."""

@@ -21,7 +21,7 @@ from tidelog.core import elections, events
 from tidelog.core.channels import ControlChannels, RequestBatch
 from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
 from tidelog.core.context import Context
-from tidelog.core.coordination import Check, Create, Get, Multi, Operation, Result, SetValue, Write
+from tidelog.core.coordination import Check, Create, Get, Multi, Operation, Result, SetValue
 from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, state_path, topic_path
 from tidelog.core.tasks import Deposed, Task
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
@@ -32,7 +32,7 @@ Written = Generator[Operation, Result, bool]
 
 
 class StateMachines:
-    __slots__ = ("_epoch_version", "ballots", "batch", "channels", "cluster", "ctx")
+    __slots__ = ("_fence", "ballots", "batch", "channels", "cluster", "ctx")
 
     def __init__(self, ctx: Context, cluster: Cluster, channels: ControlChannels, epoch_version: int) -> None:
         self.ctx = ctx
@@ -40,24 +40,20 @@ class StateMachines:
         self.channels = channels
         self.batch = RequestBatch(channels)
         self.ballots = Ballots(channels)
-        self._epoch_version = epoch_version
+        self._fence = Check(CONTROLLER_EPOCH, epoch_version)
+        """The first write of every transaction: a deposed controller's writes fail as a whole."""
 
     # ------------------------------------------------------------ writing a partition's state
-
-    def _fence(self) -> tuple[Write, ...]:
-        """A deposed controller's writes must fail as a whole: each checks the controller epoch."""
-        return (Check(CONTROLLER_EPOCH, self._epoch_version),) if self.ctx.guards.controller_epoch else ()
 
     def write_state(self, tp: TopicPartition, state: PartitionState, version: int, reason: str) -> Written:
         """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
         state = replace(state, controller_epoch=self.channels.controller_epoch, version=version + 1)
-        fence = self._fence()
-        result = yield Multi((*fence, SetValue(state_path(tp), state, version)))
+        result = yield Multi((self._fence, SetValue(state_path(tp), state, version)))
         if result.ok:
             self.cluster.states[tp] = state
             self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
             return True
-        if fence and result.value == 0:
+        if result.value == 0:
             raise Deposed
         yield from self.read_state(tp)
         return False
@@ -99,12 +95,11 @@ class StateMachines:
         state = PartitionState(leader, 0, isr, self.channels.controller_epoch)
         yield Create(f"{topic_path(tp.topic)}/partitions")  # both may exist already
         yield Create(partition_path(tp))
-        fence = self._fence()
-        result = yield Multi((*fence, Create(state_path(tp), state)))
+        result = yield Multi((self._fence, Create(state_path(tp), state)))
         if result.ok:
             self.cluster.states[tp] = state
             self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, "the partition is new"))
-        elif fence and result.value == 0:
+        elif result.value == 0:
             raise Deposed
         else:
             yield from self.read_state(tp)

@@ -241,7 +241,8 @@ def _starvation(trial: Trial, rng: Random) -> None:
     fail = operate + (trial.faults.budget * 2 + 4) / steps
     tick = fail + 0.02
     starving: dict[Channel, int] = {}
-    appetite = 0.02 + random() * 0.1
+    appetite = 0.01 + random() * 0.08
+    longest = 30 if random() < 0.5 else steps
     for step in range(steps):
         roll = random()
         if roll < operate:
@@ -256,7 +257,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
         if not fed or roll < tick:
             trial.tick()
         elif random() < appetite:
-            starving[fed[pick(len(fed))]] = step + 5 + pick(80)
+            starving[fed[pick(len(fed))]] = step + 5 + pick(longest)
         else:
             trial.deliver(fed[0])
     while trial.left:

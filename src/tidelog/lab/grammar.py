@@ -40,6 +40,11 @@ from dataclasses import dataclass
 
 from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
 
+BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "sync", "reset")
+"""Commands all of whose arguments are brokers."""
+BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", "knows", "leo", "hw")
+"""Conditions whose first argument is a broker."""
+
 
 class ScenarioError(ValueError):
     """A scenario file cannot be read. The message names file, line, column and what was expected."""

@@ -28,7 +28,17 @@ from dataclasses import dataclass, field, replace
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicPartition
 from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.grammar import Line, ScenarioError, Step, parse_step
+from tidelog.lab.grammar import (
+    BROKER_CONDITIONS,
+    BROKER_VERBS,
+    Condition,
+    Line,
+    Places,
+    ScenarioError,
+    Step,
+    parse_step,
+)
+from tidelog.lab.network import Channel
 from tidelog.lab.settings import (
     describe_cluster,
     describe_producer,
@@ -36,6 +46,7 @@ from tidelog.lab.settings import (
     parse_cluster,
     parse_producer,
     parse_topic,
+    topic_config,
 )
 from tidelog.lab.setup import Setup, SetupError, TopicSetup
 
@@ -113,7 +124,7 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
             if not scenario.setup.topics:
                 raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
             step = parse_step(line, " ".join(comment))
-            _check_client(scenario, line, step)
+            _check_step(scenario, line, step)
             scenario.steps.append(step)
         comment = []
     if not scenario.name:
@@ -167,9 +178,72 @@ def _parse_expectation(line: Line) -> list[Expectation]:
     return [Expectation(generation, facts) for generation in generations]
 
 
+def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
+    """Refuse a step that speaks of a client, broker, zone or topic which this scenario does not have."""
+    setup = scenario.setup
+    if step.client is not None:
+        _check_client(scenario, line, step)
+    elif step.verb in BROKER_VERBS:
+        for index, broker in enumerate(step.args, start=1):
+            _check_broker(setup, line, index, broker)
+    elif step.verb in ("keeper-stop", "keeper-start"):
+        if not 0 <= int(str(step.args[0])) < setup.keepers:
+            raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
+    elif step.verb == "configure":
+        _check_configure(scenario, line, step)
+    elif step.verb == "isolate" and step.args[0] not in _places(scenario):
+        raise line.error(1, f"a zone out of {', '.join(_zones(setup))}")
+    for arg in step.args:
+        if isinstance(arg, Condition) and arg.name in BROKER_CONDITIONS:
+            _check_broker(setup, line, 2, arg.args[0])
+            if arg.name == "follows":
+                _check_broker(setup, line, 3, arg.args[1])
+        named = arg.args[0] if isinstance(arg, Condition) and arg.name == "in-flight" else arg
+        if isinstance(named, Channel):
+            ends = (named.source, named.target)
+            if not all(end in ("keeper", "admin") or str(end) in _places(scenario) for end in ends):
+                raise line.error(
+                    len(line.words) - 1 if arg is named else 3, "two nodes of this scenario like 1->0"
+                )
+        if isinstance(arg, Places):
+            for place in (*arg.left, *arg.right):
+                if place not in _places(scenario):
+                    at = next(i for i, word in enumerate(line.words) if place in word.split(",") and i > 0)
+                    raise line.error(at, f"zones or nodes out of {', '.join(_places(scenario))}")
+
+
+def _zones(setup: Setup) -> list[str]:
+    return list(dict.fromkeys(setup.zone(index) for index in range(max(setup.brokers, setup.keepers))))
+
+
+def _places(scenario: Scenario) -> list[str]:
+    """Everything a step may call a place: zones, brokers (by number and by name), keeper members, clients."""
+    setup = scenario.setup
+    clients = [client.name for client in scenario.clients]
+    zones = dict.fromkeys([*_zones(setup), *(client.zone for client in scenario.clients)])
+    brokers = [*map(str, range(setup.brokers)), *(f"broker-{b}" for b in range(setup.brokers))]
+    return [*zones, *brokers, *(f"keeper-{k}" for k in range(setup.keepers)), *clients]
+
+
+def _check_broker(setup: Setup, line: Line, index: int, broker: object) -> None:
+    if not isinstance(broker, int) or not 0 <= broker < setup.brokers:
+        raise line.error(index, f"a broker between 0 and {setup.brokers - 1}")
+
+
+def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
+    for topic in scenario.setup.topics:
+        if topic.name == step.args[0]:
+            found = dict(str(setting).split("=", 1) for setting in step.args[1:])
+            config = topic_config(line, topic.config, found)
+            try:
+                replace(scenario.setup, topics=(replace(topic, config=config),)).check()
+            except SetupError as error:
+                raise line.error(2, f"a setting that can be met ({error})") from None
+            return
+    raise line.error(1, f"a topic out of {', '.join(topic.name for topic in scenario.setup.topics)}")
+
+
 def _check_client(scenario: Scenario, line: Line, step: Step) -> None:
-    if step.client is None:
-        return
     for client in scenario.clients:
         if client.name == step.client:
             wants_producer = step.verb in ("send", "produce")

@@ -64,7 +64,11 @@ class Setup:
             raise SetupError(
                 f"unknown generation {self.generation!r}: choose one of {', '.join(GENERATIONS)}"
             )
-        for topic in self.topics:
+        if self.keepers < 1:
+            raise SetupError("a cluster needs at least one keeper member")
+        for number, topic in enumerate(self.topics):
+            if topic.name in [other.name for other in self.topics[:number]]:
+                raise SetupError(f"topic {topic.name} is declared twice")
             self._check_topic(topic)
 
     def _check_topic(self, topic: TopicSetup) -> None:

@@ -103,3 +103,14 @@ def _replica(world: World, tp: TopicPartition, broker: int) -> ReplicaState:
 
 def record_of(batch: MemoryBatch) -> Record:
     return batch.base_offset, None if batch.leader_epoch == NO_EPOCH else batch.leader_epoch, batch.value
+
+
+def partition_line(snapshot: Snapshot, partition: PartitionSnapshot) -> str:
+    """What the keeper holds, in one line."""
+    leader = "none" if partition.leader < 0 else str(partition.leader)
+    controller = "none" if snapshot.controller is None else str(snapshot.controller)
+    isr = ",".join(map(str, partition.isr))
+    return (
+        f"{partition.topic}-{partition.partition}: leader {leader}, epoch {partition.leader_epoch}, "
+        f"ISR [{isr}]; controller {controller} (epoch {snapshot.controller_epoch})"
+    )

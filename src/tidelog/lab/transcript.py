@@ -11,7 +11,7 @@ from itertools import groupby
 from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run
 from tidelog.lab.scenario import OUTPUT_MARK, print_head, wrap_comment
-from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot
+from tidelog.lab.snapshot import ReplicaState, Snapshot, partition_line
 
 
 def print_transcript(run: Run) -> str:
@@ -28,7 +28,6 @@ def _step(played: Played, before: Snapshot | None) -> list[str]:
     lines: list[str] = []
     if played.step is None:
         lines.append("# The cluster at the beginning.")
-        lines.append("settle")
     else:
         lines += wrap_comment(played.step.comment) if played.step.comment else []
         lines.append(str(played.step))
@@ -65,16 +64,6 @@ def state_lines(after: Snapshot, before: Snapshot | None) -> list[str]:
             if former is None or line != replica_line(former.replicas[number]):
                 lines.append(line)
     return lines
-
-
-def partition_line(snapshot: Snapshot, partition: PartitionSnapshot) -> str:
-    leader = "none" if partition.leader < 0 else str(partition.leader)
-    controller = "none" if snapshot.controller is None else str(snapshot.controller)
-    isr = ",".join(map(str, partition.isr))
-    return (
-        f"{partition.topic}-{partition.partition}: leader {leader}, epoch {partition.leader_epoch}, "
-        f"ISR [{isr}]; controller {controller} (epoch {snapshot.controller_epoch})"
-    )
 
 
 def replica_line(replica: ReplicaState) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
 from tidelog.lab.invariants.base import Broken, Grade, Invariant
 from tidelog.lab.invariants.committed import CommittedSurvives
+from tidelog.lab.invariants.history import CommitHistory
 from tidelog.lab.invariants.insync import IsrHoldsCommitted
 from tidelog.lab.invariants.leadership import OneLeaderPerEpoch
 from tidelog.lab.invariants.reads import PromisesKept, ReadsAreStable
@@ -43,8 +45,10 @@ class Watch:
 
     def attach(self, world: World) -> None:
         """Start watching: from here on, every event of the world must be passed to ``__call__``."""
+        history = CommitHistory(world)
+        self._handlers[HighWatermarkAdvanced] = [history.note]  # before anybody asks what is committed
         for kind in self._kinds:
-            invariant = kind(world)
+            invariant = kind(world, history)
             self._invariants.append(invariant)
             for event_type, handler in invariant.handlers().items():
                 self._handlers.setdefault(event_type, []).append(handler)

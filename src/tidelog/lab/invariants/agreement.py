@@ -8,10 +8,11 @@ from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvan
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.convergence import is_converged
 from tidelog.lab.invariants.base import Grade, Handlers, Invariant
-from tidelog.lab.snapshot import take
+from tidelog.lab.snapshot import partition_line, take
 from tidelog.lab.verdict import diverged
 
 if TYPE_CHECKING:
+    from tidelog.lab.invariants.history import CommitHistory
     from tidelog.lab.world import World
 
 
@@ -19,8 +20,8 @@ class ReplicasAgree(Invariant):
     name = "replicas-agree"
     claim = "replicas hold the same records below their high watermarks, and the same logs in the end"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, history: CommitHistory) -> None:
+        super().__init__(world, history)
         self._checked: dict[tuple[int, TopicPartition], Offset] = {}
 
     def handlers(self) -> Handlers:
@@ -69,6 +70,6 @@ class ClusterConverges(Invariant):
 
     def at_end(self) -> None:
         if not is_converged(self.world):
-            partitions = [TopicPartition(topic.name, 0) for topic in self.world.setup.topics]
-            states = ", ".join(str(self.world.partition_state(tp)) for tp in partitions)
+            snapshot = take(self.world)
+            states = "; ".join(partition_line(snapshot, partition) for partition in snapshot.partitions)
             raise self.broken(f"the cluster is still not in sync: {states}")

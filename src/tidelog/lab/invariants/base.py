@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from tidelog.lab.invariants.history import CommitHistory
     from tidelog.lab.world import World
 
 
@@ -45,8 +46,9 @@ class Invariant:
     claim: ClassVar[str]
     grade: ClassVar[Grade] = Grade.DATA
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, history: CommitHistory) -> None:
         self.world = world
+        self.history = history
 
     def handlers(self) -> Handlers:
         """Which events this invariant wants to see."""

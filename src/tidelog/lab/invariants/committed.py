@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
-from tidelog.core.types import Epoch, TopicPartition
 from tidelog.lab.clients import Acknowledged
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.storage.memory_log import MemoryBatch
-
-if TYPE_CHECKING:
-    from tidelog.lab.world import World
 
 
 class CommittedSurvives(Invariant):
     name = "committed-survives"
     claim = "a committed record is in the log of every later leader, at the same offset"
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.committed: dict[TopicPartition, list[tuple[MemoryBatch, Epoch]]] = {}
-        """By offset: the record, and the epoch of the leader that committed it."""
 
     def handlers(self) -> Handlers:
         return {
@@ -31,22 +19,19 @@ class CommittedSurvives(Invariant):
         }
 
     def _advanced(self, event: HighWatermarkAdvanced) -> None:
-        committed = self.committed.setdefault(event.tp, [])
+        commits = self.history.of(event.tp)
         batches = self.world.processes[event.broker].storage.logs[event.tp].batches
-        known = len(committed)
-        for offset in range(min(event.before, known), event.high_watermark):
-            batch = batches[offset]
-            if offset >= known:
-                committed.append((batch, event.epoch))
-            elif committed[offset][0] is not batch and committed[offset][0] != batch:
+        for offset in range(event.before, event.high_watermark):
+            batch, (committed, epoch) = batches[offset], commits[offset]
+            if committed is not batch and committed != batch:
                 raise self.broken(
                     f"broker {event.broker} commits {batch.value!r} at {offset} in epoch {event.epoch}, "
-                    f"and {committed[offset][0].value!r} was committed there in epoch {committed[offset][1]}"
+                    f"and {committed.value!r} was committed there in epoch {epoch}"
                 )
 
     def _elected(self, event: BecameLeader) -> None:
         batches = self.world.processes[event.broker].storage.logs[event.tp].batches
-        for offset, (batch, epoch) in enumerate(self.committed.get(event.tp, ())):
+        for offset, (batch, epoch) in enumerate(self.history.of(event.tp)):
             if epoch >= event.epoch:
                 break  # committed by a later leader than this one, which merely heard late of its election
             if offset < len(batches) and batches[offset] is batch:
@@ -62,8 +47,8 @@ class CommittedSurvives(Invariant):
         record = event.record
         if record.acks != -1:
             return
-        committed = self.committed.get(record.tp, ())
-        if record.offset >= len(committed) or committed[record.offset][0].value != record.value:
+        commits = self.history.of(record.tp)
+        if record.offset >= len(commits) or commits[record.offset][0].value != record.value:
             raise self.broken(
                 f"{record.value!r} was acknowledged to an acks=all producer but never committed"
             )

@@ -46,3 +46,15 @@ class IsrHoldsCommitted(Invariant):
         state = event.state
         if state.leader != NO_LEADER and state.leader not in state.isr:
             raise self.broken(f"broker {state.leader} leads {event.tp} without being in the ISR {state.isr}")
+        for broker in state.isr:
+            log = self.world.processes[broker].storage.logs.get(event.tp)
+            mine = log.batches if log is not None else []
+            for offset, (batch, epoch) in enumerate(self.history.of(event.tp)):
+                if offset < len(mine) and mine[offset] is batch:
+                    continue
+                if epoch <= state.leader_epoch and (offset >= len(mine) or mine[offset] != batch):
+                    held = repr(mine[offset].value) if offset < len(mine) else "nothing"
+                    raise self.broken(
+                        f"the ISR is written as {list(state.isr)}, but {broker} holds {held} at offset "
+                        f"{offset}, where {batch.value!r} was committed in epoch {epoch}"
+                    )

@@ -9,6 +9,7 @@ from tidelog.core.types import Epoch, TopicPartition
 from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 
 if TYPE_CHECKING:
+    from tidelog.lab.invariants.history import CommitHistory
     from tidelog.lab.world import World
 
 
@@ -17,8 +18,8 @@ class OneLeaderPerEpoch(Invariant):
     claim = "no two brokers lead a partition in the same epoch, nor the cluster in the same controller epoch"
     grade = Grade.STRUCTURE
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, history: CommitHistory) -> None:
+        super().__init__(world, history)
         self._leaders: dict[tuple[TopicPartition | None, Epoch], int] = {}
 
     def handlers(self) -> Handlers:

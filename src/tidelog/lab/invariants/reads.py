@@ -10,6 +10,7 @@ from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.lab.verdict import judge
 
 if TYPE_CHECKING:
+    from tidelog.lab.invariants.history import CommitHistory
     from tidelog.lab.world import World
 
 
@@ -17,8 +18,8 @@ class ReadsAreStable(Invariant):
     name = "reads-are-stable"
     claim = "an offset that was read once holds that value for ever"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, history: CommitHistory) -> None:
+        super().__init__(world, history)
         self._seen: dict[tuple[TopicPartition, Offset], str] = {}
 
     def handlers(self) -> Handlers:

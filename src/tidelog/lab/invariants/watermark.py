@@ -9,6 +9,7 @@ from tidelog.core.types import Epoch, Offset, TopicPartition
 from tidelog.lab.invariants.base import Grade, Handlers, Invariant
 
 if TYPE_CHECKING:
+    from tidelog.lab.invariants.history import CommitHistory
     from tidelog.lab.world import World
 
 
@@ -17,8 +18,8 @@ class WatermarkRises(Invariant):
     claim = "within one leadership the high watermark never goes back, and never beyond the log"
     grade = Grade.STRUCTURE
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, world: World, history: CommitHistory) -> None:
+        super().__init__(world, history)
         self._highest: dict[tuple[TopicPartition, int, Epoch], Offset] = {}
 
     def handlers(self) -> Handlers:
