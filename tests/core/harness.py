@@ -27,6 +27,7 @@ from tidelog.core.messages import (
     Message,
     PartitionAssignment,
     ProduceRequest,
+    ProduceResponse,
     UpdateMetadataRequest,
 )
 from tidelog.core.replica import Replica
@@ -234,6 +235,19 @@ class Bench:
         assert isinstance(found[0], kind)
         return found[0]
 
+    def told(self, token: object) -> tuple[ErrorCode, int] | None:
+        """What a producer was told: (error, offset), None while it waits."""
+        answer = self.answer(token, ProduceResponse)
+        return None if answer is None else (answer.error, answer.base_offset)
+
+    def fetched(self, token: object) -> FetchResponse:
+        answer = self.answer(token, FetchResponse)
+        assert answer is not None, "the fetch is still parked"
+        return answer
+
+    def is_parked(self, token: object) -> bool:
+        return self.answer(token, FetchResponse) is None
+
     def last_sent(self, kind: type[M]) -> M:
         """The newest message that left for another broker, which must be of this kind."""
         message = self.sent[-1].message
@@ -247,6 +261,22 @@ class Bench:
 def records(text: str, *, start: int = 0, epoch: int = 0) -> tuple[MemoryBatch, ...]:
     """Records as a leader of ``epoch`` stored them: one per letter, from offset ``start``."""
     return tuple(MemoryBatch(value, start + index, epoch) for index, value in enumerate(text))
+
+
+def letters(response: FetchResponse) -> str:
+    return "".join(batch.value or "·" for batch in response.batches if isinstance(batch, MemoryBatch))
+
+
+def leading(text: str = "", *, generation: str = "epoch", replicas: tuple[int, ...] = (0, 1)) -> Bench:
+    """A leader of epoch 0 whose followers have everything in ``text``, and who knows it."""
+    bench = Bench(generation=generation, replicas=replicas)
+    bench.lead()
+    for value in text:
+        bench.produce(value, acks=1)
+    for follower in replicas[1:]:
+        bench.fetch(follower, len(text))
+    assert (bench.leo, bench.hw) == (len(text), len(text))
+    return bench
 
 
 def disk(*runs: tuple[int, str], high_watermark: int = 0) -> MemoryStorage:

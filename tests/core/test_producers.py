@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.harness import Bench
 
-from tidelog.core.messages import ProduceResponse
 from tidelog.core.producers import REMEMBERED_BATCHES, ProducerStates
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.storage.memory_log import MemoryBatch
@@ -167,8 +166,7 @@ def test_a_leader_appends_one_copy_and_answers_every_retry_with_its_offset() -> 
     bench.lead()
     bench.produce("a", acks=1)
     sent = [bench.produce("b", acks=1, sequence=0) for _ in range(3)]
-    answered = [bench.answer(token, ProduceResponse) for token in sent]
-    assert [answer and (answer.error, answer.base_offset) for answer in answered] == [(ErrorCode.NONE, 1)] * 3
+    assert [bench.told(token) for token in sent] == [(ErrorCode.NONE, 1)] * 3
     assert bench.values == "ab"
 
 
@@ -177,12 +175,9 @@ def test_a_retry_with_acks_all_waits_for_the_first_copy_to_be_committed() -> Non
     bench = Bench()
     bench.lead()
     first, retry = bench.produce("a", sequence=0), bench.produce("a", sequence=0)
-    assert (bench.answer(first, ProduceResponse), bench.answer(retry, ProduceResponse)) == (None, None)
+    assert (bench.told(first), bench.told(retry)) == (None, None)
     bench.fetch(1, 1)
-    for token in (first, retry):
-        answer = bench.answer(token, ProduceResponse)
-        assert answer is not None
-        assert (answer.error, answer.base_offset) == (ErrorCode.NONE, 0)
+    assert bench.told(first) == bench.told(retry) == (ErrorCode.NONE, 0)
     assert bench.values == "a"
 
 
@@ -191,9 +186,8 @@ def test_a_gap_is_refused_and_nothing_is_appended() -> None:
     bench = Bench()
     bench.lead()
     bench.produce("a", acks=1, sequence=0)
-    refused = bench.answer(bench.produce("c", acks=1, sequence=2), ProduceResponse)
-    assert refused is not None
-    assert refused.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    refused = bench.produce("c", acks=1, sequence=2)
+    assert bench.told(refused) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert bench.values == "a"
 
 
@@ -204,9 +198,8 @@ def test_a_new_leader_knows_the_duplicates_it_fetched() -> None:
     bench.follow(1, epoch=0)
     bench.fed(0, [MemoryBatch("a", 0, 0, producer_id=7, producer_epoch=0, base_sequence=0)])
     bench.lead(epoch=1)
-    answer = bench.answer(bench.produce("a", acks=1, sequence=0), ProduceResponse)
-    assert answer is not None
-    assert (answer.error, answer.base_offset) == (ErrorCode.NONE, 0)
+    retry = bench.produce("a", acks=1, sequence=0)
+    assert bench.told(retry) == (ErrorCode.NONE, 0)
     assert bench.values == "a"
 
 
@@ -220,9 +213,8 @@ def test_a_truncated_record_is_no_duplicate_any_more() -> None:
     bench.told_epoch_end(asked=0, found=0, end=1)
     assert bench.values == "a"
     bench.lead(epoch=2)
-    answer = bench.answer(bench.produce("b", acks=1, sequence=1), ProduceResponse)
-    assert answer is not None
-    assert (answer.error, answer.base_offset) == (ErrorCode.NONE, 1)
+    retry = bench.produce("b", acks=1, sequence=1)
+    assert bench.told(retry) == (ErrorCode.NONE, 1)
     assert bench.values == "ab"
 
 
@@ -233,7 +225,6 @@ def test_a_restarted_broker_rebuilds_the_state_from_its_log() -> None:
     bench.produce("a", acks=1, sequence=0)
     again = Bench(storage=bench.storage)
     again.lead(epoch=1)
-    answer = again.answer(again.produce("a", acks=1, sequence=0), ProduceResponse)
-    assert answer is not None
-    assert answer.base_offset == 0
+    retry = again.produce("a", acks=1, sequence=0)
+    assert again.told(retry) == (ErrorCode.NONE, 0)
     assert again.values == "a"

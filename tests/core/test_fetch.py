@@ -1,0 +1,150 @@
+"""What a leader answers to fetches: who may read what, who waits, who is fenced (M6, M12, KIP-320)."""
+
+import pytest
+from tests.core.harness import TP, Bench, disk, leading, letters
+
+from tidelog.core.messages import (
+    CONSUMER,
+    EpochEndRequest,
+    EpochEndResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
+from tidelog.core.types import NO_EPOCH, BrokerId
+from tidelog.wire.errors import ErrorCode
+
+# ---------------------------------------------------------------- fetches
+
+
+def test_a_follower_reads_to_the_end_and_a_consumer_to_the_watermark() -> None:
+    """Records at or above the watermark are nobody's but the replicas' (M12)."""
+    bench = leading("ab")
+    bench.produce("cd", acks=1)
+    assert letters(bench.fetched(bench.fetch(1, 1))) == "bcd"
+    response = bench.fetched(bench.consume(0))
+    assert (letters(response), response.high_watermark) == ("ab", 2)
+
+
+def test_a_parked_fetch_is_released_by_an_append() -> None:
+    """The follower hears of the record at once, with the watermark of that moment (M6)."""
+    bench = leading("a")
+    parked = bench.fetch(1, 1, wait_ms=500)
+    assert bench.is_parked(parked)
+    bench.pass_time(100)
+    bench.produce("b")
+    response = bench.fetched(parked)
+    assert (letters(response), response.high_watermark, response.offset) == ("b", 1, 1)
+
+
+def test_a_parked_fetch_is_released_by_its_deadline() -> None:
+    """After replica.fetch.wait.max.ms an empty answer goes out, with the watermark."""
+    bench = leading("a")
+    parked = bench.fetch(1, 1, wait_ms=500)
+    bench.pass_time(499)
+    assert bench.is_parked(parked)
+    bench.pass_time(1)
+    response = bench.fetched(parked)
+    assert (response.error, letters(response), response.high_watermark) == (ErrorCode.NONE, "", 1)
+
+
+def test_each_parked_fetch_has_a_deadline_of_its_own() -> None:
+    """Of two followers the one that came first is answered first."""
+    bench = leading("a", replicas=(0, 1, 2))
+    first = bench.fetch(1, 1, wait_ms=500)
+    bench.pass_time(200)
+    second = bench.fetch(2, 1, wait_ms=500)
+    bench.pass_time(300)
+    assert not bench.is_parked(first)
+    assert bench.is_parked(second)
+    bench.pass_time(200)
+    assert not bench.is_parked(second)
+
+
+def test_a_waiting_consumer_is_released_by_the_watermark_not_by_the_append() -> None:
+    """For a consumer a record exists from the moment it is committed."""
+    bench = leading("a")
+    waiting = bench.consume(1, wait_ms=500)
+    bench.produce("b", acks=1)
+    assert bench.is_parked(waiting)
+    bench.fetch(1, 2)
+    assert letters(bench.fetched(waiting)) == "b"
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 100])
+def test_an_offset_outside_the_log(offset: int) -> None:
+    """OFFSET_OUT_OF_RANGE (1), and no receipt is booked."""
+    bench = leading("abc")
+    response = bench.fetched(bench.fetch(1, offset))
+    assert response.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert bench.leader.followers[BrokerId(1)].log_end_offset == 3
+
+
+def test_a_stranger_and_a_former_life_are_not_counted() -> None:
+    """A broker that is no replica gets 6; a fetch of an earlier incarnation gets 77 (KIP-903)."""
+    bench = leading("a")
+    assert bench.fetched(bench.fetch(3, 1)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.fetch(1, 0, broker_epoch=5)
+    stale = bench.fetched(bench.fetch(1, 1, broker_epoch=4))
+    assert stale.error is ErrorCode.STALE_BROKER_EPOCH
+    assert bench.leader.followers[BrokerId(1)].log_end_offset == 0
+
+
+# ---------------------------------------------------------------- fencing
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize(
+    ("asked_in", "error"),
+    [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_requests_of_another_epoch_are_fenced(leads: bool, asked_in: int, error: ErrorCode) -> None:
+    """Lower → 74, higher → 75, compared before leadership is: the same from a follower (KIP-320)."""
+    bench = Bench()
+    bench.assign(0 if leads else 1, 5, (0, 1))
+    assert bench.fetched(bench.fetch(1, 0, epoch=asked_in)).error is error
+    assert bench.fetched(bench.consume(0, epoch=asked_in)).error is error
+    bench.hear(EpochEndRequest(TP, BrokerId(1), asked_in, 0), "asker")
+    bench.hear(ListOffsetsRequest(TP, CONSUMER, asked_in), "lister")
+    end, listed = bench.answer("asker", EpochEndResponse), bench.answer("lister", ListOffsetsResponse)
+    assert end is not None
+    assert listed is not None
+    assert (end.error, listed.error) == (error, error)
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_before_kip_320_nothing_is_fenced(generation: str) -> None:
+    """Older generations serve a fetch of any epoch, and book it: that is how zombies fork logs."""
+    bench = leading("a", generation=generation)
+    bench.produce("b", acks=1)
+    assert letters(bench.fetched(bench.fetch(1, 1, epoch=7))) == "b"
+    bench.fetch(1, 2, epoch=7)
+    assert bench.hw == 2
+
+
+def test_a_consumer_without_an_epoch_is_only_asked_for_the_leader() -> None:
+    """Clients that know no epochs get 6 from a follower, and an answer from the leader."""
+    bench = Bench()
+    bench.follow(1, epoch=3)
+    assert bench.fetched(bench.consume(0, epoch=NO_EPOCH)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    bench.lead(epoch=4)
+    assert bench.fetched(bench.consume(0, epoch=NO_EPOCH)).error is ErrorCode.NONE
+
+
+def test_the_end_of_the_log_as_consumers_and_followers_see_it() -> None:
+    """ListOffsets: a consumer is told the watermark, but OFFSET_NOT_AVAILABLE (78) while a new leader cannot
+    know it; a follower is told the log end."""
+    bench = Bench(storage=disk((0, "abc"), high_watermark=1))
+    bench.lead(epoch=1)
+    for name, asker, answer in (
+        ("early", CONSUMER, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
+        ("follower", BrokerId(1), (ErrorCode.NONE, 3)),
+    ):
+        bench.hear(ListOffsetsRequest(TP, asker, 1), name)
+        listed = bench.answer(name, ListOffsetsResponse)
+        assert listed is not None
+        assert (listed.error, listed.offset) == answer
+    bench.fetch(1, 3)
+    bench.hear(ListOffsetsRequest(TP, CONSUMER, 1), "late")
+    listed = bench.answer("late", ListOffsetsResponse)
+    assert listed is not None
+    assert (listed.error, listed.offset) == (ErrorCode.NONE, 3)
