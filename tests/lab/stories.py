@@ -1,0 +1,89 @@
+"""Small scenarios written down in a test, played, and questions to ask of the run."""
+
+from textwrap import dedent
+
+from tidelog.core.events import PartitionStateWritten
+from tidelog.lab.narration import narrate
+from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.scenario import parse
+from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
+from tidelog.trials import catalogue
+
+THREE = """
+    scenario story
+    cluster brokers=3 controller=2
+    topic t replicas=0,1,2
+    producer p zone=az3
+"""
+"""Broker 0 leads, broker 2 is the controller, all three hold the topic."""
+
+TWO = """
+    scenario story
+    cluster brokers=3 controller=2
+    topic t replicas=0,1
+    producer p zone=az3
+"""
+"""Broker 0 leads, broker 1 follows, broker 2 is nothing but the controller."""
+
+
+def play(head: str, steps: str, generation: str = "epoch") -> Run:
+    return run(parse(dedent(head) + dedent(steps)).under(generation))
+
+
+def known(name: str, generation: str) -> Run:
+    """A scenario of the catalogue under one generation."""
+    return run(catalogue.load(name).under(generation))
+
+
+def after(story: Run, command: str, nth: int = 1) -> Played:
+    """The step with this text, and what was so after it."""
+    found = [played for played in story.played if str(played.step) == command]
+    assert len(found) >= nth, f"no step {command!r}"
+    return found[nth - 1]
+
+
+def partition(of: Run | Played) -> PartitionSnapshot:
+    snapshot = of.final if isinstance(of, Run) else of.after
+    return snapshot.partitions[0]
+
+
+def replica(of: Run | Played, broker: int) -> ReplicaState:
+    return next(one for one in partition(of).replicas if one.broker == broker)
+
+
+def state(of: Run | Played) -> tuple[int, int, list[int]]:
+    """(leader, leader epoch, ISR) as the keeper has it; leader −1 is nobody."""
+    found = partition(of)
+    return found.leader, found.leader_epoch, list(found.isr)
+
+
+def log(of: Run | Played, broker: int) -> list[tuple[int, int | None, str | None]]:
+    """A replica's records as (offset, epoch, value)."""
+    return list(replica(of, broker).records)
+
+
+def values(of: Run | Played, broker: int) -> str:
+    return " ".join(value or "·" for _, _, value in log(of, broker))
+
+
+def marks(of: Run | Played, broker: int) -> tuple[int, int]:
+    """(log end offset, high watermark) of a replica."""
+    found = replica(of, broker)
+    return found.leo, found.hw
+
+
+def happenings(of: Run | Played) -> list[str]:
+    """Every event of a step or of a whole run, in words."""
+    played = of.played if isinstance(of, Run) else [of]
+    return [narrate(event) for one in played for _, event in one.events]
+
+
+def written(of: Run | Played) -> list[tuple[int, int, list[int], str]]:
+    """Every state the keeper took: (leader, epoch, ISR, why)."""
+    played = of.played if isinstance(of, Run) else [of]
+    return [
+        (event.state.leader, event.state.leader_epoch, list(event.state.isr), event.reason)
+        for one in played
+        for _, event in one.events
+        if isinstance(event, PartitionStateWritten)
+    ]
