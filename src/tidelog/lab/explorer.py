@@ -15,7 +15,7 @@ When the operations are used up everything is healed and given time, and the fin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from tidelog.core.types import InvariantViolation
@@ -27,7 +27,8 @@ from tidelog.lab.scenario import Scenario
 from tidelog.lab.world import booted
 
 CONVERGENCE_LIMIT_MS = 120_000
-_VALUES = "abcdefghijklmnopqrstuvwxyz"
+_PROCESS_VERBS = ("crash", "power-off", "restart", "pause", "resume")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(slots=True, frozen=True)
@@ -67,13 +68,38 @@ class Trial:
         self.world = booted(scenario.setup, self.watch)
         self.watch.attach(self.world)
         self.actions = Actions(scenario, self.world)
-        self.world.network.hold_all = True
         self.left = operations
         self.fault_budget = faults.budget
         self.down: list[int] = []
         self.paused: list[int] = []
+        told = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
+        letters = [letter for letter in _LETTERS if letter not in told]
+        self._values = letters + [f"v{number}" for number in range(operations)]
+        """Values for new records: every record of a trial must be recognisable."""
         self.producers = [client.name for client in scenario.clients if client.producer is not None]
         self.consumers = [client.name for client in scenario.clients if client.producer is None]
+
+    # ------------------------------------------------------------ the beginning
+
+    def begin(self) -> None:
+        """Play the scenario's own steps, if it has any, as the story so far. Then every message waits to be
+        chosen."""
+        for step in self.scenario.steps:
+            self.actions.perform(step)
+            for broker in step.args if step.verb in _PROCESS_VERBS else ():
+                assert isinstance(broker, int)
+                self._book(step.verb, broker)
+        self.world.network.hold_all = True
+
+    def focus(self, rng: Random) -> None:
+        """Swarm testing: leave out some kinds of failure in this schedule, so that the others meet more."""
+        kinds = [
+            kind
+            for kind in ("crash", "pause", "cut", "reset", "power", "elect")
+            if getattr(self.faults, kind)
+        ]
+        kept = [kind for kind in kinds if rng.random() < 0.6] or kinds
+        self.faults = replace(self.faults, **dict.fromkeys((k for k in kinds if k not in kept), False))
 
     # ------------------------------------------------------------ moves
 
@@ -92,11 +118,10 @@ class Trial:
 
     def operate(self, pick: Callable[[int], int]) -> None:
         """One client operation: mostly sends, sometimes a poll."""
-        number = self.operations - self.left
+        value = self._values[self.operations - self.left]
         self.left -= 1
         choice = pick(len(self.producers) * 3 + len(self.consumers))
         if choice < len(self.producers) * 3:
-            value = _VALUES[number] if number < len(_VALUES) else f"v{number}"
             self.perform("send", self.producers[choice // 3], value)
         else:
             self.perform("poll", self.consumers[choice - len(self.producers) * 3])
@@ -133,20 +158,23 @@ class Trial:
             self.inflict(*options[pick(len(options))])
 
     def inflict(self, verb: str, args: tuple[object, ...]) -> None:
-        if verb in ("restart", "resume", "heal"):
-            pass
-        else:
+        if verb not in ("restart", "resume", "heal"):
             self.fault_budget -= 1
-        broker = args[0] if args and isinstance(args[0], int) else -1
-        if verb in ("crash", "power-off"):
-            self.down.append(broker)
-        elif verb == "restart":
-            self.down.remove(broker)
-        elif verb == "pause":
-            self.paused.append(broker)
-        elif verb == "resume":
-            self.paused.remove(broker)
+        if verb in _PROCESS_VERBS:
+            assert isinstance(args[0], int)
+            self._book(verb, args[0])
         self.perform(verb, *args)
+
+    def _book(self, verb: str, broker: int) -> None:
+        """Remember who is down and who sleeps."""
+        if verb in ("crash", "power-off", "resume") and broker in self.paused:
+            self.paused.remove(broker)
+        if verb in ("crash", "power-off") and broker not in self.down:
+            self.down.append(broker)
+        elif verb == "restart" and broker in self.down:
+            self.down.remove(broker)
+        elif verb == "pause" and broker not in self.paused:
+            self.paused.append(broker)
 
     # ------------------------------------------------------------ the end
 
@@ -163,8 +191,8 @@ class Trial:
         self.watch.at_end()
 
     def as_scenario(self) -> Scenario:
-        steps = [Step("hold", ("all",)), *(Step(verb, args) for verb, args in self.steps)]
         scenario = self.scenario
+        steps = [*scenario.steps, Step("hold", ("all",)), *(Step(verb, args) for verb, args in self.steps)]
         return Scenario(
             scenario.name, scenario.setup, scenario.title, scenario.source, scenario.clients, [], steps
         )
@@ -178,8 +206,10 @@ def explore_one(
 ) -> Finding | None:
     """Make and play the schedule of one seed."""
     trial = Trial(scenario, operations, faults)
+    rng = Random(seed)
     try:
-        decide(trial, Random(seed))
+        trial.begin()
+        decide(trial, rng)
         trial.finish()
     except Broken as broken:
         return Finding(trial.as_scenario(), broken.name, broken.message, seed, broken.grade)
@@ -194,6 +224,7 @@ def explore_one(
 def decide_randomly(trial: Trial, rng: Random) -> None:
     """Half of the schedules are chaos, half are a good day on which some channels starve: chaos finds races
     that nobody thinks of, a good day gets deep into the protocol before something fails."""
+    trial.focus(rng)
     if rng.random() < 0.5:
         _chaos(trial, rng)
     else:
@@ -265,19 +296,25 @@ def _starvation(trial: Trial, rng: Random) -> None:
 
 
 def decide_by_priority(trial: Trial, rng: Random, depth: int = 3) -> None:
-    """PCT: always the channel of the highest priority, demoted at ``depth`` random moments."""
+    """PCT: always the channel of the highest priority, demoted at ``depth`` random moments.
+
+    The passing of time has a priority too: what ranks below it starves until it is promoted, which is how a
+    message outlives two elections.
+    """
+    trial.focus(rng)
     random = rng.random
 
     def pick(n: int) -> int:
         return int(random() * n)
 
-    steps = 60 + pick(200)
+    steps = 60 + pick(240)
     changes = {pick(steps) for _ in range(depth)}
     operations = sorted(pick(steps) for _ in range(trial.operations))
-    failures = sorted(pick(steps) for _ in range(trial.faults.budget + 3))
+    failures = sorted(pick(steps) for _ in range(trial.faults.budget * 2 + 3))
     ticks = {pick(steps) for _ in range(steps // 8)}
     priority: dict[Channel, float] = {}
-    floor = 0.0
+    time_ranks = random() * 0.3
+    floor = -1.0
     for step in range(steps):
         while operations and operations[0] == step:
             operations.pop(0)
@@ -286,18 +323,17 @@ def decide_by_priority(trial: Trial, rng: Random, depth: int = 3) -> None:
             failures.pop(0)
             trial.inflict_any(pick)
         channels = trial.world.deliverable()
-        if not channels or step in ticks:
-            trial.tick()
-            continue
         for channel in channels:
             if channel not in priority:
-                priority[channel] = 1.0 + random()
-        best = max(channels, key=priority.__getitem__)
-        if step in changes:
-            floor -= 1.0
-            priority[best] = floor
+                priority[channel] = random()
+        best = max(channels, key=priority.__getitem__, default=None)
+        if best is not None and step in changes:
+            priority[best], floor = floor, floor - 1.0
             best = max(channels, key=priority.__getitem__)
-        trial.deliver(best)
+        if best is None or step in ticks or priority[best] < time_ranks:
+            trial.tick()
+        else:
+            trial.deliver(best)
     while trial.left:
         trial.operate(pick)
 

@@ -108,14 +108,17 @@ def search(
     stop_at: Grade | None = Grade.DATA,
     progress: Callable[[int], None] = lambda _: None,
     result: SearchResult | None = None,
+    story: Scenario | None = None,
 ) -> SearchResult:
     """Play schedules until one breaks an invariant or the number is reached.
 
     ``stop_at`` is how bad a finding must be to end the search: by default records must be at stake. A lesser
     finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at anything, None at nothing.
-    ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted.
+    ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted. With a
+    ``story`` every schedule starts by playing that scenario, its cluster and its steps, and the search begins
+    where it ends.
     """
-    scenario = options.scenario()
+    scenario = story if story is not None else options.scenario()
     result = result if result is not None else SearchResult()
     numbered: Iterable[tuple[int, Decider]]
     if options.strategy == "exhaustive":
