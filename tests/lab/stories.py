@@ -2,11 +2,15 @@
 
 from textwrap import dedent
 
+from tidelog.core.broker import Broker
 from tidelog.core.events import PartitionStateWritten
+from tidelog.lab.actions import Actions
+from tidelog.lab.grammar import Line, parse_step
 from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run, run
-from tidelog.lab.scenario import parse
-from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
+from tidelog.lab.scenario import Scenario, parse
+from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot, take
+from tidelog.lab.world import World
 from tidelog.trials import catalogue
 
 THREE = """
@@ -42,31 +46,69 @@ def after(story: Run, command: str, nth: int = 1) -> Played:
     return found[nth - 1]
 
 
-def partition(of: Run | Played) -> PartitionSnapshot:
+class Stage:
+    """A story that is played step by step, so that a test can look behind the scenes in between."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.events: list[object] = []
+        self.world = World(scenario.setup, self.events.append)
+        self._actions = Actions(scenario, self.world)
+        self._left = list(scenario.steps)
+
+    def play_until(self, command: str) -> None:
+        """Play the scenario's own steps up to and including this one."""
+        while True:
+            step = self._left.pop(0)
+            self._actions.perform(step)
+            if str(step) == command:
+                return
+
+    def do(self, *commands: str) -> None:
+        for command in commands:
+            self._actions.perform(parse_step(Line("test", 1, command), ""))
+
+    def core(self, broker: int) -> Broker:
+        core = self.world.processes[broker].core
+        assert core is not None, f"broker {broker} is down"
+        return core
+
+    @property
+    def after(self) -> Snapshot:
+        return take(self.world)
+
+
+def stage(head: str, generation: str = "epoch") -> Stage:
+    return Stage(parse(dedent(head)).under(generation))
+
+
+Told = Run | Played | Stage
+
+
+def partition(of: Told) -> PartitionSnapshot:
     snapshot = of.final if isinstance(of, Run) else of.after
     return snapshot.partitions[0]
 
 
-def replica(of: Run | Played, broker: int) -> ReplicaState:
+def replica(of: Told, broker: int) -> ReplicaState:
     return next(one for one in partition(of).replicas if one.broker == broker)
 
 
-def state(of: Run | Played) -> tuple[int, int, list[int]]:
+def state(of: Told) -> tuple[int, int, list[int]]:
     """(leader, leader epoch, ISR) as the keeper has it; leader −1 is nobody."""
     found = partition(of)
     return found.leader, found.leader_epoch, list(found.isr)
 
 
-def log(of: Run | Played, broker: int) -> list[tuple[int, int | None, str | None]]:
+def log(of: Told, broker: int) -> list[tuple[int, int | None, str | None]]:
     """A replica's records as (offset, epoch, value)."""
     return list(replica(of, broker).records)
 
 
-def values(of: Run | Played, broker: int) -> str:
+def values(of: Told, broker: int) -> str:
     return " ".join(value or "·" for _, _, value in log(of, broker))
 
 
-def marks(of: Run | Played, broker: int) -> tuple[int, int]:
+def marks(of: Told, broker: int) -> tuple[int, int]:
     """(log end offset, high watermark) of a replica."""
     found = replica(of, broker)
     return found.leo, found.hw
