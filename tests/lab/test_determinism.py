@@ -80,8 +80,8 @@ def test_a_seed_names_a_schedule(generation: str, strategy: str) -> None:
 @pytest.mark.parametrize("strategy", ["random", "pct"])
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_found_schedule_replays_from_its_file(generation: str, strategy: str) -> None:
-    """Printed as a scenario file and parsed back, a schedule plays to the identical transcript, and breaks the
-    invariant it was found for."""
+    """Printed as a scenario file and parsed back, a schedule plays to the identical transcript, and it breaks
+    the invariant it was found for."""
     faults = Faults(power=True, budget=8)
     options = SearchOptions(generation, strategy, schedules=200, seed=11, acks=1, unclean=True, faults=faults)
     finding = search(options, stop_at=Grade.DATA).finding
