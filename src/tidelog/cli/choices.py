@@ -11,6 +11,7 @@ import typer
 from tidelog.cli.errors import Refusal, unknown
 
 if TYPE_CHECKING:
+    from tidelog.lab.explorer import Faults
     from tidelog.lab.scenario import Scenario
 
 GenerationOption = Annotated[
@@ -56,6 +57,15 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
         if name not in known:
             raise unknown("guard", name, known)
     return tuple(dict.fromkeys(names))
+
+
+def faults_named(kinds: str, *, power: bool, budget: int) -> Faults:
+    """The kinds of failure in a comma-separated list, or ``none``."""
+    from tidelog.lab.explorer import FAULT_KINDS, Faults
+
+    known = tuple(kind for kind in FAULT_KINDS if kind != "power")  # which has a flag of its own
+    wanted = [] if kinds == "none" else [one_of("fault", kind.strip(), known) for kind in kinds.split(",")]
+    return Faults(**{kind: kind in wanted for kind in known}, power=power, budget=budget)
 
 
 def one_of(what: str, given: str, known: tuple[str, ...]) -> str:

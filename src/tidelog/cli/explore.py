@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.choices import JsonOption, generation_named, guards_named, one_of
+from tidelog.cli.choices import (
+    JsonOption,
+    faults_named,
+    generation_named,
+    guards_named,
+    one_of,
+    scenario_named,
+)
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, write_json, write_text
 
@@ -21,12 +29,14 @@ Examples:
   tidelog explore --generation hw --seed 1
   tidelog explore --unclean --acks all --save found.scenario
   tidelog explore --without fence_fetch_by_epoch --strategy pct
-  tidelog explore --strategy exhaustive --depth 1 --operations 3
+  tidelog explore --strategy exhaustive --faults crash --operations 1 -g hw
+  tidelog explore --from kafka-7395-zombie-follower --without match_fetch_epoch
 """
 
 ACKS = {"0": 0, "1": 1, "all": -1}
 FLUSHES = ("roll", "always")
 SEEDS = 1_000_000_000
+DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
 
 Generation = Annotated[
     str, typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.")
@@ -48,6 +58,21 @@ Replicas = Annotated[int, typer.Option(metavar="N", help="Replicas of the topic.
 Operations = Annotated[int, typer.Option(min=1, metavar="N", help="Sends and polls in a schedule.")]
 FaultBudget = Annotated[
     int, typer.Option("--faults-per-schedule", min=0, metavar="N", help="Failures in a schedule, at most.")
+]
+FaultList = Annotated[
+    str,
+    typer.Option(
+        "--faults", metavar="LIST", help="What may fail, out of crash, pause, cut, reset, elect; or none."
+    ),
+]
+Story = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="NAME",
+        help="Play this scenario (a name or a file) first, and search on from its end.",
+        show_default=False,
+    ),
 ]
 Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
 PowerLoss = Annotated[bool, typer.Option("--power-loss", help="Power may fail: what was not synced is gone.")]
@@ -82,6 +107,8 @@ def explore(
     replicas: Replicas = 3,
     operations: Operations = 20,
     fault_budget: FaultBudget = 6,
+    faults: FaultList = DEFAULT_FAULTS,
+    story: Story = None,
     unclean: Unclean = False,
     power_loss: PowerLoss = False,
     flush: Flush = "roll",
@@ -94,7 +121,6 @@ def explore(
     as_json: JsonOption = False,
 ) -> int:
     """Search for a schedule that breaks a promise. Exit code: 0 none found, 1 found."""
-    from tidelog.lab.explorer import Faults
     from tidelog.lab.search import STRATEGIES, SearchOptions
 
     options = SearchOptions(
@@ -111,9 +137,10 @@ def explore(
         retries=retries,
         idempotent=idempotent,
         operations=operations,
-        faults=Faults(power=power_loss, budget=fault_budget),
+        faults=faults_named(faults, power=power_loss, budget=fault_budget),
         depth=depth,
         without=guards_named(without or []),
+        story=replace(scenario_named(story), name=story) if story is not None else None,
     )
     _check(options, save)
     return _explore(options, seconds=seconds, keep_going=keep_going, save=save, as_json=as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from tidelog.lab.explorer import Finding
+from tidelog.lab.explorer import FAULT_KINDS, Finding
 from tidelog.lab.invariants import INVARIANTS, Grade
 from tidelog.lab.runner import Run, run
 from tidelog.lab.scenario import VERDICT_KINDS, print_scenario, wrap_comment
@@ -51,6 +51,10 @@ def command_line(options: SearchOptions, seed: int) -> str:
         ("--idempotent", options.idempotent),
     ):
         words += [flag] if given else []
+    kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power" and getattr(faults, kind)) or "none"
+    usual_kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power")
+    words += ["--faults", kinds] if kinds != usual_kinds else []
+    words += ["--from", options.story.name] if options.story is not None else []
     words += ["--flush", "always"] if options.flush_always else []
     for guard in options.without:
         words += ["--without", guard]

@@ -27,8 +27,13 @@ from tidelog.lab.scenario import Scenario
 from tidelog.lab.world import booted
 
 CONVERGENCE_LIMIT_MS = 120_000
+_EXHAUSTIVE_TICKS = 12
+"""How far the exhaustive search looks: so many timers, which is long enough for a session to expire twice."""
 _PROCESS_VERBS = ("crash", "power-off", "restart", "pause", "resume")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+FAULT_KINDS = ("crash", "pause", "cut", "reset", "power", "elect")
 
 
 @dataclass(slots=True, frozen=True)
@@ -374,30 +379,26 @@ def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
     wanted = dict(plan)
 
     def decide(trial: Trial, _rng: Random) -> None:
-        order = iter(range(10**9))
+        numbers = iter(range(10**9))
 
         def next_one(n: int) -> int:
-            return next(order) % n
+            return next(numbers) % n
 
         position = 0
-        world = trial.world
-        idle = 0
-        while idle < 3:
+        ticks_left = _EXHAUSTIVE_TICKS
+        while ticks_left:
             options = trial.possible_faults()
             options_seen.append(len(options))
             if position in wanted and wanted[position] < len(options):
                 trial.inflict(*options[wanted[position]])
             position += 1
+            channel = trial.world.oldest_message()
             if trial.left and position % 3 == 1:
                 trial.operate(next_one)
-            network = world.network
-            held, network.hold_all = network.hold_all, False
-            head = network.earliest(world.paused)
-            network.hold_all = held
-            if head is not None:
-                trial.deliver(head[1])
-            elif not trial.left:
+            elif channel is not None:
+                trial.deliver(channel)
+            else:
                 trial.tick()
-                idle += 1
+                ticks_left -= 1
 
     return decide

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
@@ -47,9 +47,15 @@ class SearchOptions:
     """Exhaustive: at most so many faults in one schedule."""
     without: tuple[str, ...] = ()
     """Guards to switch off."""
+    story: Scenario | None = None
+    """A scenario to begin with: its cluster, its clients, its steps. The search goes on from where it ends,
+    and what is said here of brokers, topics and producers does not count."""
 
     def scenario(self) -> Scenario:
         """The cluster and the clients to search with. Raises ``SetupError`` if they cannot be."""
+        if self.story is not None:
+            setup = replace(self.story.setup, generation=self.generation, without=self.without)
+            return replace(self.story, setup=setup, expectations=[])
         topic = TopicSetup(
             "t",
             tuple(range(self.replicas)),
@@ -108,17 +114,14 @@ def search(
     stop_at: Grade | None = Grade.DATA,
     progress: Callable[[int], None] = lambda _: None,
     result: SearchResult | None = None,
-    story: Scenario | None = None,
 ) -> SearchResult:
     """Play schedules until one breaks an invariant or the number is reached.
 
     ``stop_at`` is how bad a finding must be to end the search: by default records must be at stake. A lesser
     finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at anything, None at nothing.
-    ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted. With a
-    ``story`` every schedule starts by playing that scenario, its cluster and its steps, and the search begins
-    where it ends.
+    ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted.
     """
-    scenario = story if story is not None else options.scenario()
+    scenario = options.scenario()
     result = result if result is not None else SearchResult()
     numbered: Iterable[tuple[int, Decider]]
     if options.strategy == "exhaustive":

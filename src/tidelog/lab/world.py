@@ -170,6 +170,14 @@ class World:
             return list(self.network.active)
         return [channel for channel in self.network.active if channel.target not in self.paused]
 
+    def oldest_message(self) -> Channel | None:
+        """What would arrive next on a good day, whether it is held or not."""
+        network = self.network
+        held, network.hold_all = network.hold_all, False
+        head = network.earliest(self.paused)
+        network.hold_all = held
+        return None if head is None else head[1]
+
     def deliver(self, channel: Channel) -> None:
         payload = self.network.take(channel)
         name, source, target = channel
