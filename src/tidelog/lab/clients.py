@@ -152,8 +152,9 @@ class Producer:
 
     __slots__ = (
         "_armed",
-        "_backoffs",
+        "_fruitless",
         "_in_flight",
+        "_look_again_at",
         "_metadata",
         "_next_correlation",
         "_next_sequence",
@@ -180,7 +181,9 @@ class Producer:
         """correlation → (record, or None for a metadata request; broker; time-out)"""
         self._waiting: list[tuple[Millis, Sent]] = []
         """Records that wait for a retry or for metadata, with the time to try again."""
-        self._backoffs: dict[str, int] = {}
+        self._fruitless = 0
+        """How often in a row no leader was found, and when to look again."""
+        self._look_again_at: Millis = 0
         self._armed: Millis | None = None
         """When the world was last asked to wake us."""
 
@@ -225,7 +228,7 @@ class Producer:
             elif self._try(record):
                 blocked = one_at_a_time
             else:
-                self._postpone(record)
+                self._waiting.append((self._look_again_at, record))
                 blocked = one_at_a_time
         later = [ready_at for ready_at, _ in self._waiting if ready_at > now]
         if later:
@@ -247,8 +250,12 @@ class Producer:
     def _try(self, record: Sent) -> bool:
         if not self._can_send(record):
             # Nothing was sent, so this is not an attempt: look for a leader until the record's time is up.
+            if self._look_again_at <= self._world.now:
+                self._look_again_at = self._world.now + self._backoff(self._fruitless)
+                self._fruitless += 1
             self._refresh()
             return False
+        self._fruitless = 0
         leader = self._leader(record)
         batch = MemoryBatch(
             record.value,
@@ -275,10 +282,10 @@ class Producer:
         self._world.client_sends(self.name, broker, self._next_correlation, message)
 
     def _postpone(self, record: Sent) -> None:
-        tried = self._backoffs.get(record.value, 0)
-        self._backoffs[record.value] = tried + 1
-        backoff = min(self.config.retry_backoff_ms << min(tried, 10), self.config.retry_backoff_max_ms)
-        self._waiting.append((self._world.now + backoff, record))
+        self._waiting.append((self._world.now + self._backoff(record.attempts - 1), record))
+
+    def _backoff(self, tried: int) -> Millis:
+        return min(self.config.retry_backoff_ms << min(tried, 10), self.config.retry_backoff_max_ms)
 
     def _refresh(self) -> None:
         if not self._metadata.requested:

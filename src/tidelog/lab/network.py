@@ -122,6 +122,10 @@ class Network:
             del self.active[channel]
         return payload
 
+    @property
+    def messages_sent(self) -> int:
+        return self._sequence
+
     def in_flight(self, channel: Channel) -> list[Any]:
         return [payload for _, _, payload in self.active.get(channel, ())]
 

@@ -78,6 +78,8 @@ class SearchOptions:
             idempotent=self.idempotent,
             request_timeout_ms=4_000,
             delivery_timeout_ms=8_000,
+            retry_backoff_ms=500,
+            retry_backoff_max_ms=2_000,
         )
         zones = [setup.zone(broker) for broker in range(self.brokers)]
         clients = [

@@ -32,6 +32,7 @@ _PRODUCER_KEYS = {
     "request.timeout.ms": "request_timeout_ms",
     "delivery.timeout.ms": "delivery_timeout_ms",
     "retry.backoff.ms": "retry_backoff_ms",
+    "retry.backoff.max.ms": "retry_backoff_max_ms",
 }
 
 
