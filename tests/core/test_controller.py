@@ -7,13 +7,7 @@ import pytest
 from tests.core.harness import CONTROLLER, TP, Bench, ids
 from tests.lab.stories import THREE, TWO, after, happenings, play, state, values, written
 
-from tidelog.core import paths
-from tidelog.core.broker import Broker
-from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Create, KeeperReply, SessionStarted, SetValue, WatchFired
-from tidelog.core.effects import KeeperCall
-from tidelog.core.events import ControllerElected, ControllerResigned, ControlRequestRefused
-from tidelog.core.generations import GENERATIONS
+from tidelog.core.events import ControlRequestRefused
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -21,8 +15,6 @@ from tidelog.core.messages import (
     UpdateMetadataRequest,
 )
 from tidelog.core.types import BrokerId, PartitionState
-from tidelog.keeper.tree import Tree
-from tidelog.storage.memory_log import MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
 ISR_GENERATIONS = ("hw", "kip101", "epoch")
@@ -269,61 +261,3 @@ def test_a_newer_controller_is_obeyed_and_the_older_one_no_longer() -> None:
     bench.hear(UpdateMetadataRequest(CONTROLLER, 1, me, 2, live, ()), "old")
     assert bench.answer("old", ControlResponse) == ControlResponse(2, ErrorCode.STALE_CONTROLLER_EPOCH)
     assert bench.core.known_controller == 8
-
-
-class LoneController:
-    """One broker core alone with a keeper: it becomes controller, and its writes can be watched."""
-
-    def __init__(self) -> None:
-        self.tree = Tree()
-        for path in paths.PERSISTENT:
-            self.tree.make_path(path)
-        self.session = self.tree.open_session()
-        self.core = Broker(BrokerId(0), MemoryStorage(), GENERATIONS["epoch"], BrokerConfig())
-        self.events: list[object] = []
-        self.core.keeper_says(SessionStarted(self.session), 0)
-        self.settle()
-
-    def settle(self) -> None:
-        while self.core.effects:
-            effects = list(self.core.effects)
-            self.core.effects.clear()
-            for effect in effects:
-                if isinstance(effect, KeeperCall):
-                    result, _ = self.tree.apply(self.session, effect.operation)
-                    self.core.keeper_says(KeeperReply(effect.call, result), 0)
-                else:
-                    self.events.append(effect)
-
-    def create_topic(self) -> None:
-        admin = self.tree.open_session()
-        self.tree.apply(admin, Create(paths.topic_path("t"), {0: ids((0,))}))
-        self.core.keeper_says(WatchFired(paths.TOPICS, children=True), 0)
-        self.settle()
-
-
-def test_election_claims_the_node_and_raises_the_controller_epoch() -> None:
-    """One atomic step: the ephemeral /controller and /controller_epoch + 1."""
-    lone = LoneController()
-    node, epoch = lone.tree.get(paths.CONTROLLER), lone.tree.get(paths.CONTROLLER_EPOCH)
-    assert node is not None
-    assert epoch is not None
-    assert (node.value, node.stat.owner, epoch.value) == (0, lone.session, 1)
-    assert ControllerElected(BrokerId(0), 1) in lone.events
-    lone.create_topic()
-    created = lone.tree.get(paths.state_path(TP))
-    assert created is not None
-    assert created.value == PartitionState(BrokerId(0), 0, ids((0,)), 1)
-
-
-def test_the_keeper_refuses_the_writes_of_a_deposed_controller() -> None:
-    """Every write checks the version of /controller_epoch: once another controller raised it, nothing is
-    written any more, and the old one resigns."""
-    lone = LoneController()
-    other = lone.tree.open_session()
-    lone.tree.apply(other, SetValue(paths.CONTROLLER_EPOCH, 2))
-    lone.create_topic()
-    assert lone.tree.get(paths.state_path(TP)) is None
-    resigned = [event.reason for event in lone.events if isinstance(event, ControllerResigned)]
-    assert resigned == ["the keeper refused its write"]
-    assert not lone.core.controller.active

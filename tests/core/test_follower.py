@@ -87,6 +87,14 @@ def test_the_watermark_lags_one_fetch_round() -> None:
     assert (bench.leo, bench.hw) == (1, 1)
 
 
+def test_the_watermark_follows_a_leader_that_knows_less() -> None:
+    """A new leader's watermark may still be behind: the follower takes it over, down as well as up."""
+    bench = following()
+    bench.fed(0, records("abc"), high_watermark=3)
+    bench.fed(3, high_watermark=1)
+    assert bench.hw == 1
+
+
 def test_epochs_are_learnt_from_records_only() -> None:
     """Following in epoch 5 writes nothing down; records of epochs 0 and 4 do (M9)."""
     bench = following(epoch=5)
