@@ -262,14 +262,17 @@ def test_hw_loss_is_about_what_was_acknowledged(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_min_insync_errors(generation: str) -> None:
-    """Error 19 with nothing appended; error 20 with the record in the log."""
+    """Error 19 with nothing appended, so the send certainly failed; error 20 with the record in the log, so
+    nobody can say."""
     before = known("min-insync-before", generation)
     refused = after(before, "produce p b")
     assert refused.told() == ["p is told: b failed, NOT_ENOUGH_REPLICAS (19)"]
     assert values(refused, 0) == "a"
+    assert [record.outcome for record in before.ledger if record.value == "b"] == [Outcome.FAILED]
     run = known("min-insync-after", generation)
     assert "p is told: b failed, NOT_ENOUGH_REPLICAS_AFTER_APPEND (20)" in told(run, "wait answered")
     assert values(run, 0) == "a b"
+    assert [record.outcome for record in run.ledger if record.value == "b"] == [Outcome.UNKNOWN]
 
 
 def test_kip_966_loses_what_two_disks_held() -> None:
