@@ -36,6 +36,7 @@ def test_transcript(name: str, generation: str, rewrite: bool) -> None:
     transcript = print_transcript(known(name, generation))
     if rewrite:
         path.write_text(transcript, "utf-8")
+    assert path.is_file(), "no transcript yet: run pytest --rewrite, read what it wrote, commit it"
     assert transcript == path.read_text("utf-8")
 
 
