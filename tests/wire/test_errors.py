@@ -52,7 +52,7 @@ def test_replication_codes_are_kafkas(number: int, name: str, retriable: bool) -
 
 
 def test_codes_have_no_gap_and_no_alias() -> None:
-    """Kafka 2.7 defines every number from -1 to 96 once; of later codes only the one that is needed is here."""
+    """Kafka 2.7 defines every number from -1 to 96 once; of later codes only one is here."""
     assert [int(code) for code in ErrorCode] == [*range(-1, 97), ErrorCode.INELIGIBLE_REPLICA]
     assert len(ErrorCode.__members__) == len(ErrorCode)
 

@@ -59,3 +59,14 @@ class Guards:
 
 
 ALL_GUARDS = Guards()
+
+EARLY_GUARDS = Guards(
+    truncate_on_every_epoch=False,
+    isr_entry_above_epoch_start=False,
+    match_fetch_epoch=False,
+    fence_fetch_by_epoch=False,
+    maximal_isr=False,
+    broker_epoch=False,
+    incarnation_in_isr=False,
+)
+"""What Kafka had before 2.0: the bugs that taught the others were still to be found."""

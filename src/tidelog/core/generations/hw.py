@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
-from tidelog.core.guards import Guards
+from tidelog.core.guards import EARLY_GUARDS
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.types import InvariantViolation
 
@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 class HighWatermarkTruncation(Generation):
     name = "hw"
     summary = "Kafka ≤ 0.10: followers truncate to their own high watermark"
-    guards = Guards(
-        truncate_on_every_epoch=False,
-        isr_entry_above_epoch_start=False,
-        match_fetch_epoch=False,
-        fence_fetch_by_epoch=False,
-        maximal_isr=False,
-        broker_epoch=False,
-        incarnation_in_isr=False,
-    )
+    guards = EARLY_GUARDS
     stamps_epochs = False
     isr_through_controller = False
 

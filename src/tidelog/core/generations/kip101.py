@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.epochs import UNDEFINED_END, EpochEnd
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
-from tidelog.core.guards import Guards
+from tidelog.core.guards import EARLY_GUARDS
 from tidelog.core.log import Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch
@@ -24,15 +24,7 @@ if TYPE_CHECKING:
 class SingleEpochTruncation(Generation):
     name = "kip101"
     summary = "Kafka 0.11–1.1: followers truncate to the end of their latest epoch, asked once"
-    guards = Guards(
-        truncate_on_every_epoch=False,
-        isr_entry_above_epoch_start=False,
-        match_fetch_epoch=False,
-        fence_fetch_by_epoch=False,
-        maximal_isr=False,
-        broker_epoch=False,
-        incarnation_in_isr=False,
-    )
+    guards = EARLY_GUARDS
     isr_through_controller = False
 
     def begin_leading(self, leader: LeaderRole) -> None:
