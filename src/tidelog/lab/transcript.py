@@ -1,13 +1,15 @@
 """A run as text: the scenario file itself, with what happened below each step.
 
-The state is printed where it changed: one line for the partition as the keeper knows it, one for each
-replica. A replica's records are grouped by leader epoch, ``0:[a b] 1:[f g]``; ``·`` is a control record.
+A step after which nothing is different stands alone. The state is printed where it changed: one line for the
+partition as the keeper knows it, one for each replica. A replica's records are grouped by leader epoch,
+``0:[a b] 1:[f g]``; ``·`` is a control record.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
 
+from tidelog.lab.clients import RecordRead
 from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run
 from tidelog.lab.scenario import OUTPUT_MARK, print_head, wrap_comment
@@ -18,8 +20,12 @@ def print_transcript(run: Run) -> str:
     lines = [*print_head(run.scenario), f"# generation: {run.scenario.setup.generation}", ""]
     before: Snapshot | None = None
     for played in run.played:
+        if lines[-1] and played.step is not None and played.step.comment:
+            lines.append("")
         lines += _step(played, before)
         before = played.after
+    if lines[-1]:
+        lines.append("")
     lines += _verdict(run)
     return "\n".join(lines) + "\n"
 
@@ -31,20 +37,16 @@ def _step(played: Played, before: Snapshot | None) -> list[str]:
     else:
         lines += wrap_comment(played.step.comment) if played.step.comment else []
         lines.append(str(played.step))
-    lines.append(OUTPUT_MARK)
-    if played.remark:
-        lines.append(f"! {played.remark}")
-    lines += event_lines(played)
-    lines += state_lines(played.after, before)
-    if lines[-1] == OUTPUT_MARK:
-        lines.append("(nothing changes)")
-    lines.append("")
-    return lines
+    output = [f"! {played.remark}"] if played.remark else []
+    output += event_lines(played)
+    output += state_lines(played.after, before)
+    return [*lines, OUTPUT_MARK, *output, ""] if output else lines
 
 
 def event_lines(played: Played) -> list[str]:
-    """Each event in words, runs of the same one folded."""
-    texts = [narrate(event) for _, event in played.events]
+    """Each event in words, runs of the same one folded. What a ``read`` finds is in its remark."""
+    reading = played.step is not None and played.step.verb == "read"
+    texts = [narrate(event) for _, event in played.events if not (reading and isinstance(event, RecordRead))]
     lines = []
     for text, group in groupby(texts):
         times = len(list(group))
