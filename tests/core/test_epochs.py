@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import Phase, find, given, settings
+from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from tests.core.histories import REPLICAS, History, Reign, reigns
 
@@ -132,9 +132,28 @@ def test_older_epochs_never_end_later(entries: list[tuple[int, int]], one: int, 
 # ---------------------------------------------------------------- what truncation by epochs is worth
 
 
-@pytest.mark.parametrize("generation", ["majority"])
+# A follower whose own empty epoch lies above the one the leader names: it must ask again about an older one.
+EMPTY_EPOCH_ABOVE = [
+    Reign(0, 1, (None, None, None)),
+    Reign(2, 1, (None, None, None)),
+    Reign(0, 0, (None, None, None)),
+    Reign(2, 0, (0, None, None)),
+]
+# A follower that led without writing fetches a record of an older epoch, which must keep its first start.
+EMPTY_EPOCH_BETWEEN = [
+    Reign(0, 3, (None, 1, None)),
+    Reign(1, 3, (None, None, 3)),
+    Reign(2, 0, (None, None, None)),
+    Reign(1, 0, (None, None, 3)),
+    Reign(2, 0, (0, None, None)),
+]
+
+
+@pytest.mark.parametrize("generation", ["epoch", "majority"])
 @settings(max_examples=300)
 @given(history=st.lists(reigns("restart", "power cut", "sync"), max_size=9))
+@example(history=EMPTY_EPOCH_ABOVE)
+@example(history=EMPTY_EPOCH_BETWEEN)
 def test_truncation_by_epoch_never_keeps_a_fork(generation: str, history: list[Reign]) -> None:
     """However leaders came and went, a follower's log ends within the longest common prefix after truncation
     (KIP-279): the real rules of the follower against the real answers of the leader."""

@@ -78,7 +78,8 @@ class Broker:
         "_early",
         "_handlers",
         "_keeper",
-        "_stopping",
+        "_left",
+        "_shutdown_attempts",
         "_storage",
         "controller",
         "controller_epoch",
@@ -112,7 +113,8 @@ class Broker:
         self.known_controller = NO_LEADER
         self.controller_epoch: Epoch = NO_EPOCH
         self._checkpoint_due = False
-        self._stopping = False
+        self._shutdown_attempts = 0
+        self._left = False
         self._early: list[tuple[ControlRequest, ReplyTo]] = []
         """Control requests that came before this process was registered: it does not listen yet."""
         self._handlers: dict[type, Callable[[Any, Any, Millis], None]] = {
@@ -177,14 +179,24 @@ class Broker:
         if config.unclean_leader_election:
             self.controller.unclean_election_enabled(topic)
 
-    def stop(self) -> None:
-        """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``."""
-        self._stopping = True
-        if self.known_controller == NO_LEADER:
-            self._stopped()
-        else:
+    def stop(self, now: Millis) -> None:
+        """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``, also when no
+        controller answers: then after a few attempts, and without having moved anything."""
+        if self._shutdown_attempts == 0:
+            self._ask_to_leave(now)
+
+    def _ask_to_leave(self, now: Millis) -> None:
+        config = self.ctx.config
+        if self._left:
+            return
+        if self._shutdown_attempts == config.controlled_shutdown_max_retries:
+            self._leave()
+            return
+        self._shutdown_attempts += 1
+        if self.known_controller != NO_LEADER:
             request = ControlledShutdownRequest(self.ctx.broker, self.ctx.broker_epoch)
             self.ctx.send(self.known_controller, request)
+        self.ctx.set_timer(now + config.controlled_shutdown_retry_backoff_ms, self._ask_to_leave)
 
     # ------------------------------------------------------------ clients and followers
 
@@ -421,14 +433,16 @@ class Broker:
         self.controller.controlled_shutdown(request, sender)
 
     def _shutdown_answered(
-        self, _response: ControlledShutdownResponse, _sender: ReplyTo, _now: Millis
+        self, response: ControlledShutdownResponse, _sender: ReplyTo, _now: Millis
     ) -> None:
-        if self._stopping:
-            self._stopped()
+        if self._shutdown_attempts and response.error is ErrorCode.NONE and not response.remaining:
+            self._leave()  # else the next attempt is due in a moment
 
-    def _stopped(self) -> None:
-        self._checkpoint(0)
-        self.effects.append(Stopped())
+    def _leave(self) -> None:
+        if not self._left:
+            self._left = True
+            self._checkpoint(0)
+            self.effects.append(Stopped())
 
     # ------------------------------------------------------------ the high-watermark checkpoint
 

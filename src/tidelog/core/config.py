@@ -27,3 +27,5 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: Millis = 500
     replica_fetch_backoff_ms: Millis = 1_000
     high_watermark_checkpoint_interval_ms: Millis = 5_000
+    controlled_shutdown_max_retries: int = 3
+    controlled_shutdown_retry_backoff_ms: Millis = 5_000

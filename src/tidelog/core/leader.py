@@ -373,6 +373,8 @@ class LeaderRole:
         if config.isr_rule is IsrRule.FETCH_TIME:
             return now - follower.last_fetch > config.replica_lag_time_max_ms
         if config.isr_rule is IsrRule.MESSAGE_LAG:
+            if follower.log_end_offset == UNKNOWN_OFFSET:
+                return False  # it has not had the time to say anything yet
             return self.log.end_offset - follower.log_end_offset > config.replica_lag_max_messages
         return (
             follower.log_end_offset != self.log.end_offset

@@ -52,8 +52,6 @@ class ProducerStates:
             for sequence, offset in known.recent:
                 if sequence == batch.base_sequence:
                     return ErrorCode.NONE, offset
-            if batch.base_sequence < known.next_sequence:
-                return ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET
             in_order = batch.base_sequence == known.next_sequence
         return (ErrorCode.NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), UNKNOWN_OFFSET
 

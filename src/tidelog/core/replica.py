@@ -118,15 +118,20 @@ class Replica:
                 self.producers.append(batch)
 
     def truncate_to(self, offset: Offset, reason: str) -> None:
-        """Drop the tail of the log. Truncating to the end or beyond changes nothing."""
+        """Drop the tail of the log, if there is one beyond ``offset``.
+
+        The epoch cache is cut in any case: an epoch in which we led and wrote nothing starts at our end, and
+        would contradict the records that are fetched there.
+        """
         log = self.log
         before = log.end_offset
-        if offset >= before:
-            return
-        log.truncate_to(offset)
+        if offset < before:
+            log.truncate_to(offset)
         if log.epochs.latest_epoch != NO_EPOCH:
             log.epochs.truncate_from_end(log.end_offset)
             log.epochs_changed()
+        if log.end_offset == before:
+            return
         self.high_watermark = min(self.high_watermark, log.end_offset)
         if self.producers:
             self.producers.rebuild(log.read(log.start_offset, log.end_offset))

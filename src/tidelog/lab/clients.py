@@ -446,6 +446,8 @@ class Consumer:
     def _fetched(self, response: FetchResponse) -> None:
         if response.error is not ErrorCode.NONE:
             self._metadata.leaders.pop(response.tp, None)
+            if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                self.positions[response.tp] = 0  # auto.offset.reset=earliest
             self._finish(f"{response.error.name} ({response.error.value})")
             return
         for batch in response.batches:

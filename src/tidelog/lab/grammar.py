@@ -35,6 +35,7 @@ Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``reg
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -48,6 +49,11 @@ BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", 
 
 class ScenarioError(ValueError):
     """A scenario file cannot be read. The message names file, line, column and what was expected."""
+
+
+def is_number(word: str) -> bool:
+    """Digits as on a keyboard: ``str.isdigit`` knows many more."""
+    return word.isascii() and word.isdigit()
 
 
 class Line:
@@ -90,7 +96,7 @@ class Line:
 
     def number(self, index: int, what: str) -> int:
         word = self.need(index, what)
-        if not word.lstrip("-").isdigit():
+        if not re.fullmatch(r"-?[0-9]+", word):
             raise self.error(index, what)
         return int(word)
 
@@ -103,6 +109,8 @@ class Line:
                 near = difflib.get_close_matches(key, allowed, 1)
                 hint = f" (did you mean {near[0]}?)" if near and near[0] != key else ""
                 raise self.error(index, f"KEY=VALUE with KEY one of {', '.join(allowed)}{hint}")
+            if key in found:
+                raise self.error(index, f"{key}= only once")
             found[key] = value
         return found
 
@@ -171,7 +179,7 @@ def duration(line: Line, index: int) -> Duration:
     expected = "a duration like 500ms or 10s"
     word = line.need(index, expected)
     for suffix, factor in (("ms", 1), ("s", 1000), ("m", 60_000)):
-        if word.endswith(suffix) and word[: -len(suffix)].isdigit():
+        if word.endswith(suffix) and is_number(word[: -len(suffix)]):
             return Duration(int(word[: -len(suffix)]) * factor)
     raise line.error(index, expected)
 
@@ -180,7 +188,7 @@ def node(word: str) -> Node:
     """A broker may be written 1 or broker-1."""
     if word.startswith("broker-"):
         word = word[len("broker-") :]
-    return int(word) if word.isdigit() else word
+    return int(word) if is_number(word) else word
 
 
 def channel(line: Line, index: int) -> Channel:
@@ -289,7 +297,7 @@ def _configure(line: Line) -> tuple[object, ...]:
 
 def _ids(line: Line, index: int, what: str) -> tuple[int, ...]:
     word = line.need(index, what)
-    if not all(part.isdigit() for part in word.split(",")):
+    if not all(map(is_number, word.split(","))):
         raise line.error(index, what)
     return tuple(int(part) for part in word.split(","))
 

@@ -112,6 +112,7 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
             continue
         if raw.strip() == OUTPUT_MARK:
             in_output = True
+            comment = []
             continue
         if not raw.strip():
             comment = []
@@ -129,6 +130,8 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
         comment = []
     if not scenario.name:
         raise ScenarioError(f"{origin}: line 1, column 1: expected 'scenario NAME' at the top of the file")
+    if not scenario.setup.topics:
+        raise ScenarioError(f"{origin}: expected a topic, like 'topic t replicas=0,1,2'")
     try:
         scenario.setup.check()
     except SetupError as error:
@@ -142,6 +145,7 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
     setup = scenario.setup
     if keyword == "scenario":
         scenario.name = line.need(1, "the scenario's name")
+        line.end(2)
     elif keyword == "title":
         scenario.title = line.rest(1)
     elif keyword == "source":
@@ -152,9 +156,11 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
         scenario.setup = replace(setup, topics=(*setup.topics, parse_topic(line)))
     elif keyword == "producer":
         name, zone, config = parse_producer(line, setup)
+        _check_new_client(scenario, line, name)
         scenario.clients.append(ClientSetup(name, zone, config))
     elif keyword == "consumer":
         name = line.need(1, "the consumer's name")
+        _check_new_client(scenario, line, name)
         zone = line.settings(2, ("zone",)).get("zone", setup.zone(0))
         scenario.clients.append(ClientSetup(name, zone, None))
     elif keyword == "expect":
@@ -198,6 +204,9 @@ def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
             _check_broker(setup, line, 2, arg.args[0])
             if arg.name == "follows":
                 _check_broker(setup, line, 3, arg.args[1])
+        if isinstance(arg, Condition) and arg.name == "isr" and isinstance(arg.args[0], tuple):
+            for broker in arg.args[0]:
+                _check_broker(setup, line, 2, broker)
         named = arg.args[0] if isinstance(arg, Condition) and arg.name == "in-flight" else arg
         if isinstance(named, Channel):
             ends = (named.source, named.target)
@@ -241,6 +250,11 @@ def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
                 raise line.error(2, f"a setting that can be met ({error})") from None
             return
     raise line.error(1, f"a topic out of {', '.join(topic.name for topic in scenario.setup.topics)}")
+
+
+def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
+    if name in [client.name for client in scenario.clients]:
+        raise line.error(1, "a name that no other client has")
 
 
 def _check_client(scenario: Scenario, line: Line, step: Step) -> None:

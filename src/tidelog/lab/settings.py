@@ -8,7 +8,7 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.types import TopicConfig
 from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.grammar import Line
+from tidelog.lab.grammar import Line, is_number
 from tidelog.lab.setup import Setup, TopicSetup
 
 _BROKER_KEYS = {
@@ -41,7 +41,7 @@ def _index_of(line: Line, key: str) -> int:
 
 
 def _whole_number(line: Line, key: str, value: str) -> int:
-    if not value.isdigit():
+    if not is_number(value):
         raise line.error(_index_of(line, key), f"{key}= with a whole number")
     return int(value)
 
@@ -53,7 +53,7 @@ def _truth(line: Line, key: str, value: str) -> bool:
 
 
 def _numbers(line: Line, key: str, value: str) -> tuple[int, ...]:
-    if not all(part.isdigit() for part in value.split(",")):
+    if not all(map(is_number, value.split(","))):
         raise line.error(_index_of(line, key), f"{key}= with numbers like 0,1,2")
     return tuple(int(part) for part in value.split(","))
 

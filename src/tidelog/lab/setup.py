@@ -64,12 +64,30 @@ class Setup:
             raise SetupError(
                 f"unknown generation {self.generation!r}: choose one of {', '.join(GENERATIONS)}"
             )
+        self._check_times()
         if self.keepers < 1:
             raise SetupError("a cluster needs at least one keeper member")
         for number, topic in enumerate(self.topics):
             if topic.name in [other.name for other in self.topics[:number]]:
                 raise SetupError(f"topic {topic.name} is declared twice")
             self._check_topic(topic)
+
+    def _check_times(self) -> None:
+        """A timer that lets no time pass would fire for ever."""
+        config = self.config
+        for name, value, least in (
+            ("replica.lag.time.max.ms", config.replica_lag_time_max_ms, 2),
+            ("replica.fetch.wait.max.ms", config.replica_fetch_wait_max_ms, 1),
+            ("replica.fetch.backoff.ms", config.replica_fetch_backoff_ms, 1),
+            (
+                "replica.high.watermark.checkpoint.interval.ms",
+                config.high_watermark_checkpoint_interval_ms,
+                1,
+            ),
+            ("zookeeper.session.timeout.ms", self.session_timeout_ms, 1),
+        ):
+            if value < least:
+                raise SetupError(f"{name}={value} lets no time pass: it must be at least {least}")
 
     def _check_topic(self, topic: TopicSetup) -> None:
         replicas, wanted = topic.replicas, topic.config.min_insync_replicas
@@ -86,6 +104,8 @@ class Setup:
             raise SetupError(
                 f"topic {topic.name}: {len(replicas)} replicas can never meet min.insync.replicas={wanted}"
             )
+        if topic.isr is not None and len(set(topic.isr)) != len(topic.isr):
+            raise SetupError(f"topic {topic.name} names a member of the ISR twice: {list(topic.isr)}")
         if topic.isr is not None and set(topic.isr) - set(replicas):
             raise SetupError(f"topic {topic.name}: the ISR {list(topic.isr)} is not part of {list(replicas)}")
         if topic.isr is not None and replicas[0] not in topic.isr:

@@ -319,7 +319,7 @@ class World:
         """Ask for a controlled shutdown: the process leaves once leadership has moved."""
         process = self.processes[broker]
         if process.core is not None:
-            process.core.stop()
+            process.core.stop(self.now)
             self._carry_out(process)
 
     def _leave(self, process: BrokerProcess) -> None:

@@ -23,6 +23,8 @@ class Generation(ABC):
 
     stamps_epochs: ClassVar[bool] = True
     """Batches carry the epoch of the leader that took them (message format 2, 0.11)."""
+    counts_recently_caught_up: ClassVar[bool] = True
+    """The high watermark waits for replicas outside the ISR that were caught up a moment ago (0.10.2)."""
     isr_through_controller: ClassVar[bool] = True
     """ISR changes go through the controller (KIP-497, 2.7), not straight to the keeper."""
     commits_by_isr: ClassVar[bool] = True
@@ -45,6 +47,8 @@ class Generation(ABC):
         guards = leader.ctx.guards
         isr = leader.maximal_isr
         caught_up_since = now - leader.ctx.config.replica_lag_time_max_ms
+        if not self.counts_recently_caught_up:
+            caught_up_since = now + 1
         for broker, follower in leader.followers.items():
             end = follower.log_end_offset
             if end < committed and (broker in isr or follower.last_caught_up >= caught_up_since):

@@ -24,6 +24,7 @@ class HighWatermarkTruncation(Generation):
     summary = "Kafka ≤ 0.10: followers truncate to their own high watermark"
     guards = EARLY_GUARDS
     stamps_epochs = False
+    counts_recently_caught_up = False
     isr_through_controller = False
 
     def begin_leading(self, leader: LeaderRole) -> None:

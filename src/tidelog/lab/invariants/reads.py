@@ -39,7 +39,8 @@ class PromisesKept(Invariant):
         verdict = judge(self.world)
         if verdict.lost:
             first = verdict.lost[0]
-            promise = f"acks={first['acks']}, offset {first['offset']}"
+            where = f", offset {first['offset']}" if first["offset"] >= 0 else ""
+            promise = f"acks={first['acks']}{where}"
             raise self.broken(f"{first['value']!r} was acknowledged ({promise}) and is gone")
         if verdict.phantom:
             raise self.broken(f"{verdict.phantom[0]['value']!r} is in the log, but its send had been refused")
