@@ -394,7 +394,13 @@ class Broker:
             proposal.version,
             proposal.isr,
         )
-        if found.ok and found.value.value == state:
+        written: PartitionState | None = found.value.value if found.ok else None
+        if written is not None and (written.leader, written.leader_epoch, written.isr) == (
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+        ):
+            # Only the leader of an epoch writes ISRs in it: this is our own write, under whichever controller.
             response.error, response.version = ErrorCode.NONE, found.value.stat.version
         self._isr_answered(response, None, self.ctx.now)
 

@@ -32,7 +32,9 @@ class _Shrinker:
         if self._budget <= 0:
             return False
         self._budget -= 1
-        failure = first_failure(replace(self._scenario, steps=steps + self.recovery))
+        scenario = replace(self._scenario, steps=steps + self.recovery)
+        # Without a recovery the violation was seen on the way, and must be seen there again.
+        failure = first_failure(scenario, judge_end=bool(self.recovery))
         return failure is not None and failure.name == self._invariant
 
     def minimise(self, steps: list[Step]) -> list[Step]:
@@ -101,10 +103,11 @@ def shrink(
     body = shrinker.readable(shrinker.minimise(shrinker.body))
     steps = body + _needed(body, shrinker.recovery)
     scenario = _without_idle_clients(replace(finding.scenario, steps=steps))
-    failure = first_failure(scenario)
+    judge_end = bool(shrinker.recovery)
+    failure = first_failure(scenario, judge_end=judge_end)
     if failure is None or failure.name != finding.invariant:
         scenario = replace(finding.scenario, steps=steps)
-        failure = first_failure(scenario)
+        failure = first_failure(scenario, judge_end=judge_end)
     message = failure.message if failure is not None else finding.message
     return replace(finding, scenario=scenario, message=message)
 
