@@ -189,3 +189,45 @@ def test_defaults_are_those_of_the_search():
 )
 def test_what_cannot_be_is_refused_before_the_search(words: str, message: str):
     assert message in refused(call("explore", *words.split()))
+
+
+def test_a_search_can_insist_on_one_invariant() -> None:
+    """``--invariant`` goes on past other findings until that one breaks."""
+    answer = call("explore", "-g", "hw", "--seed", "1", "--invariant", "committed-survives")
+    assert answer.code == 1
+    assert "# Breaks committed-survives" in answer.out
+
+
+def test_a_search_can_begin_with_a_scenario() -> None:
+    """``--from`` plays a scenario first; what is found begins with its steps."""
+    story = (
+        "explore",
+        "--from",
+        "kafka-7395-zombie-follower",
+        "--faults",
+        "none",
+        "--operations",
+        "2",
+        "--seed",
+        "1",
+    )
+    answer = call(*story, "--without", "fence_fetch_by_epoch")
+    assert answer.code == 1
+    assert "hold control 3->2" in answer.out
+    assert "--from kafka-7395-zombie-follower" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--faults", "crsh"), "unknown fault 'crsh': did you mean crash?"),
+        (("--invariant", "commited"), "unknown invariant 'commited'"),
+        (("--from", "hwloss"), "unknown scenario 'hwloss'"),
+    ],
+)
+def test_unknown_words_get_the_nearest_ones(words: tuple[str, ...], complaint: str) -> None:
+    """What is misspelt is refused in one line before anything runs."""
+    answer = call("explore", *words)
+    assert answer.code == 2
+    assert complaint in answer.err
+    assert len(answer.err.strip().splitlines()) == 1

@@ -68,6 +68,12 @@ def faults_named(kinds: str, *, power: bool, budget: int) -> Faults:
     return Faults(**{kind: kind in wanted for kind in known}, power=power, budget=budget)
 
 
+def invariant_named(name: str) -> str:
+    from tidelog.lab.invariants import INVARIANTS
+
+    return one_of("invariant", name, tuple(invariant.name for invariant in INVARIANTS))
+
+
 def one_of(what: str, given: str, known: tuple[str, ...]) -> str:
     if given not in known:
         raise unknown(what, given, known)

@@ -13,6 +13,7 @@ from tidelog.cli.choices import (
     faults_named,
     generation_named,
     guards_named,
+    invariant_named,
     one_of,
     scenario_named,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   tidelog explore --generation hw --seed 1
+  tidelog explore --generation hw --invariant committed-survives
   tidelog explore --unclean --acks all --save found.scenario
   tidelog explore --without fence_fetch_by_epoch --strategy pct
   tidelog explore --strategy exhaustive --faults crash --operations 1 -g hw
@@ -63,6 +65,15 @@ FaultList = Annotated[
     str,
     typer.Option(
         "--faults", metavar="LIST", help="What may fail, out of crash, pause, cut, reset, elect; or none."
+    ),
+]
+Wanted = Annotated[
+    str | None,
+    typer.Option(
+        "--invariant",
+        metavar="NAME",
+        help="Search on until this one breaks.",
+        show_default="any data invariant",
     ),
 ]
 Story = Annotated[
@@ -108,6 +119,7 @@ def explore(
     operations: Operations = 20,
     fault_budget: FaultBudget = 6,
     faults: FaultList = DEFAULT_FAULTS,
+    invariant: Wanted = None,
     story: Story = None,
     unclean: Unclean = False,
     power_loss: PowerLoss = False,
@@ -140,6 +152,7 @@ def explore(
         faults=faults_named(faults, power=power_loss, budget=fault_budget),
         depth=depth,
         without=guards_named(without or []),
+        invariant=invariant_named(invariant) if invariant is not None else None,
         story=replace(scenario_named(story), name=story) if story is not None else None,
     )
     _check(options, save)

@@ -54,6 +54,7 @@ def command_line(options: SearchOptions, seed: int) -> str:
     kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power" and getattr(faults, kind)) or "none"
     usual_kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power")
     words += ["--faults", kinds] if kinds != usual_kinds else []
+    words += ["--invariant", options.invariant] if options.invariant is not None else []
     words += ["--from", options.story.name] if options.story is not None else []
     words += ["--flush", "always"] if options.flush_always else []
     for guard in options.without:

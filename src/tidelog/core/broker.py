@@ -400,7 +400,7 @@ class Broker:
             state.leader_epoch,
             state.isr,
         ):
-            # Only the leader of an epoch writes ISRs in it: this is our own write, under whichever controller.
+            # Only the leader of an epoch writes ISRs in it: this is our own write, under some controller.
             response.error, response.version = ErrorCode.NONE, found.value.stat.version
         self._isr_answered(response, None, self.ctx.now)
 

@@ -47,6 +47,8 @@ class SearchOptions:
     """Exhaustive: at most so many faults in one schedule."""
     without: tuple[str, ...] = ()
     """Guards to switch off."""
+    invariant: str | None = None
+    """Stop only when this one breaks."""
     story: Scenario | None = None
     """A scenario to begin with: its cluster, its clients, its steps. The search goes on from where it ends,
     and what is said here of brokers, topics and producers does not count."""
@@ -139,7 +141,13 @@ def search(
                 scenario, number, decide, operations=options.operations, faults=options.faults
             )
             progress(result.add(finding))
-            if finding is not None and stop_at is not None and not finding.grade.milder_than(stop_at):
+            if finding is None or stop_at is None:
+                continue
+            if options.invariant is not None:
+                if finding.invariant == options.invariant:
+                    result.finding = finding
+                    return result
+            elif not finding.grade.milder_than(stop_at):
                 return result
     result.exhausted = options.strategy == "exhaustive"
     return result
