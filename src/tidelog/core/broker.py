@@ -76,7 +76,6 @@ class Broker:
     __slots__ = (
         "_checkpoint_due",
         "_early",
-        "_handlers",
         "_keeper",
         "_left",
         "_shutdown_attempts",
@@ -117,33 +116,12 @@ class Broker:
         self._left = False
         self._early: list[tuple[ControlRequest, ReplyTo]] = []
         """Control requests that came before this process was registered: it does not listen yet."""
-        self._handlers: dict[type, Callable[[Any, Any, Millis], None]] = {
-            ProduceRequest: self._produce,
-            FetchRequest: self._fetch,
-            FetchResponse: self._fetched,
-            EpochEndRequest: self._epoch_end,
-            EpochEndResponse: self._epoch_end_answered,
-            ListOffsetsRequest: self._list_offsets,
-            ListOffsetsResponse: self._leader_end_answered,
-            MetadataRequest: self._describe,
-            LeaderAndIsrRequest: self._controlled,
-            UpdateMetadataRequest: self._controlled,
-            StopReplicaRequest: self._controlled,
-            VoteRequest: self._controlled,
-            ControlResponse: self._control_answered,
-            VoteResponse: self._vote_answered,
-            AlterIsrRequest: self._alter_isr,
-            AlterIsrResponse: self._isr_answered,
-            ElectLeadersRequest: self._elect_leaders,
-            ControlledShutdownRequest: self._controlled_shutdown,
-            ControlledShutdownResponse: self._shutdown_answered,
-        }
 
     # ------------------------------------------------------------ inputs
 
     def receive(self, sender: ReplyTo, message: Message, now: Millis) -> None:
         """A request of ``sender``, or the answer of the broker ``sender``."""
-        self._handlers[type(message)](message, sender, now)
+        _HANDLERS[type(message)](self, message, sender, now)
 
     def keeper_says(
         self, notice: KeeperReply | WatchFired | SessionStarted | SessionResumed, now: Millis
@@ -464,3 +442,26 @@ class Broker:
         self._storage.checkpoint_high_watermarks(
             {tp: replica.high_watermark for tp, replica in self.replicas.items()}
         )
+
+
+_HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
+    ProduceRequest: Broker._produce,
+    FetchRequest: Broker._fetch,
+    FetchResponse: Broker._fetched,
+    EpochEndRequest: Broker._epoch_end,
+    EpochEndResponse: Broker._epoch_end_answered,
+    ListOffsetsRequest: Broker._list_offsets,
+    ListOffsetsResponse: Broker._leader_end_answered,
+    MetadataRequest: Broker._describe,
+    LeaderAndIsrRequest: Broker._controlled,
+    UpdateMetadataRequest: Broker._controlled,
+    StopReplicaRequest: Broker._controlled,
+    VoteRequest: Broker._controlled,
+    ControlResponse: Broker._control_answered,
+    VoteResponse: Broker._vote_answered,
+    AlterIsrRequest: Broker._alter_isr,
+    AlterIsrResponse: Broker._isr_answered,
+    ElectLeadersRequest: Broker._elect_leaders,
+    ControlledShutdownRequest: Broker._controlled_shutdown,
+    ControlledShutdownResponse: Broker._shutdown_answered,
+}

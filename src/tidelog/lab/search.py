@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tidelog.core.config import BrokerConfig
@@ -133,33 +131,18 @@ def search(
     else:
         decider = DECIDERS[options.strategy]
         numbered = ((options.seed + number, decider) for number in range(options.schedules))
-    with _collecting_rarely():
-        for number, decide in numbered:
-            if result.schedules >= options.schedules:
+    for number, decide in numbered:
+        if result.schedules >= options.schedules:
+            return result
+        finding = explore_one(scenario, number, decide, operations=options.operations, faults=options.faults)
+        progress(result.add(finding))
+        if finding is None or stop_at is None:
+            continue
+        if options.invariant is not None:
+            if finding.invariant == options.invariant:
+                result.finding = finding
                 return result
-            finding = explore_one(
-                scenario, number, decide, operations=options.operations, faults=options.faults
-            )
-            progress(result.add(finding))
-            if finding is None or stop_at is None:
-                continue
-            if options.invariant is not None:
-                if finding.invariant == options.invariant:
-                    result.finding = finding
-                    return result
-            elif not finding.grade.milder_than(stop_at):
-                return result
+        elif not finding.grade.milder_than(stop_at):
+            return result
     result.exhausted = options.strategy == "exhaustive"
     return result
-
-
-@contextmanager
-def _collecting_rarely() -> Iterator[None]:
-    """A world is full of cycles and lives for a millisecond: the default garbage collector would spend a
-    tenth of the search looking at worlds that are still in use."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(200_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
