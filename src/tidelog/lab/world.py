@@ -452,7 +452,7 @@ _BOOTED: dict[Setup, bytes] = {}
 
 def booted(setup: Setup, observer: Observer) -> World:
     """A world that has just booted, for those who need thousands: a cluster boots the same way every time,
-    so it is done once for each setup and copied from then on, in a third of the time."""
+    so it is done once for each setup and copied from then on, in half the time."""
     frozen = _BOOTED.get(setup)
     if frozen is None:
         frozen = _BOOTED[setup] = pickle.dumps(World(setup, _ignore), pickle.HIGHEST_PROTOCOL)
