@@ -237,7 +237,7 @@ def test_an_expansion_in_doubt_holds_the_watermark_back() -> None:
 def test_before_kip_497_an_expansion_in_doubt_was_not_counted(generation: str) -> None:
     """An older leader trusts the ISR it knows, once the follower is no longer recently caught up."""
     bench = Bench(generation=generation, replicas=(0, 1))
-    state = PartitionState(BrokerId(0), 0, ids((0, 1)), 1, 1)
+    state = PartitionState(BrokerId(0), 0, ids((1, 0)), 1, 1)
     bench.lead(isr=(0,))
     assert bench.leader.isr == (0,)
     # Somebody wrote first: the leader's own write is refused, and it stays in doubt.
