@@ -41,6 +41,9 @@ from dataclasses import dataclass
 
 from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
 
+LONGEST_MS = 24 * 60 * 60_000
+"""A day of simulated time is some seconds of real time; a year would never end."""
+
 BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "sync", "reset")
 """Commands all of whose arguments are brokers."""
 BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", "knows", "leo", "hw")
@@ -180,7 +183,10 @@ def duration(line: Line, index: int) -> Duration:
     word = line.need(index, expected)
     for suffix, factor in (("ms", 1), ("s", 1000), ("m", 60_000)):
         if word.endswith(suffix) and is_number(word[: -len(suffix)]):
-            return Duration(int(word[: -len(suffix)]) * factor)
+            found = Duration(int(word[: -len(suffix)]) * factor)
+            if found.ms > LONGEST_MS:
+                raise line.error(index, f"at most {LONGEST_MS // 60_000}m")
+            return found
     raise line.error(index, expected)
 
 

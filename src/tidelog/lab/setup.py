@@ -10,6 +10,10 @@ from tidelog.core.guards import Guards
 from tidelog.core.types import Millis, TopicConfig
 
 
+MOST_NODES = 50
+"""More would not show more, and take for ever."""
+
+
 class SetupError(ValueError):
     """The described cluster cannot exist. The message says what to change."""
 
@@ -56,6 +60,8 @@ class Setup:
     def check(self) -> None:
         if self.brokers < 1:
             raise SetupError("a cluster needs at least one broker")
+        if max(self.brokers, self.keepers) > MOST_NODES:
+            raise SetupError(f"the lab plays clusters of at most {MOST_NODES} brokers and keeper members")
         if not 0 <= self.controller < self.brokers:
             raise SetupError(
                 f"controller {self.controller} is not one of the brokers 0 to {self.brokers - 1}"
