@@ -41,8 +41,8 @@ from dataclasses import dataclass
 
 from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
 
-LONGEST_MS = 24 * 60 * 60_000
-"""A day of simulated time is some seconds of real time; a year would never end."""
+LONGEST_MS = 60 * 60_000
+"""An hour of simulated time takes seconds; a year would never end."""
 
 BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "sync", "reset")
 """Commands all of whose arguments are brokers."""

@@ -9,7 +9,6 @@ from tidelog.core.generations import GENERATIONS, Generation
 from tidelog.core.guards import Guards
 from tidelog.core.types import Millis, TopicConfig
 
-
 MOST_NODES = 50
 """More would not show more, and take for ever."""
 
