@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.core.epochs import EpochEnd
@@ -46,9 +47,8 @@ class Generation(ABC):
         committed = leader.log.end_offset
         guards = leader.ctx.guards
         isr = leader.maximal_isr
-        caught_up_since = now - leader.ctx.config.replica_lag_time_max_ms
-        if not self.counts_recently_caught_up:
-            caught_up_since = now + 1
+        lag_max = leader.ctx.config.replica_lag_time_max_ms
+        caught_up_since = now - lag_max if self.counts_recently_caught_up else inf
         for broker, follower in leader.followers.items():
             end = follower.log_end_offset
             if end < committed and (broker in isr or follower.last_caught_up >= caught_up_since):
