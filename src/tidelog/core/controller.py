@@ -283,7 +283,10 @@ class Controller:
             if request.isr != state.isr:  # else: a repeated request whose answer was lost
                 version = request.version if self._ctx.guards.partition_version else state.version
                 proposed = replace(state, isr=request.isr)
-                if (yield from machines.write_state(request.tp, proposed, version, "asked by the leader")):
+                yield from machines.write_state(request.tp, proposed, version, "asked by the leader")
+                written = machines.cluster.states[request.tp]
+                if (written.leader_epoch, written.isr) == (state.leader_epoch, request.isr):
+                    # Taken now, or by an earlier try of the same write whose answer was lost.
                     machines.batch.add(machines.cluster.partition(request.tp), ())
                     machines.batch.send()
                 else:
