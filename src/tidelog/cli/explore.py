@@ -32,7 +32,7 @@ Examples:
   tidelog explore --unclean --acks all --save found.scenario
   tidelog explore --without fence_fetch_by_epoch --strategy pct
   tidelog explore --strategy exhaustive --faults crash --operations 1 -g hw
-  tidelog explore --from kafka-7395-zombie-follower --without match_fetch_epoch
+  tidelog explore --from my.scenario --faults none --without fence_fetch_by_epoch
 """
 
 ACKS = {"0": 0, "1": 1, "all": -1}
@@ -211,10 +211,11 @@ def _explore(
 
 
 def _opening(options: SearchOptions) -> str:
+    setup = options.scenario().setup
     begin = "" if options.strategy == "exhaustive" else f", seed {options.seed}"
     return (
         f"Searching under {options.generation}: {options.strategy}, at most {options.schedules} schedules"
-        f"{begin}; {options.brokers} brokers, {options.replicas} replicas."
+        f"{begin}; {setup.brokers} brokers, {len(setup.topics[0].replicas)} replicas."
     )
 
 

@@ -79,5 +79,6 @@ def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str
 
 def _verdict(played: Run) -> str:
     facts = played.facts()
-    words = [f"{kind} {facts[kind].replace(',', ', ')}" for kind in VERDICT_KINDS if facts[kind]]
+    named = {kind: f"{kind} at offset" if kind == "diverged" else kind for kind in VERDICT_KINDS}
+    words = [f"{named[kind]} {facts[kind].replace(',', ', ')}" for kind in VERDICT_KINDS if facts[kind]]
     return f"When it ends: {'; '.join(words) if words else 'nothing is missing from the log yet'}."
