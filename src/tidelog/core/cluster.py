@@ -18,9 +18,8 @@ class PartitionPhase(Enum):
 
 
 class ReplicaPhase(Enum):
-    """The phases of topic deletion come with topic deletion."""
+    """A replica that is not here is new; the phases of topic deletion come with topic deletion."""
 
-    NEW = "new"
     ONLINE = "online"
     OFFLINE = "offline"
 

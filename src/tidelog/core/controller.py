@@ -16,7 +16,7 @@ from typing import Any
 
 from tidelog.core import elections, events, paths
 from tidelog.core.channels import ControlChannels
-from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
+from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
 from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, SetValue, Subtree
 from tidelog.core.effects import ReplyTo
@@ -386,8 +386,6 @@ class Controller:
         machines.batch.send()
         machines.channels.stop_replica(leaving, tuple(followed), delete=False)
         yield from machines.replicas_offline([(tp, leaving) for tp in followed])
-        for tp in followed:
-            cluster.replicas[tp, leaving] = ReplicaPhase.OFFLINE
         remaining = tuple(tp for tp, state in cluster.states.items() if state.leader == leaving)
         self._ctx.reply(reply_to, ControlledShutdownResponse(ErrorCode.NONE, remaining))
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.core.types import NO_LEADER
 from tidelog.lab.clients import Consumer, Outcome, Producer, RecordRead, Sent
-from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot, take
+from tidelog.lab.snapshot import PartitionSnapshot, Record, take
 from tidelog.lab.world import World
 
 Finding = dict[str, Any]
@@ -145,7 +144,3 @@ def _find_reordered(verdict: Verdict, ledger: list[Sent], offsets: dict[str, lis
         if before is not None and offsets[before.value][0] > offsets[record.value][0]:
             verdict.reordered.append({"value": record.value, "sent_after": before.value})
         last[record.producer] = record
-
-
-def is_offline(snapshot: Snapshot) -> bool:
-    return any(partition.leader == NO_LEADER for partition in snapshot.partitions)
