@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tidelog.lab.explorer import Finding
-from tidelog.lab.grammar import Duration, Step
+from tidelog.lab.explorer import CONVERGENCE_LIMIT_MS, Finding
+from tidelog.lab.grammar import Condition, Duration, Step
 from tidelog.lab.runner import first_failure
 from tidelog.lab.scenario import Scenario
 
@@ -120,7 +120,8 @@ def _split(scenario: Scenario) -> tuple[list[Step], list[Step]]:
         if steps[index].verb == "release":
             brokers = tuple(range(scenario.setup.brokers))
             mend = [Step("heal"), Step("resume", brokers), Step("restart", brokers)]
-            return steps[:index], [steps[index], *mend, steps[-1]]
+            wait = Step("wait", (Condition("converged", (), CONVERGENCE_LIMIT_MS),))
+            return steps[:index], [steps[index], *mend, wait]
     return steps, []
 
 
