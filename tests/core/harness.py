@@ -83,7 +83,7 @@ class Bench:
         self.core.keeper_says(SessionStarted(self._session), self.now)
         self._collect()
         live = dict.fromkeys(ids(range(4)), 1)
-        self.hear(UpdateMetadataRequest(*self._header(), live, ()), CONTROLLER)
+        self.hear(UpdateMetadataRequest(*self._header(), live, {}, ()), CONTROLLER)
 
     def _header(self) -> tuple[BrokerId, int, int, int]:
         self._requests += 1

@@ -256,8 +256,8 @@ def test_a_newer_controller_is_obeyed_and_the_older_one_no_longer() -> None:
     """The largest controller epoch seen is the measure."""
     bench = Bench()
     me, live = bench.core.ctx.broker_epoch, dict.fromkeys(ids(range(4)), 1)
-    bench.hear(UpdateMetadataRequest(BrokerId(8), 2, me, 1, live, ()), "new")
+    bench.hear(UpdateMetadataRequest(BrokerId(8), 2, me, 1, live, {}, ()), "new")
     assert bench.core.known_controller == 8
-    bench.hear(UpdateMetadataRequest(CONTROLLER, 1, me, 2, live, ()), "old")
+    bench.hear(UpdateMetadataRequest(CONTROLLER, 1, me, 2, live, {}, ()), "old")
     assert bench.answer("old", ControlResponse) == ControlResponse(2, ErrorCode.STALE_CONTROLLER_EPOCH)
     assert bench.core.known_controller == 8

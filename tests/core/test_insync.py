@@ -311,7 +311,7 @@ def test_a_new_controller_is_asked_again() -> None:
     answer(bench, ErrorCode.NOT_CONTROLLER)
     assert bench.leader.proposal is not None
     header = (BrokerId(8), 2, bench.core.ctx.broker_epoch, 1)
-    bench.hear(UpdateMetadataRequest(*header, dict.fromkeys(ids(range(4)), 1), ()), BrokerId(8))
+    bench.hear(UpdateMetadataRequest(*header, dict.fromkeys(ids(range(4)), 1), {}, ()), BrokerId(8))
     assert [send.to for send in bench.sent if isinstance(send.message, AlterIsrRequest)] == [CONTROLLER, 8]
 
 

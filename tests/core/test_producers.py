@@ -9,7 +9,7 @@ from tests.core.harness import Bench
 
 from tidelog.core.producers import REMEMBERED_BATCHES, ProducerStates
 from tidelog.core.types import UNKNOWN_OFFSET
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory_log import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode
 
 MAY_APPEND = (ErrorCode.NONE, UNKNOWN_OFFSET)
@@ -133,10 +133,13 @@ def answers(states: ProducerStates) -> list[tuple[ErrorCode, int]]:
 
 @given(logs(), st.integers(0, 25))
 def test_rebuilding_after_a_truncation_equals_growing_up_to_there(log: list[MemoryBatch], cut: int) -> None:
-    """Truncate anywhere and rebuild: the answers are those of a replica that never went further."""
-    truncated = after(*log)
-    truncated.rebuild(log[:cut])
-    assert answers(truncated) == answers(after(*log[:cut]))
+    """Truncate anywhere and restore: the answers are those of a replica that never went further."""
+    stored = MemoryLog()
+    batches = [stored.append_as_leader(batch, 0) for batch in log]
+    truncated = after(*batches)
+    stored.truncate_to(cut)
+    stored.restore_producers(truncated)
+    assert answers(truncated) == answers(after(*batches[:cut]))
 
 
 @given(logs())

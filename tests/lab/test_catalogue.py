@@ -208,7 +208,7 @@ def test_isolate_controller_zone() -> None:
     assert state(stage) == (0, 1, [0, 1])
 
     bystander = stage.core(1)
-    stale = UpdateMetadataRequest(BrokerId(2), old.epoch, bystander.ctx.broker_epoch, 1, {}, ())
+    stale = UpdateMetadataRequest(BrokerId(2), old.epoch, bystander.ctx.broker_epoch, 1, {}, {}, ())
     bystander.receive("the old controller", stale, stage.world.now)
     refusal = bystander.effects[-1]
     assert getattr(refusal, "message", None) == ControlResponse(1, ErrorCode.STALE_CONTROLLER_EPOCH)

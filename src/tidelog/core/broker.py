@@ -57,6 +57,7 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from tidelog.core.metadata import MetadataCache
 from tidelog.core.replica import Replica
 from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import (
@@ -85,7 +86,6 @@ class Broker:
         "ctx",
         "effects",
         "known_controller",
-        "live_brokers",
         "metadata",
         "replicas",
     )
@@ -107,8 +107,7 @@ class Broker:
         self._keeper = KeeperClient(self.ctx)
         self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
         self.replicas: dict[TopicPartition, Replica] = {}
-        self.metadata: dict[TopicPartition, PartitionState] = {}
-        self.live_brokers: dict[BrokerId, int] = {}
+        self.metadata = MetadataCache()
         self.known_controller = NO_LEADER
         self.controller_epoch: Epoch = NO_EPOCH
         self._checkpoint_due = False
@@ -146,6 +145,12 @@ class Broker:
         if peer == self.known_controller and self.ctx.generation.isr_through_controller:
             self._repeat_proposals()
         self.controller.connected(peer)
+
+    def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
+        """A request for several partitions is about to be answered: do not let this one hold it up."""
+        replica = self.replicas.get(tp)
+        if replica is not None and isinstance(replica.role, LeaderRole):
+            replica.role.release_fetch(reply_to)
 
     def wake(self, now: Millis) -> None:
         next_wake = self.ctx.timers.fire(now)
@@ -219,8 +224,8 @@ class Broker:
             self.ctx.reply(sender, ListOffsetsResponse(request.tp, error, request.current_leader_epoch))
 
     def _describe(self, _request: MetadataRequest, sender: ReplyTo, _now: Millis) -> None:
-        live = tuple(self.live_brokers)
-        self.ctx.reply(sender, MetadataResponse(live, self.known_controller, dict(self.metadata)))
+        live = tuple(self.metadata.live_brokers)
+        self.ctx.reply(sender, MetadataResponse(live, self.known_controller, self.metadata.states()))
 
     # ------------------------------------------------------------ answers of leaders
 
@@ -270,9 +275,7 @@ class Broker:
             if isinstance(request, LeaderAndIsrRequest):
                 self._lead_and_follow(request, now)
             elif isinstance(request, UpdateMetadataRequest):
-                self.live_brokers = request.live_brokers
-                for partition in request.partitions:
-                    self.metadata[partition.tp] = partition.state
+                self.metadata.update(request)
             elif isinstance(request, StopReplicaRequest):
                 self._stop_replicas(request, now)
         if isinstance(request, VoteRequest):
@@ -298,7 +301,7 @@ class Broker:
                 continue
             if leader == self.ctx.broker:
                 replica.become_leader(partition, now)
-            elif leader in self.live_brokers:
+            elif leader in self.metadata.live_brokers:
                 replica.become_follower(partition, now)
             # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
         self._schedule_checkpoint(now)

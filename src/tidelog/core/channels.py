@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from tidelog.core.context import Context
+from tidelog.core.coordination import Node
 from tidelog.core.messages import (
     LeaderAndIsrRequest,
     PartitionAssignment,
@@ -17,13 +18,13 @@ from tidelog.core.messages import (
     UpdateMetadataRequest,
     VoteRequest,
 )
-from tidelog.core.types import BrokerId, Epoch, TopicPartition
+from tidelog.core.types import BrokerEndpoint, BrokerId, Epoch, TopicPartition
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
 
 
 class ControlChannels:
-    __slots__ = ("_ctx", "_last_id", "_queues", "controller_epoch", "incarnations")
+    __slots__ = ("_ctx", "_last_id", "_queues", "controller_epoch", "endpoints", "incarnations")
 
     def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
         self._ctx = ctx
@@ -32,14 +33,17 @@ class ControlChannels:
         self.controller_epoch = controller_epoch
         self.incarnations: dict[BrokerId, int] = {}
         """The broker epoch of each broker with an open line."""
+        self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
 
-    def open(self, broker: BrokerId, broker_epoch: int) -> None:
+    def open(self, broker: BrokerId, registration: Node) -> None:
         self._queues[broker] = deque()
-        self.incarnations[broker] = broker_epoch
+        self.incarnations[broker] = registration.stat.created
+        self.endpoints[broker] = registration.value
 
     def close(self, broker: BrokerId) -> None:
         self._queues.pop(broker, None)
         self.incarnations.pop(broker, None)
+        self.endpoints.pop(broker, None)
 
     def answered(self, broker: BrokerId, request_id: int) -> None:
         queue = self._queues.get(broker)
@@ -62,8 +66,8 @@ class ControlChannels:
 
     def update_metadata(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
         if broker in self._queues:
-            header = self._header(broker)
-            self._enqueue(broker, UpdateMetadataRequest(*header, dict(self.incarnations), partitions))
+            live, endpoints = dict(self.incarnations), dict(self.endpoints)
+            self._enqueue(broker, UpdateMetadataRequest(*self._header(broker), live, endpoints, partitions))
 
     def stop_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], *, delete: bool) -> None:
         if broker in self._queues:

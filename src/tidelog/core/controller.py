@@ -133,7 +133,7 @@ class Controller:
         yield from self._drain_isr_notifications(update=False)
         for path, node in brokers.nodes.items():
             cluster.live[paths.broker_of(path)] = node.stat.created
-            channels.open(paths.broker_of(path), node.stat.created)
+            channels.open(paths.broker_of(path), node)
         yield from self._load_topics()
         for broker in cluster.live:
             channels.update_metadata(broker, cluster.known_partitions())
@@ -193,9 +193,10 @@ class Controller:
             return
         cluster = self.machines.cluster
         result = yield Children(paths.BROKERS, watch=True)
-        now_live = {paths.broker_of(path): node.stat.created for path, node in result.nodes.items()}
-        gone = [b for b in cluster.live if now_live.get(b) != cluster.live[b]]
-        come = [b for b in now_live if cluster.live.get(b) != now_live[b]]  # a bounced broker is in both
+        now_live = {paths.broker_of(path): node for path, node in result.nodes.items()}
+        epochs = {broker: node.stat.created for broker, node in now_live.items()}
+        gone = [b for b in cluster.live if epochs.get(b) != cluster.live[b]]
+        come = [b for b in epochs if cluster.live.get(b) != epochs[b]]  # a bounced broker is in both
         if gone:
             yield from self._brokers_failed(gone)
         if come:
@@ -227,13 +228,13 @@ class Controller:
             cluster.partitions[tp] = PartitionPhase.OFFLINE
         return bool(leaderless)
 
-    def _brokers_started(self, started: dict[BrokerId, int]) -> Task:
+    def _brokers_started(self, started: dict[BrokerId, Node]) -> Task:
         machines = self.machines
         assert machines is not None
         cluster = machines.cluster
-        for broker, epoch in started.items():
-            cluster.live[broker] = epoch
-            machines.channels.open(broker, epoch)
+        for broker, registration in started.items():
+            cluster.live[broker] = registration.stat.created
+            machines.channels.open(broker, registration)
         for broker in cluster.live:
             known = cluster.known_partitions() if broker in started else ()
             machines.channels.update_metadata(broker, known)

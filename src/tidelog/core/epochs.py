@@ -79,6 +79,14 @@ class EpochCache:
             found = entry.epoch
         raise AssertionError("unreachable: asked is below the latest epoch")
 
+    def truncate_from_start(self, start_offset: Offset) -> None:
+        """Forget every epoch that ended before ``start_offset``; the one that holds it starts there now."""
+        entries = self._entries
+        while len(entries) > 1 and entries[1].start_offset <= start_offset:
+            del entries[0]
+        if entries and entries[0].start_offset < start_offset:
+            entries[0] = EpochEntry(entries[0].epoch, start_offset)
+
     def truncate_from_end(self, end_offset: Offset) -> None:
         """Forget every epoch that starts at or after ``end_offset``: its records are gone.
 

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
+from tidelog.core.log import StorageFailure
 from tidelog.core.messages import (
     EpochEndRequest,
     EpochEndResponse,
@@ -98,7 +99,12 @@ class FollowerRole:
         if error is ErrorCode.NONE:
             replica = self.replica
             if response.batches:
-                replica.append_as_follower(response.batches)
+                try:
+                    replica.append_as_follower(response.batches)
+                except StorageFailure:
+                    self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
+                    return
+            replica.advance_start(min(response.log_start_offset, self.log.end_offset))
             # The leader may know less than we do (its own watermark is recovering): follow it down too.
             replica.high_watermark = min(self.log.end_offset, response.high_watermark)
             self.fetch()
@@ -121,7 +127,10 @@ class FollowerRole:
         if self.phase is not Phase.FINDING_END or response.current_leader_epoch != self.epoch:
             return
         if response.error is ErrorCode.NONE:
-            self.replica.truncate_to(response.offset, "the leader's log is shorter")
+            if response.log_start_offset > self.log.end_offset:
+                self.replica.restart_at(response.log_start_offset)
+            else:
+                self.replica.truncate_to(response.offset, "the leader's log is shorter")
             self.fetch()
         else:
             self._refused(response.error, now)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.config import IsrRule
 from tidelog.core.effects import ReplyTo
+from tidelog.core.log import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -176,7 +177,12 @@ class LeaderRole:
                     self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, error))
                 return
         if base_offset == UNKNOWN_OFFSET:
-            stored = self.replica.append_as_leader(batch)
+            try:
+                stored = self.replica.append_as_leader(batch)
+            except StorageFailure:
+                if acks != 0:
+                    self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.KAFKA_STORAGE_ERROR))
+                return
             base_offset = stored.base_offset
             required = stored.next_offset
         else:
@@ -266,7 +272,7 @@ class LeaderRole:
 
     def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
         replica = self.replica
-        batches = self.log.read(request.offset, limit)
+        batches = self.log.read(request.offset, limit, request.max_bytes)
         self.ctx.reply(
             reply_to,
             FetchResponse(
@@ -276,6 +282,7 @@ class LeaderRole:
                 request.current_leader_epoch,
                 replica.high_watermark,
                 batches,
+                self.log.start_offset,
             ),
         )
 
@@ -299,6 +306,15 @@ class LeaderRole:
                 released.append(reply_to)
         for reply_to in released:
             del self._fetches[reply_to]
+
+    def release_fetch(self, reply_to: ReplyTo) -> None:
+        """Answer a parked fetch now, with what there is: another partition of its request has data."""
+        parked = self._fetches.pop(reply_to, None)
+        if parked is not None:
+            request = parked.request
+            committed = self.replica.high_watermark
+            limit = committed if request.replica == CONSUMER else self.log.end_offset
+            self._answer_fetch(request, reply_to, limit)
 
     def _expire_fetches(self, now: Millis) -> None:
         if not self.is_current:

@@ -1,18 +1,27 @@
 """The port between the replication rules and whatever stores records.
 
-A log stores batches and forgets its tail when told to; it takes no decision. Two implementations are
-planned for two worlds: a list in memory (the simulator) and Kafka's segment files (the broker). Calls are
-synchronous because an append goes to the page cache; what is *durable* is the implementation's business
-and shows only when a machine loses power.
+A log stores batches and forgets its tail when told to; it takes no decision. There are two, for two worlds:
+a list in memory (the simulator) and Kafka's segment files (the broker). Calls are synchronous because an
+append goes to the page cache; what is *durable* is the implementation's business and shows only when a
+machine loses power.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidelog.core.epochs import EpochCache
 from tidelog.core.types import Epoch, Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.core.producers import ProducerStates
+
+UNBOUNDED = 1 << 62
+
+
+class StorageFailure(Exception):
+    """An append failed (a full disk, say) and left no trace: the log is as it was before."""
 
 
 class Batch(Protocol):
@@ -40,7 +49,8 @@ class Log(Protocol):
     epochs: EpochCache
 
     def append_as_leader(self, batch: Batch, epoch: Epoch) -> Batch:
-        """Give the batch the next offset and the leader's epoch, store it, return what was stored."""
+        """Give the batch the next offset and the leader's epoch, store it, return what was stored. Here and
+        in the other appends: ``StorageFailure`` if it cannot be stored."""
         ...
 
     def append_as_follower(self, batch: Batch) -> None:
@@ -51,12 +61,25 @@ class Log(Protocol):
         """Append the control record with which a majority leader opens its epoch."""
         ...
 
-    def read(self, start: Offset, end: Offset) -> Sequence[Batch]:
-        """Batches from ``start`` (inclusive) to ``end`` (exclusive), perhaps fewer."""
+    def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[Batch]:
+        """Batches from the one that holds ``start`` up to ``end`` (exclusive), perhaps fewer. The first one
+        comes whole even if it is larger than ``max_bytes``, else a reader could never get past it."""
         ...
 
     def truncate_to(self, offset: Offset) -> None:
         """Drop every batch at or above ``offset``."""
+        ...
+
+    def restart_at(self, offset: Offset) -> None:
+        """Drop everything and go on at ``offset``: the leader no longer has what would come before."""
+        ...
+
+    def advance_start(self, offset: Offset) -> None:
+        """Nothing below ``offset`` may be read any more; what holds only such records may be deleted."""
+        ...
+
+    def restore_producers(self, states: ProducerStates) -> None:
+        """Make ``states`` what the stored records say, after opening the log and after dropping its tail."""
         ...
 
     def epochs_changed(self) -> None:

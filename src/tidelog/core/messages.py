@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidelog.core.log import Batch
+from tidelog.core.log import UNBOUNDED, Batch
 from tidelog.core.types import (
     NO_EPOCH,
     UNKNOWN_OFFSET,
+    BrokerEndpoint,
     BrokerId,
     Epoch,
     Millis,
@@ -56,6 +57,7 @@ class FetchRequest:
     current_leader_epoch: Epoch
     max_wait_ms: Millis
     broker_epoch: int = -1
+    max_bytes: int = UNBOUNDED
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class FetchResponse:
     current_leader_epoch: Epoch
     high_watermark: Offset = UNKNOWN_OFFSET
     batches: Sequence[Batch] = ()
+    log_start_offset: Offset = 0
 
 
 @dataclass(slots=True)
@@ -103,6 +106,7 @@ class ListOffsetsResponse:
     error: ErrorCode
     current_leader_epoch: Epoch
     offset: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = 0
 
 
 @dataclass(slots=True)
@@ -146,9 +150,10 @@ class LeaderAndIsrRequest(ControlRequest):
 
 @dataclass(slots=True)
 class UpdateMetadataRequest(ControlRequest):
-    """``live_brokers`` maps each live broker to its broker epoch."""
+    """``live_brokers`` maps each live broker to its broker epoch, ``endpoints`` to what it registered."""
 
     live_brokers: dict[BrokerId, int]
+    endpoints: dict[BrokerId, BrokerEndpoint]
     partitions: tuple[PartitionAssignment, ...]
 
 

@@ -7,7 +7,6 @@ because a client may have five requests in flight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tidelog.core.log import Batch
@@ -67,8 +66,6 @@ class ProducerStates:
         if len(known.recent) > REMEMBERED_BATCHES:
             del known.recent[0]
 
-    def rebuild(self, batches: Iterable[Batch]) -> None:
-        """Start over from the log, after a truncation or a restart."""
+    def clear(self) -> None:
+        """Forget everything: the log is about to tell it again (``Log.restore_producers``)."""
         self._producers.clear()
-        for batch in batches:
-            self.append(batch)

@@ -55,8 +55,7 @@ class Replica:
         self.role: LeaderRole | FollowerRole | None = None
         self.former_followers: dict[BrokerId, FollowerProgress] = {}
         self.producers = ProducerStates()
-        if log.end_offset > log.start_offset:
-            self.producers.rebuild(log.read(log.start_offset, log.end_offset))
+        log.restore_producers(self.producers)
 
     # ------------------------------------------------------------ roles
 
@@ -133,9 +132,29 @@ class Replica:
         if log.end_offset == before:
             return
         self.high_watermark = min(self.high_watermark, log.end_offset)
-        if self.producers:
-            self.producers.rebuild(log.read(log.start_offset, log.end_offset))
+        log.restore_producers(self.producers)
         self.ctx.emit(events.Truncated(self.ctx.broker, self.tp, before, log.end_offset, reason))
+
+    def restart_at(self, offset: Offset) -> None:
+        """The leader has deleted everything up to ``offset``, and with it all this log could build on."""
+        log = self.log
+        before = log.end_offset
+        log.restart_at(offset)
+        log.epochs.truncate_from_end(0)
+        log.epochs_changed()
+        log.restore_producers(self.producers)
+        self.high_watermark = offset
+        self.ctx.emit(
+            events.Truncated(self.ctx.broker, self.tp, before, offset, f"the leader's log starts at {offset}")
+        )
+
+    def advance_start(self, offset: Offset) -> None:
+        """Delete records from the front: retention, DeleteRecords, or the leader did."""
+        log = self.log
+        if offset > log.start_offset:
+            log.advance_start(offset)
+            log.epochs.truncate_from_start(offset)
+            log.epochs_changed()
 
     # ------------------------------------------------------------ requests that only a leader serves
 
@@ -181,4 +200,5 @@ class Replica:
         role = self.role
         if error is ErrorCode.NONE and isinstance(role, LeaderRole):
             response.error, response.offset = role.end_offset_for(request.replica)
+            response.log_start_offset = self.log.start_offset
         self.ctx.reply(reply_to, response)

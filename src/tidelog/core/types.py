@@ -11,6 +11,8 @@ Epoch = int
 Millis = int
 
 NO_LEADER = BrokerId(-1)
+LEADER_DURING_DELETION = BrokerId(-2)
+"""Written nowhere, only told: the topic is being deleted, forget it."""
 NO_EPOCH: Epoch = -1
 UNKNOWN_OFFSET: Offset = -1
 NO_PRODUCER = -1
@@ -26,6 +28,15 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerEndpoint:
+    """Where clients and other brokers reach a broker: what it registers in the keeper."""
+
+    host: str
+    port: int
+    rack: str | None = None
 
 
 @dataclass(slots=True, frozen=True)

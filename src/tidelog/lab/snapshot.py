@@ -88,7 +88,11 @@ def _replica(world: World, tp: TopicPartition, broker: int) -> ReplicaState:
     known = process.core.metadata.get(tp) if process.core is not None else None
     believes = None
     if known is not None:
-        believes = {"leader": known.leader, "leader_epoch": known.leader_epoch, "isr": known.isr}
+        believes = {
+            "leader": known.state.leader,
+            "leader_epoch": known.state.leader_epoch,
+            "isr": known.state.isr,
+        }
     return ReplicaState(
         broker,
         "down" if process.core is None else "paused" if broker in world.paused else "up",

@@ -1,6 +1,6 @@
 """A log in memory that knows what a power cut would take: the simulator's disk.
 
-Every batch holds one record, so a batch's place in the list is its offset. What was appended is in the
+Every batch holds one record, so a batch's place in the list tells its offset. What was appended is in the
 "page cache" at once and survives the crash of a process; only ``sync`` makes it survive a power cut. The
 epoch checkpoint is written with tmp + fsync + rename in the real thing, so here it is always durable.
 """
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidelog.core.epochs import EpochCache
-from tidelog.core.log import Batch
+from tidelog.core.log import UNBOUNDED, Batch
+from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER, Epoch, InvariantViolation, Offset, TopicPartition
 
 
@@ -32,10 +33,20 @@ class MemoryBatch:
 
 
 class MemoryLog:
-    __slots__ = ("_sync_each_append", "batches", "end_offset", "epochs", "start_offset", "synced_offset")
+    __slots__ = (
+        "_first",
+        "_sync_each_append",
+        "batches",
+        "end_offset",
+        "epochs",
+        "start_offset",
+        "synced_offset",
+    )
 
     def __init__(self, *, sync_each_append: bool = False) -> None:
         self.batches: list[MemoryBatch] = []
+        self._first: Offset = 0
+        """The offset of ``batches[0]``, or of the record that will take its place."""
         self.start_offset: Offset = 0
         self.end_offset: Offset = 0
         self.synced_offset: Offset = 0
@@ -74,13 +85,27 @@ class MemoryLog:
         if self._sync_each_append:
             self.synced_offset = self.end_offset
 
-    def read(self, start: Offset, end: Offset) -> Sequence[MemoryBatch]:
-        return self.batches[start:end]
+    def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[MemoryBatch]:
+        first = self._first
+        return self.batches[start - first : end - first]
 
     def truncate_to(self, offset: Offset) -> None:
-        del self.batches[offset:]
-        self.end_offset = len(self.batches)
+        del self.batches[max(offset - self._first, 0) :]
+        self.end_offset = self._first + len(self.batches)
         self.synced_offset = min(self.synced_offset, self.end_offset)
+
+    def restart_at(self, offset: Offset) -> None:
+        self.batches.clear()
+        self._first = self.start_offset = self.end_offset = self.synced_offset = offset
+
+    def advance_start(self, offset: Offset) -> None:
+        del self.batches[: offset - self._first]
+        self._first = self.start_offset = offset
+
+    def restore_producers(self, states: ProducerStates) -> None:
+        states.clear()
+        for batch in self.batches:
+            states.append(batch)
 
     def epochs_changed(self) -> None:
         """The checkpoint is the cache itself."""
