@@ -7,10 +7,17 @@ of 2.7 (earlier releases call 6 NOT_LEADER_FOR_PARTITION and -1 UNKNOWN).
 `retriable` is the protocol's own classification, the one clients act on: sending the same request again,
 after refreshing metadata where that applies, may succeed. It does not say that the failed request had no
 effect: after REQUEST_TIMED_OUT or NOT_ENOUGH_REPLICAS_AFTER_APPEND a producer's records may be in the log.
+
+`ProtocolError` is the one exception of this package: bytes that no version of the protocol allows. There is
+nobody to answer then, so its receiver closes the connection.
 """
 
 from enum import IntEnum
 from typing import Final
+
+
+class ProtocolError(Exception):
+    """These bytes are not what they claim to be. Every decoder raises this and nothing else."""
 
 
 class ErrorCode(IntEnum):

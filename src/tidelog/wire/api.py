@@ -1,0 +1,212 @@
+"""Frames to messages and back: the door through which the rest of tidelog uses this package.
+
+A frame is a header and a body; on the stream its length goes before it. Decoders take a frame without its
+length, encoders return it with its length, as buffers ready for one vectored write.
+
+Headers (KIP-482): a request of a flexible version has header version 2, any other 1, except that
+ControlledShutdown 0 has 0, without a client id. The client id is a legacy string in all of them. A response
+has header version 1 if flexible and 0 otherwise; ApiVersions always 0, because a client that asks does not
+know yet what the broker understands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+from tidelog.wire.api_keys import ADVERTISED, LATEST, Api
+from tidelog.wire.codec import decoder, encoder
+from tidelog.wire.decoder import Decoder
+from tidelog.wire.encoder import Encoder
+from tidelog.wire.errors import ProtocolError
+from tidelog.wire.primitives import Buffer, skip_tagged_fields
+from tidelog.wire.registry import Registration, registration
+
+__all__ = [
+    "ADVERTISED",
+    "LATEST",
+    "Api",
+    "Buffer",
+    "RequestHeader",
+    "UnknownApi",
+    "UnsupportedVersion",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+]
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class UnknownApi(ProtocolError):
+    """A request with a key that nobody here knows."""
+
+    def __init__(self, header: RequestHeader) -> None:
+        super().__init__(f"there is no API with key {header.api_key}")
+        self.header = header
+
+
+class UnsupportedVersion(ProtocolError):
+    """A request of a known API in an unknown version. ApiVersions is answered even then, with `header`.
+
+    The header's client id is None: it is not read where the version does not say what comes first.
+    """
+
+    def __init__(self, header: RequestHeader) -> None:
+        super().__init__(f"{Api(header.api_key).name} has no version {header.api_version} here")
+        self.header = header
+
+
+_FIRST_FIELDS = Struct(">hhih")
+_LENGTH = Struct(">i")
+_LENGTH_AND_ID = Struct(">ii")
+_REQUEST_START = Struct(">ihhi")
+
+# ---------------------------------------------------------------- requests
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
+    """The header and the body. Record sets in the body are views into `frame`."""
+    view = memoryview(frame)
+    limit = len(view)
+    try:
+        key, version, correlation_id, length = _FIRST_FIELDS.unpack_from(view)
+    except StructError:
+        raise ProtocolError(f"a request of {limit} bytes has no room for its header") from None
+    position = 10
+    header = RequestHeader(key, version, correlation_id, None)
+    decode, flexible, has_client_id = _request_decoder(key, version) or _refuse(header)
+    if not has_client_id:
+        position = 8
+    elif length >= 0:
+        position += length
+        if position > limit:
+            raise ProtocolError("the client id reaches beyond the frame")
+        try:
+            header.client_id = view[10:position].tobytes().decode()
+        except UnicodeDecodeError:
+            raise ProtocolError("the client id is not UTF-8") from None
+    if flexible:
+        position = _after_tagged_fields(view, position, limit)
+    return header, decode(view, position, limit)
+
+
+def encode_request(
+    api: int, version: int, correlation_id: int, client_id: str | None, body: Any
+) -> list[Buffer]:
+    """A whole frame with its length."""
+    encode, flexible, has_client_id = _request_encoder(api, version)
+    out = bytearray(_REQUEST_START.pack(0, api, version, correlation_id))
+    if not has_client_id:
+        pass
+    elif client_id is None:
+        out += b"\xff\xff"
+    else:
+        data = client_id.encode()
+        out += len(data).to_bytes(2, "big")
+        out += data
+    if flexible:
+        out.append(0)
+    return _with_length(out, encode(body, out))
+
+
+# ---------------------------------------------------------------- responses
+
+
+def encode_response(header: RequestHeader, body: Any) -> list[Buffer]:
+    """A whole frame with its length, for the request with that header."""
+    encode, flexible = _response_encoder(header.api_key, header.api_version)
+    out = bytearray(_LENGTH_AND_ID.pack(0, header.correlation_id))
+    if flexible:
+        out.append(0)
+    return _with_length(out, encode(body, out))
+
+
+def decode_response(api: int, version: int, frame: Buffer) -> tuple[int, Any]:
+    """The correlation id and the body of an answer to a request of that API and version."""
+    decode, flexible = _response_decoder(api, version)
+    view = memoryview(frame)
+    limit = len(view)
+    if limit < 4:
+        raise ProtocolError(f"a response of {limit} bytes has no room for its header")
+    (correlation_id,) = _LENGTH.unpack_from(view)
+    position = _after_tagged_fields(view, 4, limit) if flexible else 4
+    return correlation_id, decode(view, position, limit)
+
+
+# ---------------------------------------------------------------- what they share
+
+
+def _with_length(first: bytearray, buffers: list[Buffer]) -> list[Buffer]:
+    size = len(first) if len(buffers) == 1 else sum(map(len, buffers))
+    _LENGTH.pack_into(first, 0, size - 4)
+    return buffers
+
+
+def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
+    """The position behind a header's tagged fields, of which none is known."""
+    try:
+        if view[position] == 0:
+            return position + 1
+        return skip_tagged_fields(view, position, limit)
+    except IndexError:
+        raise ProtocolError("the header reaches beyond the frame") from None
+
+
+@cache
+def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool] | None:
+    known = registration(key)
+    if known is None or not known.speaks(version):
+        return None
+    flexible = known.flexible(version)
+    return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
+
+
+@cache
+def _request_encoder(key: int, version: int) -> tuple[Encoder, bool, bool]:
+    known = _spoken(key, version)
+    flexible = known.flexible(version)
+    return encoder(known.request, version, flexible), flexible, _has_client_id(key, version)
+
+
+@cache
+def _response_encoder(key: int, version: int) -> tuple[Encoder, bool]:
+    """The encoder of the body, and whether the header is a flexible one."""
+    known = _spoken(key, version)
+    flexible = known.flexible(version)
+    return encoder(known.response, version, flexible), flexible and key != Api.API_VERSIONS
+
+
+@cache
+def _response_decoder(key: int, version: int) -> tuple[Decoder, bool]:
+    """The decoder of the body, and whether the header is a flexible one."""
+    known = _spoken(key, version)
+    flexible = known.flexible(version)
+    return decoder(known.response, version, flexible), flexible and key != Api.API_VERSIONS
+
+
+def _has_client_id(key: int, version: int) -> bool:
+    return not (key == Api.CONTROLLED_SHUTDOWN and version == 0)
+
+
+def _spoken(key: int, version: int) -> Registration:
+    known = registration(key)
+    if known is None or not known.speaks(version):
+        raise ValueError(f"API {key} version {version} is not spoken here")
+    return known
+
+
+def _refuse(header: RequestHeader) -> tuple[Decoder, bool, bool]:
+    if registration(header.api_key) is None:
+        raise UnknownApi(header)
+    raise UnsupportedVersion(header)

@@ -1,0 +1,73 @@
+"""Cuts a byte stream into Kafka's frames: a 4-byte size, then that many bytes.
+
+Made for asyncio's ``BufferedProtocol``: the transport asks where to put the next bytes and says how many
+came. Small frames are read many at a time into one scratch buffer that *all* connections of a thread share
+(nothing stays in it between two calls) and are copied out; a frame that is not complete gets a buffer of its
+own size, and the rest of it is received straight into that, without another copy. Either way a frame owns
+its bytes: whoever keeps a slice of it need not copy.
+
+A size above the limit is refused before anything is allocated for it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from tidelog.wire.errors import ProtocolError
+
+_SIZE = Struct(">i")
+SCRATCH_BYTES = 256 * 1024
+_scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+class FrameReader:
+    __slots__ = ("_filled", "_frame", "_head", "_max_bytes")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._head = b""
+        """The first 1 to 3 bytes of a size whose rest has not come yet."""
+        self._frame: bytearray | None = None
+        """A frame that has begun but not ended, of which ``_filled`` bytes are there."""
+        self._filled = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes of the stream belong."""
+        if self._frame is not None:
+            return memoryview(self._frame)[self._filled :]
+        head = self._head
+        if head:
+            _scratch[: len(head)] = head
+            return _scratch[len(head) :]
+        return _scratch
+
+    def received(self, count: int) -> list[bytearray]:
+        """``count`` bytes were put into ``buffer()``: the frames that are complete now."""
+        if self._frame is not None:
+            self._filled += count
+            if self._filled < len(self._frame):
+                return []
+            frame, self._frame = self._frame, None
+            return [frame]
+        return self._cut(len(self._head) + count)
+
+    def _cut(self, end: int) -> list[bytearray]:
+        frames = []
+        position = 0
+        self._head = b""
+        while end - position >= 4:
+            (size,) = _SIZE.unpack_from(_scratch, position)
+            if not 0 <= size <= self._max_bytes:
+                raise ProtocolError(f"a frame of {size} bytes; allowed are 0 to {self._max_bytes}")
+            position += 4
+            there = end - position
+            if there >= size:
+                frames.append(bytearray(_scratch[position : position + size]))
+                position += size
+                continue
+            self._frame = bytearray(size)
+            self._frame[:there] = _scratch[position:end]
+            self._filled = there
+            return frames
+        self._head = bytes(_scratch[position:end])
+        return frames

@@ -1,0 +1,68 @@
+"""Metadata (3): which brokers there are, and who leads which partition.
+
+Versions: 0 means "all topics" by an empty list, later ones by null; 4 may create topics; 7 adds leader
+epochs, which clients trust from 9 on; 8 adds the operations a client may perform (KIP-430).
+"""
+
+from __future__ import annotations
+
+from tidelog.wire.api_keys import Api
+from tidelog.wire.registry import register
+from tidelog.wire.schema import Bool, Int16, Int32, String, field, struct
+
+# "Nobody asked which operations are allowed."
+NO_OPERATIONS = -(1 << 31)
+
+
+@struct
+class MetadataRequestTopic:
+    name: String
+
+
+@struct
+class MetadataRequest:
+    topics: list[MetadataRequestTopic] | None = field(nullable_since=1)
+    allow_auto_topic_creation: Bool = field(True, since=4)
+    include_cluster_authorized_operations: Bool = field(False, since=8)
+    include_topic_authorized_operations: Bool = field(False, since=8)
+
+
+@struct
+class MetadataResponseBroker:
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: String | None = field(None, since=1)
+
+
+@struct
+class MetadataResponsePartition:
+    error_code: Int16 = 0
+    partition_index: Int32
+    leader_id: Int32
+    leader_epoch: Int32 = field(-1, since=7)
+    replica_nodes: list[Int32]
+    isr_nodes: list[Int32]
+    offline_replicas: list[Int32] = field([], since=5)
+
+
+@struct
+class MetadataResponseTopic:
+    error_code: Int16 = 0
+    name: String
+    is_internal: Bool = field(False, since=1)
+    partitions: list[MetadataResponsePartition]
+    topic_authorized_operations: Int32 = field(NO_OPERATIONS, since=8)
+
+
+@struct
+class MetadataResponse:
+    throttle_time_ms: Int32 = field(0, since=3)
+    brokers: list[MetadataResponseBroker]
+    cluster_id: String | None = field(None, since=2)
+    controller_id: Int32 = field(-1, since=1)
+    topics: list[MetadataResponseTopic]
+    cluster_authorized_operations: Int32 = field(NO_OPERATIONS, since=8)
+
+
+register(Api.METADATA, MetadataRequest, MetadataResponse, versions=(0, 9), flexible_since=9)

@@ -1,0 +1,78 @@
+"""Variable-length integers and tagged fields: the parts of the protocol whose size only the bytes tell.
+
+Everything of fixed width is read and written by `struct`, in runs that the codec merges; what is left is
+here. Readers take a buffer and a position and return the value and the position behind it. They rely on
+indexing to refuse a read past the end: `IndexError` becomes `ProtocolError` where a decoder is entered.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tidelog.wire.errors import ProtocolError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_UVARINT_SHIFT_MAX = 28
+_VARLONG_SHIFT_MAX = 63
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned 32-bit integer, seven bits a byte, least significant first (KIP-482)."""
+    value = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > _UVARINT_SHIFT_MAX:
+            raise ProtocolError("a variable-length integer is longer than five bytes")
+
+
+def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A signed 64-bit integer in zigzag form: the small ones of either sign are short. Records use it."""
+    value = shift = 0
+    while True:
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > _VARLONG_SHIFT_MAX:
+            raise ProtocolError("a variable-length integer is longer than ten bytes")
+    if value > 0xFFFF_FFFF_FFFF_FFFF:
+        raise ProtocolError("a variable-length integer does not fit 64 bits")
+    return (value >> 1) ^ -(value & 1), position
+
+
+def encode_uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return value.to_bytes(1, "big")
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_varlong(value: int) -> bytes:
+    return encode_uvarint((value << 1) ^ (value >> 63))
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, limit: int) -> int:
+    """The position behind a section of tagged fields of which none is known here.
+
+    Unknown fields are how newer peers add to a message without a new version: skipped, never refused.
+    """
+    count, position = read_uvarint(buffer, position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > limit:
+            raise ProtocolError("a tagged field reaches beyond the end of the frame")
+    return position
