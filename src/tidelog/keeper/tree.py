@@ -97,8 +97,7 @@ class Tree:
 
         Its watches go first, as nobody is left to hear of them. A session that is closed stays closed.
         """
-        _forget(self._data_watches, session)
-        _forget(self._child_watches, session)
+        self.forget_watches(session)
         changes: list[_Change] = []
         for path in sorted(self._ephemerals.get(session, ())):
             self._delete(Delete(path), changes)
@@ -106,6 +105,11 @@ class Tree:
         if changes:
             self._zxid += 1
         return self._fire(changes)
+
+    def forget_watches(self, session: int) -> None:
+        """Nobody listens for them any more, though the session lives on."""
+        _forget(self._data_watches, session)
+        _forget(self._child_watches, session)
 
     def apply(self, session: int, operation: Operation) -> tuple[Result, Notifications]:
         """Execute one operation atomically and say which watches it fired.
@@ -156,6 +160,24 @@ class Tree:
             "data watches": {path: list(who) for path, who in self._data_watches.items()},
             "child watches": {path: list(who) for path, who in self._child_watches.items()},
         }
+
+    @classmethod
+    def load(cls, dump: dict[str, Any]) -> Tree:
+        """The tree that was dumped, without its watches: those are between a keeper and its connections."""
+        tree = cls()
+        tree._zxid = dump["zxid"]
+        tree._sessions_opened = dump["sessions opened"]
+        tree._ephemerals = {session: {} for session in dump["ephemerals"]}
+        tree._entries = {}
+        for path in sorted(dump["nodes"]):
+            node, children_created, _ = dump["nodes"][path]
+            entry = _Entry(node)
+            entry.children_created = children_created
+            if path == ROOT:
+                tree._entries[ROOT] = entry
+            else:
+                tree._attach(path, entry)
+        return tree
 
     # ------------------------------------------------------------ reads
 

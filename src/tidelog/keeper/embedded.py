@@ -1,0 +1,278 @@
+"""The keeper that ``tidelog up`` brings along: ZooKeeper's job for the clusters of one machine.
+
+The pure ``Tree`` behind a TCP port (``protocol``), with a write-ahead log so that a restart forgets nothing
+(``commits``, ``write_ahead_log``). This file owns the sessions: who is connected in which, and whose time has
+run out. Its rules:
+
+* A session lives as long as its client is heard within the time-out, on whichever connection. The newest
+  connection of a session wins; the older one is cut, unread bytes and all, so that nothing said on it can be
+  executed after what is said on the new one.
+* Time runs out on this process's clock only while this process runs: after it was stopped or starved for a
+  while, everybody gets that while on top, because for that while nobody could have been heard.
+* After a restart every known session gets its full time-out to come back, as in ZooKeeper.
+* Watches belong to a connection and die with it; the client fires what was pending when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidelog.core.coordination import Children, Get, Operation, Subtree
+from tidelog.core.types import Millis
+from tidelog.keeper.commits import Commits
+from tidelog.keeper.peer import Peer
+from tidelog.keeper.protocol import result_to_json
+from tidelog.keeper.standard_nodes import standard_nodes
+from tidelog.keeper.state import Command, KeeperState, Session, apply_command, close_command, open_command
+from tidelog.keeper.tree import Notifications
+from tidelog.keeper.write_ahead_log import WriteAheadLog
+
+log = logging.getLogger("tidelog.keeper")
+
+
+@dataclass(slots=True)
+class _Presence:
+    """A session that may be heard of again."""
+
+    timeout_s: float
+    deadline: float
+    peer: Peer | None = None
+
+
+class EmbeddedKeeper:
+    def __init__(
+        self,
+        data_dir: Path | None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        session_timeout_min_ms: Millis = 100,
+        session_timeout_max_ms: Millis = 120_000,
+        sessions_max: int = 1000,
+        fsync: bool = True,
+    ) -> None:
+        """``data_dir`` None: in memory only. Port 0: any free one, see ``port`` once started."""
+        self._data_dir = data_dir
+        self._host = host
+        self.port = port
+        self._timeout_min_ms = session_timeout_min_ms
+        self._timeout_max_ms = session_timeout_max_ms
+        self._sessions_max = sessions_max
+        self._fsync = fsync
+        self._tick_s = max(session_timeout_min_ms / 4000, 0.005)
+        self._log: WriteAheadLog | None = None
+        self._state = KeeperState()
+        self._present: dict[int, _Presence] = {}
+        self._opening = 0
+        self._peers: dict[Peer, None] = {}
+        self._commits: Commits | None = None
+        self._server: asyncio.Server | None = None
+        self._ticks: asyncio.TimerHandle | None = None
+        self._stopped: asyncio.Future[None] | None = None
+
+    # ------------------------------------------------------------ starting and stopping
+
+    async def start(self) -> None:
+        """Recover, then listen. Raises ``KeeperStorageError`` or ``OSError`` if either is impossible."""
+        loop = asyncio.get_running_loop()
+        self._stopped = loop.create_future()
+        await asyncio.to_thread(self._recover)
+        self._commits = Commits(self._state, self._log, self._disk_failed)
+        try:
+            self._server = await loop.create_server(lambda: Peer(self), self._host, self.port)
+        except OSError:
+            await self.stop()
+            raise
+        self.port = self._server.sockets[0].getsockname()[1]
+        for number, session in self._state.sessions.items():
+            self._await(number, session)
+        self._tick(loop.time())
+
+    async def stop(self) -> None:
+        """Close the port and every connection. Sessions live on in the log, if there is one."""
+        if self._ticks is not None:
+            self._ticks.cancel()
+        if self._server is not None:
+            self._server.close()
+        for peer in list(self._peers):
+            peer.abort()
+        if self._commits is not None:
+            await self._commits.stop()
+        if self._log is not None:
+            self._log.close()
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.set_result(None)
+
+    async def wait(self) -> None:
+        """Until the keeper is stopped; raises what stopped it if that was its disk."""
+        if self._stopped is not None:
+            await asyncio.shield(self._stopped)
+
+    def _recover(self) -> None:
+        """Runs in a thread, before anybody is listened to."""
+        if self._data_dir is not None:
+            self._log = WriteAheadLog(self._data_dir, fsync=self._fsync)
+            snapshot = self._log.open()
+            if snapshot is not None:
+                self._state = KeeperState.restore(snapshot)
+            for command in self._log.recovered():
+                self._state.replay(command)
+        commands = _standard_commands(self._state)
+        if self._log is not None and commands:
+            self._log.append(commands)
+
+    def _disk_failed(self, error: OSError) -> None:
+        log.error("keeper: stopped, because its log cannot be written: %s", error)
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.set_exception(error)
+            self._stopped.exception()  # marks it as looked at: not everybody waits
+        if self._server is not None:
+            self._server.close()
+        for peer in list(self._peers):
+            peer.abort()
+
+    # ------------------------------------------------------------ connections and sessions
+
+    def connected(self, peer: Peer) -> None:
+        if len(self._peers) >= 2 * self._sessions_max:
+            peer.drop("there are too many connections")
+        else:
+            self._peers[peer] = None
+
+    def disconnected(self, peer: Peer) -> None:
+        self._peers.pop(peer, None)
+        presence = self._present.get(peer.session)
+        if presence is not None and presence.peer is peer:
+            presence.peer = None
+            self._state.tree.forget_watches(peer.session)
+
+    def greeted(self, peer: Peer, timeout_ms: Millis, session: int, secret: str) -> None:
+        """A client wants its session back, or a first one."""
+        presence = self._present.get(session)
+        known = self._state.sessions.get(session)
+        if presence is not None and known is not None and secrets.compare_digest(known.secret, secret):
+            if presence.peer is not None:
+                presence.peer.abort()
+            self._attach(peer, session, known, resumed=True)
+        elif len(self._state.sessions) + self._opening >= self._sessions_max:
+            peer.send({"refused": f"the keeper has {self._sessions_max} sessions and takes no more"})
+            peer.finish()
+        else:
+            timeout_ms = min(max(timeout_ms, self._timeout_min_ms), self._timeout_max_ms)
+            fresh = Session(secrets.token_hex(16), timeout_ms)
+            self._opening += 1
+            self._submit(open_command(fresh), lambda: self._open(peer, fresh))
+
+    def _open(self, peer: Peer, session: Session) -> None:
+        self._opening -= 1
+        number = self._state.open(session)
+        self._await(number, session)
+        if not peer.closed:
+            self._attach(peer, number, session, resumed=False)
+
+    def _await(self, number: int, session: Session) -> None:
+        """Give a session its full time from now."""
+        timeout_s = session.timeout_ms / 1000
+        self._present[number] = _Presence(timeout_s, asyncio.get_running_loop().time() + timeout_s)
+
+    def _attach(self, peer: Peer, number: int, session: Session, *, resumed: bool) -> None:
+        peer.session = number
+        self._present[number].peer = peer
+        self.heard(peer)
+        peer.send(
+            {
+                "session": number,
+                "secret": session.secret,
+                "timeout_ms": session.timeout_ms,
+                "resumed": resumed,
+            }
+        )
+
+    def heard(self, peer: Peer) -> None:
+        presence = self._present.get(peer.session)
+        if presence is not None:
+            presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
+
+    def close_session(self, peer: Peer) -> None:
+        """The client leaves. It hears of it when its ephemeral nodes are gone."""
+        self._end(peer.session, peer)
+
+    def _end(self, session: int, peer: Peer | None = None) -> None:
+        if self._present.pop(session, None) is not None:
+            self._submit(close_command(session), lambda: self._close(session, peer))
+
+    def _close(self, session: int, peer: Peer | None) -> None:
+        self._tell(self._state.close(session))
+        if peer is not None:
+            peer.send({"closed": 1})
+            peer.finish()
+
+    def _tick(self, planned: float) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        late = now - planned
+        for session, presence in list(self._present.items()):
+            if late > self._tick_s:
+                presence.deadline += late
+            if presence.deadline < now:
+                log.info("keeper: session %d expired after %g s of silence", session, presence.timeout_s)
+                if presence.peer is not None:
+                    presence.peer.abort()
+                self._end(session)
+        self._ticks = loop.call_at(now + self._tick_s, self._tick, now + self._tick_s)
+
+    # ------------------------------------------------------------ operations
+
+    def call(self, peer: Peer, number: int, operation: Operation) -> None:
+        self.heard(peer)
+        reads = isinstance(operation, (Get, Children, Subtree))
+        if reads and not peer.calls_waiting:
+            self._execute(peer, number, operation)
+            return
+        peer.calls_waiting += 1
+        command = None if reads else apply_command(peer.session, operation)
+
+        def in_turn() -> None:
+            peer.call_finished()
+            if not (reads and peer.closed):
+                self._execute(peer, number, operation)
+
+        self._submit(command, in_turn)
+
+    def _execute(self, peer: Peer, number: int, operation: Operation) -> None:
+        done = self._state.apply(peer.session, operation)
+        if done is not None:
+            result, notifications = done
+            self._tell(notifications)
+            peer.send({"reply": number, "result": result_to_json(operation, result)})
+
+    def _tell(self, notifications: Notifications) -> None:
+        for session, watch in notifications:
+            presence = self._present.get(session)
+            if presence is not None and presence.peer is not None:
+                presence.peer.send({"fired": watch.path, "children": watch.children})
+
+    def _submit(self, command: Command | None, execute: Callable[[], None]) -> None:
+        if self._commits is not None:
+            self._commits.submit(command, execute)
+
+
+def _standard_commands(state: KeeperState) -> list[Command]:
+    """Make the nodes of every cluster where they are missing, in a session of the keeper's own."""
+    missing = [c for c in standard_nodes(time.time_ns() // 1_000_000) if state.tree.get(c.path) is None]
+    if not missing:
+        return []
+    own = Session(secrets.token_hex(16), 0)
+    number = state.open(own)
+    commands = [open_command(own)]
+    for create in missing:
+        state.apply(number, create)
+        commands.append(apply_command(number, create))
+    state.close(number)
+    return [*commands, close_command(number)]

@@ -1,0 +1,163 @@
+"""One client's connection, as the embedded keeper sees it: frames in, frames out, and a bound on everything.
+
+A peer that sends faster than it is served is not read for a while; one that does not fetch its notifications
+is cut off, since they may not be dropped and not be kept for ever: it comes back and reads anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from tidelog.core.types import Millis
+from tidelog.keeper.protocol import (
+    PROTOCOL,
+    REQUEST_BYTES_MAX,
+    FrameReader,
+    Message,
+    ProtocolError,
+    field,
+    frame,
+    operation_from_json,
+)
+
+if TYPE_CHECKING:
+    from tidelog.keeper.embedded import EmbeddedKeeper
+
+log = logging.getLogger("tidelog.keeper")
+
+CALLS_WAITING_MAX = 1000
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+HELLO_WITHIN_S = 10.0
+
+
+class Peer(asyncio.Protocol):
+    def __init__(self, keeper: EmbeddedKeeper) -> None:
+        self._keeper = keeper
+        self._reader = FrameReader(REQUEST_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._unsent = False
+        self._greeted = False
+        self._silence: asyncio.TimerHandle | None = None
+        self.session = 0
+        """Set by the keeper once the session is open."""
+        self.calls_waiting = 0
+        """Calls of this connection whose turn has not come."""
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None
+
+    # ------------------------------------------------------------ what asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._silence = asyncio.get_running_loop().call_later(HELLO_WITHIN_S, self._said_nothing)
+        self._keeper.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._reader.feed(data):
+                if self.closed:
+                    return
+                self._received(message)
+        except ProtocolError as error:
+            self.drop(f"it sent {error}")
+        self._hold_back()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+
+    def pause_writing(self) -> None:
+        self._unsent = True
+        self._hold_back()
+
+    def resume_writing(self) -> None:
+        self._unsent = False
+        self._hold_back()
+
+    # ------------------------------------------------------------ messages
+
+    def _received(self, message: Message) -> None:
+        if not self._greeted:
+            self._greet(message)
+        elif not self.session:
+            raise ProtocolError("a message before it was given a session")
+        elif "call" in message:
+            operation = operation_from_json(message.get("operation"))
+            self._keeper.call(self, field(message, "call", int), operation)
+        elif "ping" in message:
+            self._keeper.heard(self)
+            self.send({"pong": 1})
+        elif "close" in message:
+            self._keeper.close_session(self)
+        else:
+            raise ProtocolError(f"a message it cannot mean: {', '.join(message)[:60]!r}")
+
+    def _greet(self, message: Message) -> None:
+        if message.get("hello") != PROTOCOL:
+            raise ProtocolError(f"no greeting of {PROTOCOL}")
+        timeout_ms: Millis = field(message, "timeout_ms", int)
+        session = field(message, "session", int)
+        secret = field(message, "secret", str)
+        self._greeted = True
+        if self._silence is not None:
+            self._silence.cancel()
+        self._keeper.greeted(self, timeout_ms, session, secret)
+
+    def send(self, message: Message) -> None:
+        if self._transport is None:
+            return
+        self._transport.write(frame(message))
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            self.drop("it does not read what it is sent")
+
+    def call_finished(self) -> None:
+        self.calls_waiting -= 1
+        self._hold_back()
+
+    # ------------------------------------------------------------ bounds and ends
+
+    def _hold_back(self) -> None:
+        """Read on only while what was read before is being dealt with."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        busy = self._unsent or self.calls_waiting >= CALLS_WAITING_MAX
+        if busy and self._transport.is_reading():
+            self._transport.pause_reading()
+        elif not busy and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def _said_nothing(self) -> None:
+        self.drop(f"it said nothing for {HELLO_WITHIN_S:g} s")
+
+    def drop(self, why: str) -> None:
+        if self._transport is not None:
+            address = self._transport.get_extra_info("peername")
+            log.warning("keeper: closed the connection from %s: %s", _shown(address), why)
+            self.abort()
+
+    def abort(self) -> None:
+        """Break the connection, and with it whatever is still on its way."""
+        if self._transport is not None:
+            self._transport.abort()
+            self._leave()
+
+    def finish(self) -> None:
+        """Close the connection once everything is sent."""
+        if self._transport is not None:
+            self._transport.close()
+            self._leave()
+
+    def _leave(self) -> None:
+        if self._transport is not None:
+            self._transport = None
+            if self._silence is not None:
+                self._silence.cancel()
+            self._keeper.disconnected(self)
+
+
+def _shown(address: object) -> str:
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "a stranger"

@@ -1,0 +1,203 @@
+"""The connection to an embedded keeper: a session that outlives the sockets it is spoken on (``protocol``).
+
+The client says something every third of the time-out. A keeper that has said nothing for two thirds of it is
+given up on, so that there is still a third left to come back within the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+from tidelog.core.coordination import Operation
+from tidelog.core.types import Millis
+from tidelog.keeper.connection import Connection, log
+from tidelog.keeper.protocol import (
+    ANSWER_BYTES_MAX,
+    PROTOCOL,
+    REQUEST_BYTES_MAX,
+    FrameReader,
+    Message,
+    ProtocolError,
+    field,
+    frame,
+    operation_to_json,
+    result_from_json,
+)
+from tidelog.keeper.values import decode_result, encode_operation
+
+PAUSE_FIRST_S = 0.02
+PAUSE_MAX_S = 1.0
+CLOSE_WITHIN_S = 2.0
+
+
+class RemoteConnection(Connection):
+    def __init__(self, host: str, port: int, session_timeout_ms: Millis) -> None:
+        super().__init__()
+        self._host = host
+        self._port = port
+        self.timeout_ms = session_timeout_ms
+        self.session = 0
+        """The last one we were given, and what proves that it is ours."""
+        self.secret = ""
+        self._link: _Link | None = None
+        self._connecting: asyncio.Task[None] | None = None
+
+    def _begin(self) -> None:
+        self._connecting = asyncio.create_task(self._connect_for_ever())
+
+    async def _connect_for_ever(self) -> None:
+        pause_s = PAUSE_FIRST_S
+        said = False
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                async with asyncio.timeout(self.timeout_ms / 3000):
+                    _, link = await loop.create_connection(lambda: _Link(self), self._host, self._port)
+            except OSError as error:  # includes the timeout
+                if not said:
+                    log.warning(
+                        "keeper %s:%d cannot be reached: %s", self._host, self._port, str(error) or "time-out"
+                    )
+                    said = True
+            else:
+                await link.lost
+                if link.spoken:
+                    pause_s, said = PAUSE_FIRST_S, False
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(pause_s * 2, PAUSE_MAX_S, self.timeout_ms / 6000)
+
+    def _send(self, number: int, operation: Operation) -> None:
+        if self._link is not None:
+            self._link.call(number, operation)
+
+    async def close(self) -> None:
+        link = self._link
+        if link is not None:
+            link.send({"close": 1})
+            await asyncio.wait([link.lost], timeout=CLOSE_WITHIN_S)
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        if self._link is not None:
+            self._link.abort()
+
+    # ------------------------------------------------------------ what a link reports
+
+    def welcomed(self, link: _Link, session: int, secret: str, *, resumed: bool) -> None:
+        self._link = link
+        self.session, self.secret = session, secret
+        self._opened(session, resumed=resumed)
+
+    def received(self, number: int, operation: Operation, message: Message) -> None:
+        result = result_from_json(operation, message.get("result"))
+        self._answered(number, operation, *decode_result(operation, result))
+
+    def watch_fired(self, path: str, children: bool) -> None:
+        self._fired(path, children)
+
+    def broke(self, link: _Link) -> None:
+        if self._link is link:
+            self._link = None
+            self._broke()
+
+
+class _Link(asyncio.Protocol):
+    """One TCP connection: from the greeting until something breaks."""
+
+    def __init__(self, owner: RemoteConnection) -> None:
+        self._owner = owner
+        self._reader = FrameReader(ANSWER_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._calls: dict[int, Operation] = {}
+        self._timeout_s = owner.timeout_ms / 1000
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
+        self._beat: asyncio.TimerHandle | None = None
+        self.spoken = False
+        """The keeper gave us a session on it."""
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+
+    # ------------------------------------------------------------ what asyncio tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        owner = self._owner
+        self.send(
+            {
+                "hello": PROTOCOL,
+                "timeout_ms": owner.timeout_ms,
+                "session": owner.session,
+                "secret": owner.secret,
+            }
+        )
+        self._beat = self._loop.call_later(self._timeout_s / 3, self._keep_alive)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        try:
+            for message in self._reader.feed(data):
+                self._received(message)
+        except ProtocolError as error:
+            log.error("keeper: closed the connection to it: it sent %s", error)
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        self._transport = None
+        self._owner.broke(self)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    # ------------------------------------------------------------ messages
+
+    def _received(self, message: Message) -> None:
+        if "reply" in message:
+            number = field(message, "reply", int)
+            operation = self._calls.pop(number, None)
+            if operation is None:
+                raise ProtocolError(f"an answer to call {number}, which was not made")
+            self._owner.received(number, operation, message)
+        elif "fired" in message:
+            self._owner.watch_fired(field(message, "fired", str), field(message, "children", bool))
+        elif "session" in message:
+            self._timeout_s = field(message, "timeout_ms", int) / 1000
+            self.spoken = True
+            self._owner.welcomed(
+                self,
+                field(message, "session", int),
+                field(message, "secret", str),
+                resumed=field(message, "resumed", bool),
+            )
+        elif "refused" in message:
+            log.warning("keeper: %s", message["refused"])
+        elif "pong" not in message and "closed" not in message:
+            raise ProtocolError("a message it cannot mean")
+
+    def call(self, number: int, operation: Operation) -> None:
+        encoded = encode_operation(operation, time.time_ns() // 1_000_000)
+        data = frame({"call": number, "operation": operation_to_json(encoded)})
+        if len(data) > REQUEST_BYTES_MAX:
+            log.error("keeper: not sent, %d bytes are too many: %s", len(data), type(operation).__name__)
+        elif self._transport is not None:
+            self._calls[number] = operation
+            self._transport.write(data)
+
+    def send(self, message: Message) -> None:
+        if self._transport is not None:
+            self._transport.write(frame(message))
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _keep_alive(self) -> None:
+        if self._loop.time() - self._heard > self._timeout_s * 2 / 3:
+            self.abort()
+            return
+        if self.spoken:
+            self.send({"ping": 1})
+        self._beat = self._loop.call_later(self._timeout_s / 3, self._keep_alive)

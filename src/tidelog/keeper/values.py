@@ -1,0 +1,229 @@
+"""What is stored at a path, as bytes: the JSON of Kafka 2.7 (its ``ZkData``), so that its tools can read it.
+
+The core works with plain Python values; the simulator keeps them as they are, and everything that leaves a
+process passes through here. The path alone says which format a value has:
+
+=============================================  ===============================================================
+``/brokers/ids/N``                             ``BrokerEndpoint``
+``/brokers/topics/T``                          ``{partition: (replica, …)}``
+``/brokers/topics/T/partitions/P/state``       ``PartitionState``; its version is the node's and is not stored
+``/controller``                                ``BrokerId``
+``/controller_epoch``                          ``int``
+``/isr_change_notification/isr_change_N``      ``TopicPartition``
+``/config/topics/T``, ``/config/brokers/N``    ``{name: value}``
+``/config/changes/config_change_N``            ``"topics/T"``
+``/latest_producer_id_block``                  ``{"version": 1, "broker": N, "block_start": "0", …}``
+``/cluster/id``                                ``str``
+=============================================  ===============================================================
+
+Anything else is the plain value as JSON, and no value at all (``None``) is no bytes at all, at every path.
+Bytes that do not fit their path raise ``MalformedValue``, which says where.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tidelog.core.coordination import (
+    Children,
+    Create,
+    Get,
+    KeeperError,
+    Multi,
+    Node,
+    Operation,
+    Result,
+    SetValue,
+    Subtree,
+    Write,
+)
+from tidelog.core.types import BrokerEndpoint, BrokerId, Millis, PartitionState, TopicPartition
+
+QUOTED_BYTES_MAX = 60
+
+
+class MalformedValue(ValueError):
+    """The bytes at a path are not what Kafka or tidelog would have put there."""
+
+    def __init__(self, path: str, stored: bytes, why: str) -> None:
+        shown = stored if len(stored) <= QUOTED_BYTES_MAX else stored[:QUOTED_BYTES_MAX] + b"..."
+        super().__init__(f"the keeper holds something unreadable at {path}: {why}: {shown!r}")
+        self.path = path
+
+
+def encode(path: str, value: Any, now: Millis) -> bytes:
+    """The bytes to store; ``now`` is the wall clock, which Kafka writes into some of them."""
+    if value is None:
+        return b""
+    to_json, _ = _format_of(path)
+    return json.dumps(to_json(value, now), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(path: str, stored: bytes | None) -> Any:
+    if not stored:
+        return None
+    _, from_json = _format_of(path)
+    try:
+        return from_json(json.loads(stored))
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        why = f"no field {error}" if isinstance(error, KeyError) else str(error)
+        raise MalformedValue(path, stored, why) from None
+
+
+def encode_operation(operation: Operation, now: Millis) -> Operation:
+    """The operation with bytes in the place of values."""
+    if isinstance(operation, Multi):
+        return Multi(tuple(_encode_write(write, now) for write in operation.writes))
+    return _encode_write(operation, now) if isinstance(operation, (Create, SetValue)) else operation
+
+
+def _encode_write(write: Write, now: Millis) -> Write:
+    if isinstance(write, (Create, SetValue)):
+        return replace(write, value=encode(write.path, write.value, now))
+    return write
+
+
+def decode_result(operation: Operation, result: Result) -> tuple[Result, list[MalformedValue]]:
+    """The answer with values in the place of bytes, and what is missing in it because nobody can read it."""
+    if not result.ok or not isinstance(operation, (Get, Children, Subtree)):
+        return result, []
+    stored = {operation.path: result.value} if isinstance(operation, Get) else result.nodes
+    nodes: dict[str, Node] = {}
+    unreadable = []
+    for path, node in stored.items():
+        try:
+            nodes[path] = Node(decode(path, node.value), node.stat)
+        except MalformedValue as error:
+            unreadable.append(error)
+    if not isinstance(operation, Get):
+        return Result(None, nodes), unreadable
+    return Result(KeeperError.NO_NODE) if unreadable else Result(None, nodes[operation.path]), unreadable
+
+
+# ---------------------------------------------------------------- one pair of functions per format
+
+
+def _broker_to_json(endpoint: BrokerEndpoint, now: Millis) -> Any:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    registration = {
+        "version": 5,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "endpoints": [f"PLAINTEXT://{host}:{endpoint.port}"],
+        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "jmx_port": -1,
+        "timestamp": str(now),
+        "features": {},
+    }
+    if endpoint.rack is not None:
+        registration["rack"] = endpoint.rack
+    return registration
+
+
+def _broker_from_json(stored: Any) -> BrokerEndpoint:
+    rack = stored.get("rack")
+    return BrokerEndpoint(
+        _typed(stored["host"], str), _typed(stored["port"], int), None if rack is None else _typed(rack, str)
+    )
+
+
+def _assignment_to_json(assignment: dict[int, tuple[BrokerId, ...]], _now: Millis) -> Any:
+    return {
+        "version": 2,
+        "partitions": {str(partition): list(replicas) for partition, replicas in assignment.items()},
+        "adding_replicas": {},
+        "removing_replicas": {},
+    }
+
+
+def _assignment_from_json(stored: Any) -> dict[int, tuple[BrokerId, ...]]:
+    return {int(partition): _brokers(replicas) for partition, replicas in stored["partitions"].items()}
+
+
+def _state_to_json(state: PartitionState, _now: Millis) -> Any:
+    return {
+        "version": 1,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "controller_epoch": state.controller_epoch,
+        "isr": list(state.isr),
+    }
+
+
+def _state_from_json(stored: Any) -> PartitionState:
+    return PartitionState(
+        leader=BrokerId(_typed(stored["leader"], int)),
+        leader_epoch=_typed(stored["leader_epoch"], int),
+        isr=_brokers(stored["isr"]),
+        controller_epoch=_typed(stored["controller_epoch"], int),
+    )
+
+
+def _controller_to_json(broker: BrokerId, now: Millis) -> Any:
+    return {"version": 1, "brokerid": broker, "timestamp": str(now)}
+
+
+def _isr_change_to_json(tp: TopicPartition, _now: Millis) -> Any:
+    return {"version": 1, "partitions": [{"topic": tp.topic, "partition": tp.partition}]}
+
+
+def _isr_change_from_json(stored: Any) -> TopicPartition:
+    (change,) = stored["partitions"]
+    return TopicPartition(_typed(change["topic"], str), _typed(change["partition"], int))
+
+
+def _config_from_json(stored: Any) -> dict[str, str]:
+    return {name: _typed(value, str) for name, value in stored["config"].items()}
+
+
+def _brokers(stored: Any) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(_typed(broker, int)) for broker in stored)
+
+
+def _typed(stored: Any, kind: type) -> Any:
+    if type(stored) is not kind:
+        raise TypeError(f"{stored!r} is not {'a string' if kind is str else 'a whole number'}")
+    return stored
+
+
+_Format = tuple[Callable[[Any, Millis], Any], Callable[[Any], Any]]
+
+_PLAIN: _Format = (lambda value, _: value, lambda stored: stored)
+
+_FORMATS: tuple[tuple[re.Pattern[str], _Format], ...] = tuple(
+    (re.compile(pattern), to_and_from)
+    for pattern, to_and_from in (
+        (r"/brokers/topics/[^/]+/partitions/[^/]+/state", (_state_to_json, _state_from_json)),
+        (r"/brokers/topics/[^/]+", (_assignment_to_json, _assignment_from_json)),
+        (r"/brokers/ids/[^/]+", (_broker_to_json, _broker_from_json)),
+        (r"/controller", (_controller_to_json, lambda stored: BrokerId(_typed(stored["brokerid"], int)))),
+        (r"/controller_epoch", (lambda epoch, _: epoch, lambda stored: _typed(stored, int))),
+        (r"/isr_change_notification/isr_change_[^/]*", (_isr_change_to_json, _isr_change_from_json)),
+        (
+            r"/config/(topics|brokers)/[^/]+",
+            (lambda config, _: {"version": 1, "config": config}, _config_from_json),
+        ),
+        (
+            r"/config/changes/config_change_[^/]*",
+            (
+                lambda entity, _: {"version": 2, "entity_path": entity},
+                lambda stored: _typed(stored["entity_path"], str),
+            ),
+        ),
+        (
+            r"/cluster/id",
+            (lambda name, _: {"version": "1", "id": name}, lambda stored: _typed(stored["id"], str)),
+        ),
+    )
+)
+
+
+def _format_of(path: str) -> _Format:
+    for pattern, to_and_from in _FORMATS:
+        if pattern.fullmatch(path):
+            return to_and_from
+    return _PLAIN
