@@ -11,7 +11,6 @@ from tidelog.wire.decoder import Decoder, compile_decoder
 from tidelog.wire.encoder import Encoder, compile_encoder
 from tidelog.wire.primitives import Buffer
 
-
 _Key = tuple[type[Any], int, bool]
 _decoders: dict[_Key, Decoder] = {}
 _encoders: dict[_Key, Encoder] = {}
