@@ -1,0 +1,209 @@
+"""What a broker counts while it works: plain integers, read by ``exposition.py`` when somebody asks.
+
+Rules of the file: nothing here knows Prometheus, nothing allocates per call, and a counter costs its user
+well under a microsecond. State that can be read off the core (offsets, ISRs, leaders) is not counted here at
+all; only what leaves no trace there is: requests, bytes, and events that come and go.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.evidence import process as p
+from tidelog.evidence.process import RecordedEvent
+
+LATENCY_BOUNDS_US: Final = (
+    *(100, 250, 500),
+    *(1_000, 2_500, 5_000),
+    *(10_000, 25_000, 50_000),
+    *(100_000, 250_000, 500_000),
+    *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000),
+)
+"""Upper ends of the latency buckets. The last bucket, beyond them, is open."""
+
+ELECTION_KINDS: Final = {
+    "the partition is new": "new",
+    "first live in-sync replica": "clean",
+    "unclean election": "unclean",
+    "preferred leader": "preferred",
+    "longest log of a majority": "majority",
+}
+"""How a controller's reason for a new leader is counted. Leaders that move away from a broker that is
+shutting down carry its name in the reason and are counted as ``shutdown``."""
+
+
+class ApiFigures:
+    """The requests of one API."""
+
+    __slots__ = ("errors", "failed", "latency_sum_us", "latency_us")
+
+    def __init__(self) -> None:
+        self.latency_us = [0] * (len(LATENCY_BOUNDS_US) + 1)
+        self.latency_sum_us = 0.0
+        self.failed = 0
+        self.errors: Counter[int] = Counter()
+
+
+class Metrics:
+    """The counters of one broker process. Public attributes are for anybody to raise."""
+
+    def __init__(self) -> None:
+        self.apis: dict[int, ApiFigures] = {}
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.connections = 0
+        self.connections_refused = 0
+        self.protocol_errors = 0
+        self.tail_bytes = 0
+
+        self.keeper_connected = False
+        self.registered = False
+        self.keeper_sessions_lost = 0
+
+        self.records_committed = 0
+        self.leaderships = 0
+        self.followings = 0
+        self.isr_shrinks = 0
+        self.isr_expands = 0
+        self.isr_refusals: Counter[int] = Counter()
+        self.truncations = 0
+        self.truncated_records = 0
+        self.follower_stalls: Counter[int] = Counter()
+
+        self.elections: Counter[str] = Counter()
+        self.election_failures = 0
+        self.controller_elections = 0
+        self.controller_resignations = 0
+        self.control_refusals: Counter[int] = Counter()
+
+        self.logs_repaired = 0
+        self.recovery_truncated_bytes = 0
+        self.recovery_ms = 0
+        self.clean_start = True
+        self._isrs: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        """The ISR of what this broker leads, as last heard of: what a change is compared with."""
+
+    # ------------------------------------------------------------ requests
+
+    def request_finished(self, api_key: int, latency_us: float, error: bool) -> None:
+        """An answer is ready to leave, ``latency_us`` after its request came in."""
+        figures = self.apis.get(api_key)
+        if figures is None:
+            figures = self.apis[api_key] = ApiFigures()
+        figures.latency_us[bisect_left(LATENCY_BOUNDS_US, latency_us)] += 1
+        figures.latency_sum_us += latency_us
+        if error:
+            figures.failed += 1
+
+    def error_answered(self, api_key: int, error_code: int) -> None:
+        """One error code of an answer: a request for many partitions may carry several."""
+        figures = self.apis.get(api_key)
+        if figures is None:
+            figures = self.apis[api_key] = ApiFigures()
+        figures.errors[error_code] += 1
+
+    # ------------------------------------------------------------ events
+
+    def observe(self, event: RecordedEvent) -> None:
+        """Count an event of the core or of the process."""
+        count = _COUNTS.get(type(event))
+        if count is not None:
+            count(self, event)
+
+    def _watermark_advanced(self, event: e.HighWatermarkAdvanced) -> None:
+        self.records_committed += event.high_watermark - event.before
+
+    def _became_leader(self, event: e.BecameLeader) -> None:
+        self.leaderships += 1
+        if event.tp in self._isrs and event.epoch > 0:
+            self._isr_changed(event)  # it led before: the controller took a dead replica out
+        else:
+            self._isrs[event.tp] = event.isr
+
+    def _became_follower(self, event: e.BecameFollower) -> None:
+        self.followings += 1
+        self._isrs.pop(event.tp, None)
+
+    def _isr_changed(self, event: e.IsrChanged | e.BecameLeader) -> None:
+        before = self._isrs.get(event.tp, event.isr)
+        self.isr_shrinks += any(broker not in event.isr for broker in before)
+        self.isr_expands += any(broker not in before for broker in event.isr)
+        self._isrs[event.tp] = event.isr
+
+    def _isr_refused(self, event: e.IsrChangeRefused) -> None:
+        self.isr_refusals[event.error] += 1
+
+    def _truncated(self, event: e.Truncated) -> None:
+        self.truncations += 1
+        self.truncated_records += max(0, event.before - event.after)
+
+    def _state_written(self, event: e.PartitionStateWritten) -> None:
+        kind = ELECTION_KINDS.get(event.reason)
+        if kind is None and event.reason.endswith("is shutting down"):
+            kind = "shutdown"
+        if kind is not None:
+            self.elections[kind] += 1
+
+    def _election_failed(self, _event: e.ElectionFailed) -> None:
+        self.election_failures += 1
+
+    def _controller_elected(self, _event: e.ControllerElected) -> None:
+        self.controller_elections += 1
+
+    def _controller_resigned(self, _event: e.ControllerResigned) -> None:
+        self.controller_resignations += 1
+
+    def _control_refused(self, event: e.ControlRequestRefused) -> None:
+        self.control_refusals[event.error] += 1
+
+    def _follower_stalled(self, event: e.FollowerStalled) -> None:
+        self.follower_stalls[event.error] += 1
+
+    def _registered(self, _event: e.BrokerRegistered) -> None:
+        self.registered = True
+
+    def _keeper_connected(self, _event: p.KeeperSessionStarted | p.KeeperReconnected) -> None:
+        self.keeper_connected = True
+
+    def _keeper_disconnected(self, _event: p.KeeperDisconnected) -> None:
+        self.keeper_connected = False
+
+    def _session_lost(self, _event: p.KeeperSessionLost) -> None:
+        self.keeper_connected = self.registered = False
+        self.keeper_sessions_lost += 1
+
+    def _log_recovered(self, event: p.LogRecovered) -> None:
+        self.logs_repaired += 1
+        self.recovery_truncated_bytes += event.truncated_bytes
+
+    def _storage_recovered(self, event: p.StorageRecovered) -> None:
+        self.recovery_ms = event.duration_ms
+        self.clean_start = event.clean_shutdown
+
+
+_COUNTS: dict[type, Callable[[Metrics, Any], None]] = {
+    e.HighWatermarkAdvanced: Metrics._watermark_advanced,
+    e.BecameLeader: Metrics._became_leader,
+    e.BecameFollower: Metrics._became_follower,
+    e.IsrChanged: Metrics._isr_changed,
+    e.IsrChangeRefused: Metrics._isr_refused,
+    e.Truncated: Metrics._truncated,
+    e.PartitionStateWritten: Metrics._state_written,
+    e.ElectionFailed: Metrics._election_failed,
+    e.ControllerElected: Metrics._controller_elected,
+    e.ControllerResigned: Metrics._controller_resigned,
+    e.ControlRequestRefused: Metrics._control_refused,
+    e.FollowerStalled: Metrics._follower_stalled,
+    e.BrokerRegistered: Metrics._registered,
+    p.KeeperSessionStarted: Metrics._keeper_connected,
+    p.KeeperReconnected: Metrics._keeper_connected,
+    p.KeeperDisconnected: Metrics._keeper_disconnected,
+    p.KeeperSessionLost: Metrics._session_lost,
+    p.LogRecovered: Metrics._log_recovered,
+    p.StorageRecovered: Metrics._storage_recovered,
+}

@@ -1,0 +1,56 @@
+"""The names of event files, and how many of them are kept.
+
+``events-3-1731715200000.jsonl`` is what broker 3 wrote from its start at that moment (ms since 1970). When a
+file is full the same process goes on in ``events-3-1731715200000.1.jsonl``, then ``.2`` and so on; the next
+process starts a name of its own. So a file never has two writers, and only its last line can be torn.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+_NAME = re.compile(r"events-(\d+)-(\d+)(?:\.(\d+))?\.jsonl")
+
+
+class EventFile(NamedTuple):
+    """A file by what its name says; sorted, the files of one broker are in the order they were written."""
+
+    broker: int
+    process_start_ms: int
+    part: int
+    path: Path
+
+
+def event_path(directory: Path, broker: int, process_start_ms: int, part: int) -> Path:
+    suffix = f".{part}" if part else ""
+    return directory / f"events-{broker}-{process_start_ms}{suffix}.jsonl"
+
+
+def event_files(directory: Path, broker: int | None = None) -> list[EventFile]:
+    """The event files of one broker or of all, oldest first. Other files in the directory are left alone."""
+    found = []
+    for name in os.listdir(directory):
+        match = _NAME.fullmatch(name)
+        if match and (broker is None or int(match[1]) == broker):
+            found.append(EventFile(int(match[1]), int(match[2]), int(match[3] or 0), directory / name))
+    return sorted(found)
+
+
+def create_file(path: Path) -> int:
+    """A file descriptor to append to. FileExistsError rather than somebody else's file."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+
+
+def delete_oldest(directory: Path, broker: int, bytes_max: int) -> None:
+    """Keep this broker's newest files as far as they fit, and the newest one in any case."""
+    total = 0
+    for number, file in enumerate(reversed(event_files(directory, broker))):
+        try:
+            total += file.path.stat().st_size
+            if number and total > bytes_max:
+                file.path.unlink()
+        except FileNotFoundError:
+            continue  # somebody tidied up at the same time
