@@ -7,7 +7,6 @@ those that promise security are warned about, because ignoring them in silence w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from pathlib import Path
@@ -102,11 +101,18 @@ def remarks(unknown: Iterable[Property]) -> list[Remark]:
         elif is_ignored(entry.name):
             ignored.append(entry.name)
         else:
-            near = difflib.get_close_matches(entry.name, table(), n=1, cutoff=0.6)
-            hint = f", did you mean {near[0]}?" if near else ""
-            said.append(Remark(Level.WARNING, f"unknown setting {entry.name} ({entry.where}){hint}"))
+            said.append(
+                Remark(Level.WARNING, f"unknown setting {entry.name}, {entry.where}{_hint(entry.name)}")
+            )
     if ignored:
         said.append(
             Remark(Level.NOTE, f"settings of Kafka without effect here: {', '.join(sorted(ignored))}")
         )
     return said
+
+
+def _hint(name: str) -> str:
+    import difflib  # here, because most brokers start without it
+
+    near = difflib.get_close_matches(name, [*table(), *ALIASES], n=1, cutoff=0.6)
+    return f": did you mean {near[0]}?" if near else ""

@@ -265,7 +265,7 @@ class Settings:
             raise SettingsError("advertised.listeners: name a host that clients can connect to")
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             raise SettingsError(
-                "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle followers would leave the ISR"
+                "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle ones would leave the ISR"
             )
 
     # ------------------------------------------------------------ what follows from them

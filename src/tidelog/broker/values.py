@@ -1,13 +1,13 @@
 """Kinds of settings: how a text becomes a value, and what to say when it cannot.
 
 `parse` raises `ValueError` with the words that complete "log.segment.bytes=abc: …". `show` is its inverse,
-and `describes` is the kind in a word for tables.
+and `describes` is the kind in a word for tables. Plain classes: data classes would cost a starting broker
+milliseconds.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -19,8 +19,8 @@ _LISTENER = re.compile(r"(?P<name>\w+)://(?P<rest>\S*)")
 
 
 class Kind(Protocol):
-    @property
-    def describes(self) -> str: ...
+    describes: str
+
     def parse(self, text: str) -> Any: ...
     def show(self, value: Any) -> str: ...
 
@@ -42,11 +42,12 @@ def parse_endpoint(text: str) -> Endpoint:
     return Endpoint(found["v6"] or found["host"] or "", int(found["port"]))
 
 
-@dataclass(frozen=True, slots=True)
 class Integer:
-    least: int = -LONG_MAX - 1
-    most: int = LONG_MAX
-    describes: str = "integer"
+    describes = "integer"
+
+    def __init__(self, least: int = -LONG_MAX - 1, most: int = LONG_MAX) -> None:
+        self.least = least
+        self.most = most
 
     def parse(self, text: str) -> int:
         try:
@@ -71,9 +72,8 @@ def int64(least: int = -LONG_MAX - 1) -> Integer:
     return Integer(least)
 
 
-@dataclass(frozen=True, slots=True)
 class Truth:
-    describes: str = "true or false"
+    describes = "true or false"
 
     def parse(self, text: str) -> bool:
         if text.lower() not in ("true", "false"):
@@ -84,9 +84,8 @@ class Truth:
         return "true" if value else "false"
 
 
-@dataclass(frozen=True, slots=True)
 class Word:
-    describes: str = "text"
+    describes = "text"
 
     def parse(self, text: str) -> str:
         return text
@@ -95,13 +94,10 @@ class Word:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Choice:
-    options: tuple[str, ...]
-
-    @property
-    def describes(self) -> str:
-        return ", ".join(self.options)
+    def __init__(self, options: tuple[str, ...]) -> None:
+        self.options = options
+        self.describes = ", ".join(options)
 
     def parse(self, text: str) -> str:
         if text not in self.options:
@@ -112,9 +108,8 @@ class Choice:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Folder:
-    describes: str = "directory"
+    describes = "directory"
 
     def parse(self, text: str) -> Path:
         folders = [part.strip() for part in text.split(",") if part.strip()]
@@ -126,11 +121,10 @@ class Folder:
         return str(value)
 
 
-@dataclass(frozen=True, slots=True)
 class Listener:
     """Kafka's `NAME://host:port`. Connections are plain text, and there is one listener for everybody."""
 
-    describes: str = "PLAINTEXT://host:port"
+    describes = "PLAINTEXT://host:port"
 
     def parse(self, text: str) -> Endpoint:
         if "," in text:
@@ -146,11 +140,10 @@ class Listener:
         return f"PLAINTEXT://{value}"
 
 
-@dataclass(frozen=True, slots=True)
 class MetricsPort:
     """A port; 0 stands for any free one, and nothing or -1 for none at all."""
 
-    describes: str = "port, 0 or -1"
+    describes = "port, 0 or -1"
 
     def parse(self, text: str) -> int:
         return Integer(-1, 65535).parse(text) if text else -1
@@ -159,47 +152,39 @@ class MetricsPort:
         return str(value)
 
 
-@dataclass(frozen=True, slots=True)
 class KeeperUrl:
     """`embedded://host:port`, or `zookeeper://host:port,host:port/chroot`."""
 
-    describes: str = "URL"
+    describes = "URL"
 
     def parse(self, text: str) -> str:
         scheme, separator, rest = text.partition("://")
         if scheme not in ("embedded", "zookeeper") or not separator:
             raise ValueError("expected embedded://host:port or zookeeper://host:port,…/chroot")
-        if scheme == "embedded":
-            parse_endpoint(rest)
-        else:
-            parse_ensemble(rest)
-        return text
+        return f"{scheme}://{parse_endpoint(rest) if scheme == 'embedded' else complete_ensemble(rest)}"
 
     def show(self, value: str) -> str:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Ensemble:
     """ZooKeeper's connection string."""
 
-    describes: str = "host:port,…/chroot"
+    describes = "host:port,…/chroot"
 
     def parse(self, text: str) -> str:
-        parse_ensemble(text)
-        return text
+        return complete_ensemble(text)
 
     def show(self, value: str) -> str:
         return value
 
 
-def parse_ensemble(text: str) -> tuple[list[Endpoint], str]:
-    """The servers and the chroot of a ZooKeeper connection string; the port may be left out."""
+def complete_ensemble(text: str) -> str:
+    """A ZooKeeper connection string with the ports that it leaves out."""
     servers, slash, chroot = text.partition("/")
     members = []
-    for server in servers.split(","):
-        server = server.strip()
+    for server in map(str.strip, servers.split(",")):
         if not server:
             raise ValueError("expected host:port,host:port/chroot")
-        members.append(parse_endpoint(server if _ENDPOINT.fullmatch(server) else f"{server}:2181"))
-    return members, slash + chroot.rstrip("/") if chroot else ""
+        members.append(str(parse_endpoint(server if _ENDPOINT.fullmatch(server) else f"{server}:2181")))
+    return ",".join(members) + (slash + chroot).rstrip("/")
