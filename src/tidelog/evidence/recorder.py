@@ -4,12 +4,12 @@ Rules of the file:
 
 * Recording never hurts the broker. When a file cannot be written (full disk, no permission) recording ends
   with one line in the log; nothing is raised, and nothing piles up.
-* What was handed to the operating system survives ``kill -9``. A lone event is handed over at once; in a
-  burst, and for high watermarks, ``flush_interval_ms`` may pass first.
-* A high watermark moves thousands of times a second, so only the newest move of each partition is held, and
-  written with the next flush. Nothing overtakes it: before any other event of that partition, or one that
-  concerns the whole broker, what is held goes first. Rows of *different* partitions may be out of order
-  within one interval; their ``time_ms`` is right.
+* An event is handed to the operating system before ``record`` returns, so it survives ``kill -9``. (It costs
+  a microsecond or two more than keeping it would, and the last moments of a broker are the ones to explain.)
+* The exception is the high watermark, which moves thousands of times a second: only the newest move of each
+  partition is held, and written with the next flush. Nothing overtakes it: before any other event of that
+  partition, or one that concerns the whole broker, what is held goes first. Rows of *different* partitions
+  may be out of order within one flush interval; their ``time_ms`` is right.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import json
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.core.types import BrokerId, Millis, Offset, TopicPartition
@@ -28,7 +28,6 @@ from tidelog.evidence.files import create_file, delete_oldest, event_path
 from tidelog.evidence.process import RecordedEvent
 from tidelog.evidence.schemas import to_row
 
-BUFFER_BYTES_MAX: Final = 64 * 1024
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -44,27 +43,26 @@ class _HeldWatermark:
 class EventRecorder:
     """The event files of one broker process.
 
-    ``clock`` and every ``now_ms`` are wall-clock milliseconds since 1970: rows of several brokers are put in
-    order by them. Whoever owns the recorder calls ``flush`` every ``flush_interval_ms`` or so, for what came
-    last before a silence; everything else happens by itself.
+    There are two clocks. ``clock`` tells the time of day, in ms since 1970: rows of several brokers are put in
+    order by it. The ``now_ms`` of a call is the broker's own time, which only ever goes on; it says when the
+    next flush is due. Whoever owns the recorder also calls ``flush`` every ``flush_interval_ms`` or so, for
+    watermarks that came last before a silence; everything else happens by itself.
     """
 
     __slots__ = (
         "_broker",
-        "_buffer",
-        "_buffer_bytes",
         "_clock",
         "_directory",
         "_fd",
         "_file_bytes",
         "_file_bytes_max",
+        "_flush_due",
         "_held",
         "_log",
         "_part",
         "_process_start_ms",
         "_sequence",
         "_total_bytes_max",
-        "_written_at",
         "flush_interval_ms",
     )
 
@@ -74,7 +72,7 @@ class EventRecorder:
         broker: BrokerId,
         clock: Callable[[], Millis],
         *,
-        flush_interval_ms: Millis = 100,
+        flush_interval_ms: Millis = 250,
         file_bytes_max: int = 16 * 1024 * 1024,
         total_bytes_max: int = 256 * 1024 * 1024,
     ) -> None:
@@ -88,11 +86,9 @@ class EventRecorder:
         self._sequence = 0
         self._part = 0
         self._file_bytes = 0
-        self._buffer: list[bytes] = []
-        self._buffer_bytes = 0
         self._held: dict[TopicPartition, _HeldWatermark] = {}
         self._process_start_ms = clock()
-        self._written_at: Millis = 0
+        self._flush_due: Millis = 0
         self._fd: int | None = None
         try:
             self._open_first()
@@ -117,61 +113,46 @@ class EventRecorder:
         if type(event) is HighWatermarkAdvanced:
             held = self._held.get(event.tp)
             if held is None:
-                self._held[event.tp] = _HeldWatermark(event.before, event, now_ms)
+                self._held[event.tp] = _HeldWatermark(event.before, event, self._clock())
             else:
                 held.latest = event
-                held.time_ms = now_ms
-            # A clock that was set back makes a negative interval, and must not stop the writing.
-            if not 0 <= now_ms - self._written_at < self.flush_interval_ms:
-                self.flush()
+                held.time_ms = self._clock()
+            if now_ms >= self._flush_due:
+                self._flush_due = now_ms + self.flush_interval_ms
+                self._write(self._held_lines())
             return
         tp: TopicPartition | None = getattr(event, "tp", None)
+        lines = b""
         if tp is None:
-            self._release_all()
+            lines = self._held_lines()
         elif tp in self._held:
-            self._release(self._held.pop(tp))
-        self._append(event, now_ms)
-        if (
-            self._buffer_bytes >= BUFFER_BYTES_MAX
-            or not 0 <= now_ms - self._written_at < self.flush_interval_ms
-        ):
-            self._write()
+            lines = self._held_line(self._held.pop(tp))
+        self._write(lines + self._line(event, self._clock()))
 
     def flush(self) -> None:
-        """Hand everything to the operating system, the latest high watermarks included."""
-        if self._fd is not None:
-            self._release_all()
-            self._write()
+        """Write the latest high watermarks."""
+        if self._fd is not None and self._held:
+            self._write(self._held_lines())
 
     def close(self) -> None:
         self.flush()
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._close_file()
 
-    # ------------------------------------------------------------ rows
+    # ------------------------------------------------------------ lines
 
-    def _release_all(self) -> None:
-        if self._held:
-            held, self._held = self._held, {}
-            for watermark in sorted(held.values(), key=lambda watermark: watermark.time_ms):
-                self._release(watermark)
+    def _held_lines(self) -> bytes:
+        held = sorted(self._held.values(), key=lambda watermark: watermark.time_ms)
+        self._held.clear()
+        return b"".join(map(self._held_line, held))
 
-    def _release(self, held: _HeldWatermark) -> None:
-        self._append(replace(held.latest, before=held.before), held.time_ms)
+    def _held_line(self, held: _HeldWatermark) -> bytes:
+        return self._line(replace(held.latest, before=held.before), held.time_ms)
 
-    def _append(self, event: RecordedEvent, time_ms: Millis) -> None:
-        row = to_row(
-            event,
-            time_ms,
-            self._broker,
-            process_start_ms=self._process_start_ms,
-            sequence=self._sequence,
-        )
+    def _line(self, event: RecordedEvent, time_ms: Millis) -> bytes:
+        sequence = self._sequence
         self._sequence += 1
-        line = _encode(row).encode() + b"\n"
-        self._buffer.append(line)
-        self._buffer_bytes += len(line)
+        row = to_row(event, time_ms, self._broker, process_start_ms=self._process_start_ms, sequence=sequence)
+        return _encode(row).encode() + b"\n"
 
     # ------------------------------------------------------------ files
 
@@ -181,18 +162,11 @@ class EventRecorder:
             try:
                 self._fd = create_file(self.path)
             except FileExistsError:
-                self._process_start_ms += (
-                    1  # a process that lived for less than a millisecond, or a clock set back
-                )
-        delete_oldest(self._directory, self._broker, self._total_bytes_max - self._file_bytes_max)
+                # The process before us lived for less than a millisecond, or the clock was set back.
+                self._process_start_ms += 1
+        self._keep_within_bound()
 
-    def _write(self) -> None:
-        if self._fd is None or not self._buffer:
-            return
-        data = b"".join(self._buffer)
-        self._buffer.clear()
-        self._buffer_bytes = 0
-        self._written_at = self._clock()
+    def _write(self, data: bytes) -> None:
         try:
             if self._file_bytes and self._file_bytes + len(data) > self._file_bytes_max:
                 self._open_next()
@@ -211,27 +185,30 @@ class EventRecorder:
             whole = data.rfind(b"\n", 0, written) + 1
             os.ftruncate(self._fd, self._file_bytes + whole)
             raise
-        self._file_bytes += len(data)
+        self._file_bytes += written
 
     def _open_next(self) -> None:
-        assert self._fd is not None
-        os.close(self._fd)
-        self._fd = None
+        self._close_file()
         self._part += 1
         self._fd = create_file(self.path)
         self._file_bytes = 0
+        self._keep_within_bound()
+
+    def _keep_within_bound(self) -> None:
         delete_oldest(self._directory, self._broker, self._total_bytes_max - self._file_bytes_max)
+
+    def _close_file(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
 
     def _give_up(self, error: OSError) -> None:
         self._log.error(
-            "stopped recording events in %s: %s; the broker goes on, free space or mend the directory and "
-            "restart it to record again",
+            "stopped recording events in %s: %s. The broker goes on; to record again, make room or mend the "
+            "directory, then restart it",
             self._directory,
             error.strerror or error,
         )
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
-        self._buffer.clear()
-        self._buffer_bytes = 0
         self._held.clear()
+        with suppress(OSError):
+            self._close_file()
