@@ -132,6 +132,45 @@ class FollowerStalled:
     error: ErrorCode
 
 
+@dataclass(slots=True)
+class TopicConfigured:
+    """A broker learnt a topic's settings. ``values`` are those that differ from its defaults, all of them,
+    also the ones that only storage obeys."""
+
+    broker: BrokerId
+    topic: str
+    values: dict[str, str]
+
+
+@dataclass(slots=True)
+class TopicDeletionStarted:
+    controller: BrokerId
+    topic: str
+
+
+@dataclass(slots=True)
+class TopicDeleted:
+    """Every replica is gone, and so is every trace in the keeper: the name is free again."""
+
+    controller: BrokerId
+    topic: str
+
+
+@dataclass(slots=True)
+class ReplicaDeleted:
+    broker: BrokerId
+    tp: TopicPartition
+
+
+@dataclass(slots=True)
+class StrayReplicaFound:
+    """A broker has the log of a partition that does not exist, or that lives elsewhere now. It is left."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    reason: str
+
+
 Event = (
     BecameLeader
     | BecameFollower
@@ -147,4 +186,9 @@ Event = (
     | BrokerRegistered
     | ControlRequestRefused
     | FollowerStalled
+    | TopicConfigured
+    | TopicDeletionStarted
+    | TopicDeleted
+    | ReplicaDeleted
+    | StrayReplicaFound
 )

@@ -9,11 +9,13 @@ frozen because the simulator makes millions of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 
 from tidelog.core.log import UNBOUNDED, Batch
 from tidelog.core.types import (
     NO_EPOCH,
+    NO_PRODUCER,
     UNKNOWN_OFFSET,
     BrokerEndpoint,
     BrokerId,
@@ -58,6 +60,8 @@ class FetchRequest:
     max_wait_ms: Millis
     broker_epoch: int = -1
     max_bytes: int = UNBOUNDED
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    """Where the follower's own log starts: what DeleteRecords waits for."""
 
 
 @dataclass(slots=True)
@@ -107,6 +111,24 @@ class ListOffsetsResponse:
     current_leader_epoch: Epoch
     offset: Offset = UNKNOWN_OFFSET
     log_start_offset: Offset = 0
+
+
+@dataclass(slots=True)
+class DeleteRecordsRequest:
+    """Give up every record below ``offset``; ``UNKNOWN_OFFSET`` is the high watermark."""
+
+    tp: TopicPartition
+    offset: Offset
+    timeout_ms: Millis
+
+
+@dataclass(slots=True)
+class DeleteRecordsResponse:
+    """``low_watermark`` is the smallest log start among the live replicas."""
+
+    tp: TopicPartition
+    error: ErrorCode
+    low_watermark: Offset = UNKNOWN_OFFSET
 
 
 @dataclass(slots=True)
@@ -208,15 +230,133 @@ class ControlledShutdownResponse:
     remaining: tuple[TopicPartition, ...] = ()
 
 
+class ElectionType(IntEnum):
+    """What an administrator may ask for (KIP-460), numbered as on the wire."""
+
+    PREFERRED = 0
+    """Back to the first assigned replica, if it is alive and in sync."""
+    UNCLEAN = 1
+    """Any live replica where nobody leads, whatever the topic allows: records may be lost."""
+
+
 @dataclass(slots=True)
 class ElectLeadersRequest:
     tp: TopicPartition
+    election: ElectionType = ElectionType.PREFERRED
 
 
 @dataclass(slots=True)
 class ElectLeadersResponse:
     tp: TopicPartition
     error: ErrorCode
+
+
+# ---------------------------------------------------------------- administrators → controller: topics
+
+BROKER_DEFAULT = -1
+"""As a number of partitions or replicas: whatever the broker is configured to give."""
+
+Assignment = dict[int, tuple[BrokerId, ...]]
+"""The replicas of each partition of a topic, in order of preference."""
+
+
+@dataclass(slots=True)
+class CreateTopicRequest:
+    """Either two numbers or an assignment (then both numbers are ``BROKER_DEFAULT``). The values of
+    ``config`` have been validated by whoever knows all the settings there are."""
+
+    topic: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    assignment: Assignment | None = None
+    config: dict[str, str] = field(default_factory=dict)
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class CreateTopicResponse:
+    topic: str
+    error: ErrorCode
+    message: str | None = None
+    partitions: int = -1
+    replication_factor: int = -1
+
+
+@dataclass(slots=True)
+class CreatePartitionsRequest:
+    """``count`` is what the topic shall have in the end; ``assignment`` lists the replicas of the new
+    partitions only, in order."""
+
+    topic: str
+    count: int
+    assignment: tuple[tuple[BrokerId, ...], ...] | None = None
+    validate_only: bool = False
+
+
+@dataclass(slots=True)
+class CreatePartitionsResponse:
+    topic: str
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class DeleteTopicRequest:
+    topic: str
+
+
+@dataclass(slots=True)
+class DeleteTopicResponse:
+    """Sent when the topic is marked and every broker is being told to forget it; its logs go after that."""
+
+    topic: str
+    error: ErrorCode
+    message: str | None = None
+
+
+# ---------------------------------------------------------------- administrators and producers → any broker
+
+
+@dataclass(slots=True)
+class AlterTopicConfigRequest:
+    """Change single settings (None: back to the default), or with ``replace`` all of them at once."""
+
+    topic: str
+    values: dict[str, str | None]
+    replace: bool = False
+
+
+@dataclass(slots=True)
+class AlterTopicConfigResponse:
+    topic: str
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class DescribeTopicConfigRequest:
+    """Asks for the settings of a topic that differ from the brokers' defaults, as the keeper holds them."""
+
+    topic: str
+
+
+@dataclass(slots=True)
+class DescribeTopicConfigResponse:
+    topic: str
+    error: ErrorCode
+    values: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class InitProducerIdRequest:
+    """For idempotent producers: an id of one's own, never given to anybody else."""
+
+
+@dataclass(slots=True)
+class InitProducerIdResponse:
+    error: ErrorCode
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = 0
 
 
 # ---------------------------------------------------------------- majority election
@@ -249,6 +389,8 @@ Message = (
     | EpochEndResponse
     | ListOffsetsRequest
     | ListOffsetsResponse
+    | DeleteRecordsRequest
+    | DeleteRecordsResponse
     | MetadataRequest
     | MetadataResponse
     | LeaderAndIsrRequest
@@ -261,6 +403,18 @@ Message = (
     | ControlledShutdownResponse
     | ElectLeadersRequest
     | ElectLeadersResponse
+    | CreateTopicRequest
+    | CreateTopicResponse
+    | CreatePartitionsRequest
+    | CreatePartitionsResponse
+    | DeleteTopicRequest
+    | DeleteTopicResponse
+    | AlterTopicConfigRequest
+    | AlterTopicConfigResponse
+    | DescribeTopicConfigRequest
+    | DescribeTopicConfigResponse
+    | InitProducerIdRequest
+    | InitProducerIdResponse
     | VoteRequest
     | VoteResponse
 )

@@ -1,4 +1,18 @@
-"""Where Kafka keeps what in the coordination service (ZooKeeper mode)."""
+"""Where Kafka keeps what in the coordination service (ZooKeeper mode), and as which value of ours.
+
+==================================== =======================================================================
+``/brokers/ids/N``                   ``BrokerEndpoint``, ephemeral
+``/brokers/topics/T``                ``dict[int, tuple[BrokerId, ...]]``: partition to replicas
+``/brokers/topics/T/partitions/P/…`` ``state``: ``PartitionState``
+``/controller``                      ``BrokerId``, ephemeral
+``/controller_epoch``                ``int``
+``/isr_change_notification/…``       ``TopicPartition``, sequential
+``/config/topics/T``                 ``dict[str, str]``: the settings that differ from the default
+``/config/changes/config_change_…``  ``str``: "topics/T", sequential
+``/admin/delete_topics/T``           None: the topic is to be deleted
+``/latest_producer_id_block``        ``dict``: "version" 1, "broker", "block_start", "block_end" (inclusive)
+==================================== =======================================================================
+"""
 
 from __future__ import annotations
 
@@ -9,9 +23,29 @@ TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ISR_NOTIFICATIONS = "/isr_change_notification"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CLUSTER = "/cluster"
 
-PERSISTENT = (BROKERS, TOPICS, ISR_NOTIFICATIONS)
+PERSISTENT = (
+    BROKERS,
+    TOPICS,
+    ISR_NOTIFICATIONS,
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+)
 """Nodes that exist in every cluster, whoever is alive."""
+
+
+def name_of(path: str) -> str:
+    """The last part of a path."""
+    return path.rpartition("/")[2]
 
 
 def broker_path(broker: BrokerId) -> str:
@@ -19,11 +53,15 @@ def broker_path(broker: BrokerId) -> str:
 
 
 def broker_of(path: str) -> BrokerId:
-    return BrokerId(int(path.rsplit("/", 1)[1]))
+    return BrokerId(int(name_of(path)))
 
 
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
 
 
 def partition_path(tp: TopicPartition) -> str:
@@ -32,3 +70,11 @@ def partition_path(tp: TopicPartition) -> str:
 
 def state_path(tp: TopicPartition) -> str:
     return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}/state"
+
+
+def config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def deletion_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
