@@ -107,9 +107,9 @@ ADVERTISED: Final[Mapping[Api, tuple[int, int]]] = MappingProxyType(
 LATEST: Final[Mapping[Api, int]] = MappingProxyType(
     {
         **{api: newest for api, (_, newest) in ADVERTISED.items()},
-        Api.LEADER_AND_ISR: 5,
+        Api.LEADER_AND_ISR: 4,
         Api.STOP_REPLICA: 3,
-        Api.UPDATE_METADATA: 7,
+        Api.UPDATE_METADATA: 6,
         Api.CONTROLLED_SHUTDOWN: 3,
         Api.ALTER_ISR: 0,
         Api.VOTE: 0,
