@@ -75,7 +75,8 @@ class Metrics:
         self.truncated_records = 0
         self.follower_stalls: Counter[int] = Counter()
 
-        self.elections: Counter[str] = Counter()
+        # All kinds from the start: a rate is blind to a first count that comes out of nowhere.
+        self.elections: dict[str, int] = dict.fromkeys((*ELECTION_KINDS.values(), "shutdown"), 0)
         self.election_failures = 0
         self.controller_elections = 0
         self.controller_resignations = 0

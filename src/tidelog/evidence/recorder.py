@@ -43,10 +43,10 @@ class _HeldWatermark:
 class EventRecorder:
     """The event files of one broker process.
 
-    There are two clocks. ``clock`` tells the time of day, in ms since 1970: rows of several brokers are put in
-    order by it. The ``now_ms`` of a call is the broker's own time, which only ever goes on; it says when the
-    next flush is due. Whoever owns the recorder also calls ``flush`` every ``flush_interval_ms`` or so, for
-    watermarks that came last before a silence; everything else happens by itself.
+    There are two clocks. ``clock`` tells the time of day, in ms since 1970: it puts the rows of several
+    brokers in order. The ``now_ms`` of a call is the broker's own time, which only ever goes on; it says when
+    the next flush is due. Whoever owns the recorder also calls ``flush`` every ``flush_interval_ms`` or so,
+    for watermarks that came last before a silence; everything else happens by itself.
     """
 
     __slots__ = (

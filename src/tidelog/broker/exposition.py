@@ -1,0 +1,201 @@
+"""Serves a broker's metrics over HTTP, from the broker's own event loop.
+
+On one thread nothing changes while it is read. So that a scrape of many partitions does not keep requests
+waiting, it is made in slices, and the loop runs in between: each metric is of one moment, the page is not.
+
+The HTTP is just enough for a scraper: one request per connection, a bounded head, a bounded number of
+visitors, and a deadline for each. Prometheus's text comes from prometheus_client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import cast
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from tidelog.broker.metrics import LATENCY_BOUNDS_US, ApiFigures, Metrics
+from tidelog.broker.metrics_table import TABLE, Definition
+from tidelog.broker.readings import Sources
+from tidelog.core.broker import Broker
+from tidelog.evidence.recorder import EventRecorder
+
+HEAD_BYTES_MAX = 8 * 1024
+VISITORS_MAX = 16
+VISIT_SECONDS_MAX = 10.0
+SLICE_SAMPLES = 200
+"""About a millisecond's worth of text."""
+
+_BUCKET_NAMES = [str(bound / 1e6) for bound in LATENCY_BOUNDS_US] + ["+Inf"]
+
+
+class BrokerCollector(Collector):
+    """Every metric of the table, read at the moment it is asked for."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        return (_family(definition, self._sources) for definition in TABLE)
+
+
+def _family(definition: Definition, sources: Sources) -> Metric:
+    name, doc, labels = definition.name, definition.doc, definition.labels
+    if definition.kind == "histogram":
+        histogram = HistogramMetricFamily(name, doc, labels=labels)
+        for values, figures in definition.read(sources):
+            histogram.add_metric(values, _buckets(figures), figures.latency_sum_us / 1e6)
+        return histogram
+    make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
+    family = make(name, doc, labels=labels)
+    for values, value in definition.read(sources):
+        family.add_metric(values, value)
+    return family
+
+
+def _buckets(figures: ApiFigures) -> list[tuple[str, float]]:
+    """Prometheus counts each bucket from zero."""
+    cumulative, buckets = 0, []
+    for name, count in zip(_BUCKET_NAMES, figures.latency_us, strict=True):
+        cumulative += count
+        buckets.append((name, float(cumulative)))
+    return buckets
+
+
+class _Single(Collector):
+    """One metric, in the shape that ``generate_latest`` takes."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._metric
+
+
+class Exposition:
+    """The listening side. ``stop`` ends it and whoever is connected."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.port = 0
+        self.visitors: dict[_Visitor, None] = {}
+        self.log = logging.getLogger("tidelog.metrics")
+        self._registry = registry
+        self._listener: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: _Visitor(self), host, port, backlog=VISITORS_MAX)
+        self.port = self._listener.sockets[0].getsockname()[1]
+
+    async def page(self) -> bytes:
+        """All metrics in Prometheus's text format."""
+        parts = []
+        for metric in self._registry.collect():
+            samples = metric.samples
+            for start in range(0, max(len(samples), 1), SLICE_SAMPLES):
+                metric.samples = samples[start : start + SLICE_SAMPLES]
+                text = generate_latest(_Single(metric))
+                parts.append(text if start == 0 else text.split(b"\n", 2)[2])  # HELP and TYPE only once
+                await asyncio.sleep(0)
+        return b"".join(parts)
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for visitor in list(self.visitors):
+            visitor.leave()
+
+
+class _Visitor(asyncio.Protocol):
+    """One connection: a request head in, an answer out, closed."""
+
+    def __init__(self, exposition: Exposition) -> None:
+        self._exposition = exposition
+        self._head = b""
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._answer: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are asyncio's in all but ancestry, so there is nothing to assert.
+        self._transport = cast("asyncio.Transport", transport)
+        if len(self._exposition.visitors) >= VISITORS_MAX:
+            self._transport.abort()
+            return
+        self._exposition.visitors[self] = None
+        self._deadline = asyncio.get_running_loop().call_later(VISIT_SECONDS_MAX, self.leave)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._exposition.visitors.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._answer is not None:
+            self._answer.cancel()
+
+    def leave(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is not None or self._transport is None:
+            return
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            self._answer = asyncio.ensure_future(self._respond())
+        elif len(self._head) > HEAD_BYTES_MAX:
+            self.leave()
+
+    async def _respond(self) -> None:
+        words = self._head.split(b"\r\n", 1)[0].split(b" ")
+        method, path = words[0], words[1].split(b"?")[0] if len(words) > 1 else b""
+        if method not in (b"GET", b"HEAD"):
+            self._send("405 Method Not Allowed", b"only GET\n", method)
+        elif path != b"/metrics":
+            self._send("404 Not Found", b"the metrics are at /metrics\n", method)
+        else:
+            try:
+                page = await self._exposition.page()
+            except Exception:
+                # A bug in a reader costs this scrape, and must not be silent.
+                self._exposition.log.exception("failed to answer a scrape")
+                self._send("500 Internal Server Error", b"see the log of the broker\n", method)
+            else:
+                self._send("200 OK", page, method, CONTENT_TYPE_LATEST)
+
+    def _send(self, status: str, body: bytes, method: bytes, content_type: str = "text/plain") -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        head = (
+            f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + (b"" if method == b"HEAD" else body))
+        self._transport.close()
+
+
+async def serve(
+    metrics: Metrics,
+    broker: Broker,
+    recorder: EventRecorder | None = None,
+    *,
+    host: str,
+    port: int,
+) -> Exposition:
+    """Answer scrapes of ``http://host:port/metrics`` from now on; OSError if the port is taken."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(Sources(metrics, broker, recorder)))
+    ProcessCollector(registry=registry)
+    exposition = Exposition(registry)
+    await exposition.listen(host, port)
+    return exposition

@@ -1,0 +1,269 @@
+"""Every metric of a broker by name: what it means, and which reading gives its value.
+
+The table is the one truth: ``exposition.py`` answers scrapes from it, and ``docs/reference/metrics.md`` is
+made from it (``docs/reference/make_metrics.py``). Names follow Prometheus's conventions: base units, counters
+end in ``_total``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.broker import readings
+from tidelog.broker.readings import Reader, counted, one, over_leaders, per_replica
+from tidelog.core.leader import LeaderRole
+
+
+@dataclass(slots=True, frozen=True)
+class Definition:
+    """``kind`` is Prometheus's word: gauge, counter or histogram."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    doc: str
+    read: Reader
+
+
+_PARTITION = ("topic", "partition")
+
+
+def _gauge(name: str, doc: str, read: Reader, *labels: str) -> Definition:
+    return Definition(f"tidelog_{name}", "gauge", labels, doc, read)
+
+
+def _counter(name: str, doc: str, read: Reader, *labels: str) -> Definition:
+    return Definition(f"tidelog_{name}_total", "counter", labels, doc, read)
+
+
+GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
+    "The broker in its cluster": (
+        _gauge("broker_info", "Who this is; always 1.", readings.info, "broker", "generation", "version"),
+        _gauge(
+            "broker_registered",
+            "1 while the keeper has this broker's registration; without it nobody elects it.",
+            counted("registered"),
+        ),
+        _gauge("keeper_connected", "1 while connected to the keeper.", counted("keeper_connected")),
+        _counter(
+            "keeper_sessions_lost",
+            "Sessions that the keeper ended: cut off, or paused for too long.",
+            counted("keeper_sessions_lost"),
+        ),
+        _gauge(
+            "live_brokers",
+            "Brokers that are alive, as the controller last told this one.",
+            one(lambda sources: len(sources.core.metadata.live_brokers)),
+        ),
+        _gauge(
+            "active_controller",
+            "1 on the broker that believes to be the controller.",
+            one(lambda sources: sources.core.controller.active),
+        ),
+        _gauge(
+            "controller_epoch",
+            "The epoch of the controller this broker obeys, -1 before the first.",
+            one(lambda sources: sources.core.controller_epoch),
+        ),
+        _counter("controller_elections", "Times it became controller.", counted("controller_elections")),
+        _counter(
+            "controller_resignations",
+            "Times it learnt that it is not the controller any more.",
+            counted("controller_resignations"),
+        ),
+        _counter(
+            "control_requests_refused",
+            "Requests of a deposed controller, or for a former life of this broker.",
+            readings.by_error("control_refusals"),
+            "error",
+        ),
+    ),
+    "Elections (on the controller)": (
+        _gauge(
+            "offline_partitions",
+            "Partitions without a leader. Only the controller has this metric.",
+            one(readings.offline_partitions),
+        ),
+        _counter(
+            "leader_elections",
+            "Leaders it elected, by kind: new, clean, preferred, shutdown, majority, or unclean, which loses "
+            "acknowledged records.",
+            readings.elections,
+            "kind",
+        ),
+        _counter("election_failures", "Elections that found nobody.", counted("election_failures")),
+    ),
+    "Replicas of this broker": (
+        _gauge("replicas", "Partitions it has a replica of.", one(lambda s: len(s.core.replicas))),
+        _gauge("leaders", "Partitions it leads.", over_leaders(lambda _: 1)),
+        _gauge(
+            "under_replicated_partitions",
+            "Partitions it leads whose ISR lacks a replica.",
+            over_leaders(readings.lacks_replicas),
+        ),
+        _gauge(
+            "at_min_isr_partitions",
+            "Partitions it leads whose ISR lacks a replica and is just min.insync.replicas: after one more "
+            "failure acks=all fails.",
+            over_leaders(readings.is_at_min_isr),
+        ),
+        _gauge(
+            "under_min_isr_partitions",
+            "Partitions it leads whose ISR is below min.insync.replicas: acks=all fails.",
+            over_leaders(readings.is_under_min_isr),
+        ),
+        _gauge(
+            "pending_isr_changes",
+            "ISR changes it asked for and that are not confirmed yet.",
+            over_leaders(lambda role: role.proposal is not None),
+        ),
+        _gauge(
+            "stalled_followers",
+            "Replicas that cannot follow until the controller speaks: fenced by their leader.",
+            one(readings.stalled_followers),
+        ),
+        _counter("isr_shrinks", "ISR changes that took a member out.", counted("isr_shrinks")),
+        _counter("isr_expands", "ISR changes that took a member in.", counted("isr_expands")),
+        _counter(
+            "isr_changes_refused",
+            "ISR changes that were refused.",
+            readings.by_error("isr_refusals"),
+            "error",
+        ),
+        _counter("leaderships", "Times it became leader, or leader of a new epoch.", counted("leaderships")),
+        _counter("followings", "Times it became a follower.", counted("followings")),
+        _counter(
+            "follower_stalls",
+            "Times following stopped for a while: refused by the leader or by the own disk.",
+            readings.by_error("follower_stalls"),
+            "error",
+        ),
+        _counter("truncations", "Times it cut the tail of a log.", counted("truncations")),
+        _counter("truncated_records", "Records it dropped that way.", counted("truncated_records")),
+        _counter(
+            "records_committed",
+            "Records that became committed under its leadership.",
+            counted("records_committed"),
+        ),
+    ),
+    "Each partition it has": (
+        _gauge(
+            "partition_log_start_offset",
+            "The first offset that can be read.",
+            per_replica(lambda replica: replica.log.start_offset),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_log_end_offset",
+            "The offset that the next record will get.",
+            per_replica(lambda replica: replica.log.end_offset),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_high_watermark",
+            "Records below it are committed, as far as this replica knows.",
+            per_replica(lambda replica: replica.high_watermark),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_leader_epoch",
+            "The leader epoch this replica is in.",
+            per_replica(lambda replica: replica.leader_epoch),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_is_leader",
+            "1 if this replica leads.",
+            per_replica(lambda replica: isinstance(replica.role, LeaderRole)),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_isr_size",
+            "In-sync replicas. Only the leader has it.",
+            per_replica(readings.isr_size),
+            *_PARTITION,
+        ),
+        _gauge(
+            "partition_follower_lag_records",
+            "Records that a follower has not confirmed. Only the leader has it, once the follower fetched.",
+            readings.follower_lag,
+            *_PARTITION,
+            "follower",
+        ),
+        _gauge(
+            "partition_size_bytes",
+            "The size of its segment files.",
+            per_replica(readings.log_bytes),
+            *_PARTITION,
+        ),
+    ),
+    "Requests": (
+        Definition(
+            "tidelog_request_latency_seconds",
+            "histogram",
+            ("api",),
+            "From a request to its answer, with all waiting (long polls, acks=all) included.",
+            readings.requests,
+        ),
+        _counter(
+            "requests_failed", "Requests whose answer carries an error.", readings.failed_requests, "api"
+        ),
+        _counter(
+            "errors_answered",
+            "Error codes in answers, one for each partition.",
+            readings.errors,
+            "api",
+            "error",
+        ),
+        _gauge(
+            "parked_produces",
+            "Produce requests that wait for followers (acks=all), counted by partition.",
+            over_leaders(readings.parked_produces),
+        ),
+        _gauge(
+            "parked_fetches",
+            "Fetch requests that wait for records, counted by partition.",
+            over_leaders(readings.parked_fetches),
+        ),
+        _counter("received_bytes", "Bytes from clients and other brokers.", counted("bytes_in")),
+        _counter("sent_bytes", "Bytes of answers.", counted("bytes_out")),
+        _gauge("connections", "Open connections.", counted("connections")),
+        _counter(
+            "connections_refused",
+            "Connections beyond max.connections or max.connections.per.ip.",
+            counted("connections_refused"),
+        ),
+        _counter(
+            "protocol_errors",
+            "Connections that were closed because of bytes that are no Kafka request.",
+            counted("protocol_errors"),
+        ),
+    ),
+    "Storage and evidence": (
+        _gauge("tail_bytes", "Recent batches kept in memory for readers.", counted("tail_bytes")),
+        _gauge(
+            "clean_start",
+            "1 if the process before this one shut down in order.",
+            counted("clean_start"),
+        ),
+        _gauge(
+            "recovery_seconds",
+            "How long opening the logs took at the last start.",
+            one(lambda sources: sources.metrics.recovery_ms / 1000),
+        ),
+        _counter("logs_repaired", "Logs that were found damaged at the start.", counted("logs_repaired")),
+        _counter(
+            "recovery_truncated_bytes",
+            "Bytes cut off damaged logs at the start.",
+            counted("recovery_truncated_bytes"),
+        ),
+        _gauge(
+            "evidence_recording",
+            "1 while events are recorded, 0 after a write failed. Absent without tidelog.evidence.dir.",
+            one(readings.recording),
+        ),
+    ),
+}
+
+TABLE: Final = tuple(definition for group in GROUPS.values() for definition in group)

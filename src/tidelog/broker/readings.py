@@ -1,0 +1,191 @@
+"""Where the value of each metric is found: in the counters of ``metrics.py`` or in the core's own state.
+
+A reading is taken at the moment of a scrape and on the broker's own thread, so nothing changes under its
+hands. What this broker does not know yields no sample, rather than a zero that looks like an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from tidelog import __version__
+from tidelog.broker.metrics import Metrics
+from tidelog.core.broker import Broker
+from tidelog.core.cluster import PartitionPhase
+from tidelog.core.follower import FollowerRole, Phase
+from tidelog.core.leader import LeaderRole
+from tidelog.core.replica import Replica
+from tidelog.core.types import UNKNOWN_OFFSET
+from tidelog.evidence.recorder import EventRecorder
+from tidelog.wire.api_keys import Api
+from tidelog.wire.errors import ErrorCode
+
+
+@dataclass(slots=True, frozen=True)
+class Sources:
+    """What a scrape reads."""
+
+    metrics: Metrics
+    core: Broker
+    recorder: EventRecorder | None = None
+
+
+Sample = tuple[tuple[str, ...], Any]
+"""Label values, and the number (for a histogram: the figures of one API)."""
+Reader = Callable[[Sources], Iterable[Sample]]
+
+
+# ---------------------------------------------------------------- shapes of readings
+
+
+def one(value: Callable[[Sources], float | None]) -> Reader:
+    """A metric without labels. None: this broker has nothing to say."""
+
+    def read(sources: Sources) -> Iterator[Sample]:
+        found = value(sources)
+        if found is not None:
+            yield (), found
+
+    return read
+
+
+def counted(attribute: str) -> Reader:
+    """A number that ``Metrics`` keeps."""
+    read = attrgetter(attribute)
+    return one(lambda sources: float(read(sources.metrics)))
+
+
+def by_error(attribute: str) -> Reader:
+    read = attrgetter(attribute)
+    return lambda sources: [((error_name(code),), count) for code, count in read(sources.metrics).items()]
+
+
+def per_replica(value: Callable[[Replica], float | None]) -> Reader:
+    """One sample per replica of this broker."""
+
+    def read(sources: Sources) -> Iterator[Sample]:
+        for tp, replica in sources.core.replicas.items():
+            found = value(replica)
+            if found is not None:
+                yield (tp.topic, str(tp.partition)), found
+
+    return read
+
+
+def over_leaders(counts: Callable[[LeaderRole], int]) -> Reader:
+    """The sum over everything this broker leads."""
+    return one(lambda sources: sum(counts(role) for role in _leaders(sources)))
+
+
+def _leaders(sources: Sources) -> Iterator[LeaderRole]:
+    for replica in sources.core.replicas.values():
+        if isinstance(replica.role, LeaderRole):
+            yield replica.role
+
+
+# ---------------------------------------------------------------- of the process and its requests
+
+
+def api_name(api_key: int) -> str:
+    """``ListOffsets``, as Kafka's own metrics write it."""
+    try:
+        return Api(api_key).name.title().replace("_", "")
+    except ValueError:
+        return str(api_key)
+
+
+def error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def info(sources: Sources) -> Iterable[Sample]:
+    ctx = sources.core.ctx
+    return [((str(ctx.broker), ctx.generation.name, __version__), 1)]
+
+
+def requests(sources: Sources) -> Iterable[Sample]:
+    return [((api_name(key),), figures) for key, figures in sources.metrics.apis.items()]
+
+
+def failed_requests(sources: Sources) -> Iterable[Sample]:
+    return [((api_name(key),), figures.failed) for key, figures in sources.metrics.apis.items()]
+
+
+def errors(sources: Sources) -> Iterator[Sample]:
+    for key, figures in sources.metrics.apis.items():
+        for code, count in figures.errors.items():
+            yield (api_name(key), error_name(code)), count
+
+
+def recording(sources: Sources) -> float | None:
+    return None if sources.recorder is None else sources.recorder.active
+
+
+# ---------------------------------------------------------------- of the controller
+
+
+def elections(sources: Sources) -> Iterable[Sample]:
+    return [((kind,), count) for kind, count in sources.metrics.elections.items()]
+
+
+def offline_partitions(sources: Sources) -> float | None:
+    machines = sources.core.controller.machines
+    if machines is None:
+        return None
+    return sum(phase is not PartitionPhase.ONLINE for phase in machines.cluster.partitions.values())
+
+
+# ---------------------------------------------------------------- of what this broker leads and follows
+
+
+def lacks_replicas(role: LeaderRole) -> bool:
+    return len(role.isr) < len(role.replica.replicas)
+
+
+def is_at_min_isr(role: LeaderRole) -> bool:
+    return lacks_replicas(role) and len(role.isr) == _min_isr(role)
+
+
+def is_under_min_isr(role: LeaderRole) -> bool:
+    return len(role.isr) < _min_isr(role)
+
+
+def _min_isr(role: LeaderRole) -> int:
+    return role.ctx.topic_config(role.replica.tp.topic).min_insync_replicas
+
+
+def parked_produces(role: LeaderRole) -> int:
+    return len(role._produces)
+
+
+def parked_fetches(role: LeaderRole) -> int:
+    return len(role._fetches)
+
+
+def isr_size(replica: Replica) -> float | None:
+    return len(replica.role.isr) if isinstance(replica.role, LeaderRole) else None
+
+
+def stalled_followers(sources: Sources) -> int:
+    roles = [replica.role for replica in sources.core.replicas.values()]
+    return sum(isinstance(role, FollowerRole) and role.phase is Phase.STALLED for role in roles)
+
+
+def follower_lag(sources: Sources) -> Iterator[Sample]:
+    for role in _leaders(sources):
+        topic, partition = role.replica.tp
+        end = role.log.end_offset
+        for broker, follower in role.followers.items():
+            if follower.log_end_offset != UNKNOWN_OFFSET:
+                yield (topic, str(partition), str(broker)), max(0, end - follower.log_end_offset)
+
+
+def log_bytes(replica: Replica) -> float | None:
+    """Segment files know their size; the port to the log does not ask for one."""
+    return getattr(replica.log, "size_bytes", None)
