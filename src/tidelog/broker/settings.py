@@ -43,6 +43,7 @@ _HOUR_MS: Final = 3_600_000
 _KEY: Final = "setting"
 
 GENERATIONS: Final = ("hw", "kip101", "epoch", "majority")
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 FLUSHES: Final = ("always", "interval", "roll")
 
 # Other names for a setting: the first is KRaft's, the second Kafka's oldest.
@@ -251,6 +252,7 @@ class Settings:
         "Serve Prometheus metrics here; 0 any free port, -1 or empty not at all (`tidelog up`: 0).",
         group="Watching",
     )
+    tidelog_log_level: str = _setting(Choice(LOG_LEVELS), "info", "What is worth a line in its log.")
     tidelog_evidence_dir: Path | None = _setting(  # noqa: RUF009
         Folder(), None, "Write what happened there, for an audit; empty: nowhere."
     )

@@ -1,0 +1,167 @@
+"""A small blocking client: one connection, one question at a time.
+
+For the command line and for whoever waits until a cluster is up; programs that produce and consume use a real
+client library. It asks a broker first what it speaks and then uses the newest version that both know, so it
+serves Apache Kafka just as well.
+
+    with Client.to("127.0.0.1:9092") as broker:
+        answer = broker.ask(Api.METADATA, MetadataRequest(topics=None))
+
+Errors inside an answer are the caller's to read. What makes an answer impossible raises `ClientError`, whose
+message is one line that says what to do.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from struct import Struct
+from types import TracebackType
+from typing import Any, Self
+
+from tidelog.broker.values import Endpoint, parse_endpoint
+from tidelog.wire.api import Api, decode_response, encode_request
+from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.messages.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tidelog.wire.registry import registration
+
+CLIENT_ID = "tidelog"
+TIMEOUT_SECONDS = 10.0
+
+_LENGTH = Struct(">i")
+# No answer to a question of ours is near this size; a peer that is no Kafka broker easily claims more.
+_ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+
+class ClientError(Exception):
+    """There will be no answer."""
+
+
+class Unreachable(ClientError):
+    """Nobody listens there, or the connection broke."""
+
+
+class Client:
+    """A connection to one broker."""
+
+    def __init__(self, host: str, port: int, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self.endpoint = Endpoint(host, port)
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), timeout_seconds)
+        except OSError as error:
+            raise Unreachable(f"{self.endpoint}: {_why(error)}; is the broker running?") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._speaks = self._ask_versions()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def to(cls, bootstrap_servers: str, timeout_seconds: float = TIMEOUT_SECONDS) -> Self:
+        """Connect to the first of several servers that answers."""
+        failed: list[str] = []
+        for endpoint in parse_servers(bootstrap_servers):
+            try:
+                return cls(*endpoint, timeout_seconds)
+            except ClientError as error:
+                failed.append(str(error))
+        raise Unreachable(failed[0] if len(failed) == 1 else f"none of {bootstrap_servers} answers")
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ asking
+
+    def ask(self, api: Api, request: Any) -> Any:
+        """The answer, in the newest version that both sides know."""
+        return self._exchange(api, self.version_of(api), request)
+
+    def version_of(self, api: Api) -> int:
+        known = registration(api)
+        oldest, newest = self._speaks.get(api, (0, -1))
+        if known is not None:
+            oldest, newest = max(oldest, known.versions[0]), min(newest, known.versions[1])
+        if known is None or oldest > newest:
+            raise ClientError(f"{self.endpoint} does not understand {api.name} as spoken here")
+        return newest
+
+    def metadata(self, topics: Sequence[str] | None = None) -> MetadataResponse:
+        """About these topics, or about all of them; asking never creates one."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        answer: MetadataResponse = self.ask(
+            Api.METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        )
+        return answer
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        # Version 0 is the one that every broker since 0.10 answers.
+        answer = self._exchange(Api.API_VERSIONS, 0, ApiVersionsRequest())
+        if answer.error_code:
+            raise ClientError(f"{self.endpoint} does not say what it speaks: {error_name(answer.error_code)}")
+        return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+    def _exchange(self, api: Api, version: int, request: Any) -> Any:
+        self._correlation_id += 1
+        try:
+            self._socket.sendall(
+                b"".join(encode_request(api, version, self._correlation_id, CLIENT_ID, request))
+            )
+            (size,) = _LENGTH.unpack(self._receive(_LENGTH.size))
+            if not 0 <= size <= _ANSWER_BYTES_MAX:
+                raise ClientError(f"{self.endpoint} is not a Kafka broker: it answers with other bytes")
+            correlation_id, answer = decode_response(api, version, self._receive(size))
+        except OSError as error:
+            raise Unreachable(f"{self.endpoint}: {_why(error)}") from None
+        except ProtocolError as error:
+            raise ClientError(f"{self.endpoint} answers {api.name} with something else: {error}") from None
+        if correlation_id != self._correlation_id:
+            raise ClientError(f"{self.endpoint} answers another question than {api.name}")
+        return answer
+
+    def _receive(self, size: int) -> bytearray:
+        received = bytearray(size)
+        rest = memoryview(received)
+        while rest:
+            count = self._socket.recv_into(rest)
+            if not count:
+                raise Unreachable(f"{self.endpoint} closed the connection; is it a Kafka broker?")
+            rest = rest[count:]
+        return received
+
+
+def parse_servers(text: str) -> list[Endpoint]:
+    """`host:port,host:port`; the port may be left out."""
+    servers = []
+    for server in filter(None, map(str.strip, text.split(","))):
+        try:
+            servers.append(parse_endpoint(server if ":" in server else f"{server}:9092"))
+        except ValueError as error:
+            raise ClientError(f"{text}: {error}") from None
+    if not servers:
+        raise ClientError("no servers: give host:port,host:port")
+    return servers
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error; also newer ones come, as numbers."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror or str(error)).lower()

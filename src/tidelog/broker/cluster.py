@@ -1,0 +1,338 @@
+"""A cluster on this machine: broker processes, and the keeper inside the process that runs them.
+
+    cluster = Cluster(data_dir, brokers=3, port=0)
+    await cluster.start()
+    await cluster.ready()
+    …                        # cluster.bootstrap_servers, cluster.kill(2), await cluster.start_broker(2)
+    await cluster.stop()
+
+Below `data_dir`: `broker-1` … with the logs, `keeper`, a properties file for each broker and `cluster.json`
+(`cluster_status`). Brokers have the ids 1 to N and the ports `port`, `port + 1`, …, or any free ones if
+`port` is 0. A broker that ends on its own is reported and left alone: deciding what that means is the
+business of whoever watches.
+
+The keeper needs the event loop, so nobody may block it; `local_cluster` is for programs that must.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tidelog.broker.broker_process import BrokerProcess
+from tidelog.broker.client import Client, ClientError
+from tidelog.broker.cluster_status import (
+    STATUS_FILE,
+    AlreadyRunning,
+    BrokerStatus,
+    ClusterStatus,
+    DirectoryLock,
+)
+from tidelog.broker.loading import settle
+from tidelog.broker.ports import PortTaken, require_free
+from tidelog.broker.properties import Property, write
+from tidelog.broker.settings import Settings, SettingsError
+from tidelog.broker.values import Endpoint
+from tidelog.keeper.embedded import EmbeddedKeeper
+
+HOST = "127.0.0.1"
+EMBEDDED = "embedded"
+
+# What a cluster on one machine wants other than Kafka's defaults. With sessions of four seconds, the shortest
+# that a ZooKeeper grants unless told otherwise, a dead broker's partitions are soon led by others. Retries of
+# a controlled shutdown are short because when all brokers stop, the last ones find nobody to hand over to.
+_DEFAULTS = {
+    "zookeeper.session.timeout.ms": "4000",
+    "controlled.shutdown.retry.backoff.ms": "200",
+    "group.initial.rebalance.delay.ms": "0",
+    "tidelog.metrics.port": "0",
+}
+_REPLICATION = ("default.replication.factor", "offsets.topic.replication.factor")
+OWN_NAMES = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
+"""Settings in which brokers differ: nobody can give one value for all."""
+KEEPER_NAMES = ("zookeeper.connect", "tidelog.keeper")
+
+_START_SECONDS = 60.0
+_READY_SECONDS = 60.0
+_STOP_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what was asked. The message is one line that says why."""
+
+
+class Cluster:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        brokers: int = 3,
+        host: str = HOST,
+        port: int = 9092,
+        generation: str = "epoch",
+        keeper: str = EMBEDDED,
+        overrides: Mapping[str, str] | None = None,
+        on_line: Callable[[int, str], None] = lambda number, line: None,
+        on_death: Callable[[BrokerProcess], None] = lambda process: None,
+    ) -> None:
+        """`on_line` gets what brokers log, `on_death` a broker that ended without being told to.
+
+        Raises `SettingsError` if the brokers could not run like that.
+        """
+        self.data_dir = data_dir.absolute()
+        self._host = host
+        self._keeper_url = "" if keeper == EMBEDDED else keeper
+        self._generation = generation
+        self._overrides = dict(overrides or {})
+        self._on_line = on_line
+        self._on_death = on_death
+        self._lock = DirectoryLock(self.data_dir)
+        self._keeper: EmbeddedKeeper | None = None
+        self._processes: dict[int, BrokerProcess] = {}
+        if brokers < 1:
+            raise SettingsError(f"a cluster of {brokers} brokers: give at least 1")
+        for name in (*OWN_NAMES, *KEEPER_NAMES):
+            if name in self._overrides:
+                raise SettingsError(f"{name}: each broker of a cluster gets its own, leave it out")
+        self.status = ClusterStatus(
+            0,
+            self._keeper_url,
+            generation,
+            [self._planned(number, port and port + number - 1) for number in range(1, brokers + 1)],
+        )
+        if port and port + brokers - 1 > 65535:
+            raise SettingsError(f"port {port} leaves no room for {brokers} brokers: choose a smaller one")
+        self.status.generation = self._settings(self.status.brokers[0]).tidelog_generation
+
+    def _planned(self, number: int, port: int) -> BrokerStatus:
+        folder = self.data_dir / f"broker-{number}"
+        return BrokerStatus(number, self._host, port, str(folder), f"{folder}.properties")
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.status.bootstrap_servers
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """The brokers that run, and their processes."""
+        return {number: process.pid for number, process in self._processes.items() if process.alive}
+
+    def broker(self, number: int) -> BrokerStatus:
+        for broker in self.status.brokers:
+            if broker.id == number:
+                return broker
+        raise ClusterError(f"there is no broker {number}: the cluster has {len(self.status.brokers)}")
+
+    def left_alone(self) -> list[int]:
+        """Brokers that have data here from before and do not belong to the cluster now."""
+        ours = {broker.id for broker in self.status.brokers}
+        names = (re.fullmatch(r"broker-(\d+)", path.name) for path in self.data_dir.glob("broker-*"))
+        return sorted({int(found[1]) for found in names if found} - ours)
+
+    # ------------------------------------------------------------ all of them
+
+    async def start(self) -> None:
+        """Until every broker serves. Raises `ClusterError`, with nothing left running, if one cannot."""
+        self._occupy()
+        try:
+            await self._start_keeper()
+            async with asyncio.timeout(_START_SECONDS):
+                async with asyncio.TaskGroup() as starting:
+                    for broker in self.status.brokers:
+                        starting.create_task(self.start_broker(broker.id))
+        except BaseException as error:
+            await self.stop()
+            if isinstance(error, BaseExceptionGroup):
+                raise error.exceptions[0] from None
+            if isinstance(error, TimeoutError):
+                raise ClusterError(f"the brokers do not serve after {_START_SECONDS:g} s") from None
+            raise
+
+    def _occupy(self) -> None:
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except AlreadyRunning as error:
+            raise ClusterError(f"{error}: stop it with tidelog down --data-dir {self.data_dir}") from None
+        except OSError as error:
+            raise ClusterError(f"{self.data_dir}: {(error.strerror or str(error)).lower()}") from None
+        try:
+            require_free(self._host, (broker.port for broker in self.status.brokers if broker.port))
+        except PortTaken as error:
+            self._lock.release()
+            raise ClusterError(f"{error}: stop that, or choose another port") from None
+        except OSError as error:
+            self._lock.release()
+            raise ClusterError(
+                f"cannot listen on {self._host}: {(error.strerror or str(error)).lower()}"
+            ) from None
+
+    async def _start_keeper(self) -> None:
+        if self._keeper_url:
+            return
+        self._keeper = EmbeddedKeeper(self.data_dir / "keeper", host=self._host)
+        try:
+            await self._keeper.start()
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"the keeper cannot start: {error}") from None
+        self.status.keeper = f"embedded://{Endpoint(self._host, self._keeper.port)}"
+
+    async def ready(self) -> None:
+        """Until every broker that runs knows all the others, and that one of them is the controller."""
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await asyncio.gather(*(self._knows_everybody(number) for number in self.pids))
+        except TimeoutError:
+            raise ClusterError(f"the brokers have not found each other after {_READY_SECONDS:g} s") from None
+        self.status.ready = True
+        self._tell()
+
+    async def _knows_everybody(self, number: int) -> None:
+        broker = self.broker(number)
+        while number in self.pids:
+            known = await asyncio.to_thread(_known_brokers, broker.host, broker.port)
+            if known >= self.pids.keys():
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def stop(self) -> None:
+        """Stop the brokers in order, then the keeper. What does not end in time is killed."""
+        for process in self._processes.values():
+            process.expected_to_end = True
+            process.signal(signal.SIGCONT)  # a paused one could not end
+            process.signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._all_ended()
+        except TimeoutError:
+            self.kill_all()
+            await self._all_ended()
+        if self._keeper is not None:
+            await self._keeper.stop()
+            self._keeper = None
+        (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
+        self._lock.release()
+
+    async def _all_ended(self) -> None:
+        await asyncio.gather(*(process.ended() for process in self._processes.values()))
+
+    def kill_all(self) -> None:
+        for process in self._processes.values():
+            process.expected_to_end = True
+            process.signal(signal.SIGKILL)
+
+    # ------------------------------------------------------------ one of them
+
+    async def start_broker(self, number: int) -> None:
+        """Start a broker, for the first time or again where it was, and wait until it serves."""
+        broker = self.broker(number)
+        if number in self.pids:
+            raise ClusterError(f"broker {number} is running already")
+        write(
+            Path(broker.properties),
+            self._settings(broker).chosen(),
+            f"Broker {number} of the cluster in {self.data_dir}, written when it is started.",
+        )
+        process = BrokerProcess(number, Path(broker.properties), self._on_line, self._ended)
+        self._processes[number] = process
+        await process.start()
+        broker.pid, broker.state = process.pid, "starting"
+        try:
+            serving = await process.serving()
+        except EOFError:
+            raise ClusterError(obituary(process)) from None
+        broker.host, broker.port, broker.metrics_port = serving
+        broker.state = "serving"
+        self._tell()
+
+    def kill(self, number: int) -> None:
+        """As a crash does: at once, with no chance to say goodbye."""
+        self._signal(number, signal.SIGKILL, expected=True)
+
+    def pause(self, number: int) -> None:
+        self._signal(number, signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self._signal(number, signal.SIGCONT)
+
+    async def stop_broker(self, number: int) -> None:
+        """A controlled shutdown of one broker."""
+        self._signal(number, signal.SIGTERM, expected=True)
+        await self._processes[number].ended()
+
+    async def ended(self, number: int) -> None:
+        """Until a broker that was killed, or ends by itself, is gone."""
+        if number in self._processes:
+            await self._processes[number].ended()
+
+    def _signal(self, number: int, sent: signal.Signals, *, expected: bool = False) -> None:
+        self.broker(number)
+        if number not in self.pids:
+            raise ClusterError(f"broker {number} is not running")
+        process = self._processes[number]
+        process.expected_to_end |= expected
+        process.signal(sent)
+
+    def _ended(self, process: BrokerProcess) -> None:
+        broker = self.broker(process.id)
+        served = broker.state == "serving"
+        broker.state = "ended"
+        if self.status.pid:
+            self._tell()
+        if served and not process.expected_to_end:
+            self._on_death(process)
+
+    # ------------------------------------------------------------ settings
+
+    def _settings(self, broker: BrokerStatus) -> Settings:
+        replicas = str(min(3, len(self.status.brokers)))
+        values = _DEFAULTS | dict.fromkeys(_REPLICATION, replicas) | {"tidelog.generation": self._generation}
+        values |= self._overrides
+        values |= {
+            "broker.id": str(broker.id),
+            "listeners": f"PLAINTEXT://{Endpoint(broker.host, broker.port)}",
+            "log.dirs": broker.data_dir,
+            "tidelog.keeper": self.status.keeper or f"embedded://{Endpoint(self._host, 0)}",
+        }
+        settings = settle(Property(name, value, "overrides") for name, value in values.items()).settings
+        return self._with_metrics_port(settings, broker)
+
+    def _with_metrics_port(self, settings: Settings, broker: BrokerStatus) -> Settings:
+        """Each broker its own: the one it had, or the chosen one and those after it."""
+        port = settings.tidelog_metrics_port
+        if port > 0:
+            return replace(settings, tidelog_metrics_port=port + broker.id - 1)
+        if port == 0 and broker.metrics_port > 0:
+            return replace(settings, tidelog_metrics_port=broker.metrics_port)
+        return settings
+
+    def _tell(self) -> None:
+        self.status.pid = os.getpid()
+        self.status.write(self.data_dir)
+
+
+def _known_brokers(host: str, port: int) -> set[int]:
+    """The brokers that one of them knows of; none while it knows no controller, or does not answer."""
+    try:
+        with Client(host, port) as client:
+            answer = client.metadata([])
+    except ClientError:
+        return set()
+    known = {each.node_id for each in answer.brokers}
+    return known if answer.controller_id in known else set()
+
+
+def obituary(process: BrokerProcess) -> str:
+    """How a broker ended, in one line."""
+    code = process.exit_code or 0
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    last = f": {process.last_lines[-1]}" if process.last_lines else ""
+    return f"broker {process.id} {how}{last}"
