@@ -29,6 +29,7 @@ from tidelog.broker.metrics_table import TABLE, Definition
 from tidelog.broker.readings import Sources
 from tidelog.core.broker import Broker
 from tidelog.evidence.recorder import EventRecorder
+from tidelog.keeper.client import KeeperConnection
 
 HEAD_BYTES_MAX = 8 * 1024
 VISITORS_MAX = 16
@@ -187,14 +188,16 @@ class _Visitor(asyncio.Protocol):
 async def serve(
     metrics: Metrics,
     broker: Broker,
-    recorder: EventRecorder | None = None,
+    storage: object = None,
     *,
+    keeper: KeeperConnection | None = None,
+    recorder: EventRecorder | None = None,
     host: str,
     port: int,
 ) -> Exposition:
     """Answer scrapes of ``http://host:port/metrics`` from now on; OSError if the port is taken."""
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(Sources(metrics, broker, recorder)))
+    registry.register(BrokerCollector(Sources(metrics, broker, storage, keeper, recorder)))
     ProcessCollector(registry=registry)
     exposition = Exposition(registry)
     await exposition.listen(host, port)

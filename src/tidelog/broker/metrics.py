@@ -59,9 +59,7 @@ class Metrics:
         self.connections = 0
         self.connections_refused = 0
         self.protocol_errors = 0
-        self.tail_bytes = 0
 
-        self.keeper_connected = False
         self.registered = False
         self.keeper_sessions_lost = 0
 
@@ -82,6 +80,7 @@ class Metrics:
         self.controller_resignations = 0
         self.control_refusals: Counter[int] = Counter()
 
+        self.stray_replicas = 0
         self.logs_repaired = 0
         self.recovery_truncated_bytes = 0
         self.recovery_ms = 0
@@ -121,7 +120,7 @@ class Metrics:
 
     def _became_leader(self, event: e.BecameLeader) -> None:
         self.leaderships += 1
-        if event.tp in self._isrs and event.epoch > 0:
+        if event.tp in self._isrs:
             self._isr_changed(event)  # it led before: the controller took a dead replica out
         else:
             self._isrs[event.tp] = event.isr
@@ -168,15 +167,15 @@ class Metrics:
     def _registered(self, _event: e.BrokerRegistered) -> None:
         self.registered = True
 
-    def _keeper_connected(self, _event: p.KeeperSessionStarted | p.KeeperReconnected) -> None:
-        self.keeper_connected = True
-
-    def _keeper_disconnected(self, _event: p.KeeperDisconnected) -> None:
-        self.keeper_connected = False
-
     def _session_lost(self, _event: p.KeeperSessionLost) -> None:
-        self.keeper_connected = self.registered = False
+        self.registered = False
         self.keeper_sessions_lost += 1
+
+    def _replica_deleted(self, event: e.ReplicaDeleted) -> None:
+        self._isrs.pop(event.tp, None)
+
+    def _stray_found(self, _event: e.StrayReplicaFound) -> None:
+        self.stray_replicas += 1
 
     def _log_recovered(self, event: p.LogRecovered) -> None:
         self.logs_repaired += 1
@@ -201,9 +200,8 @@ _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {
     e.ControlRequestRefused: Metrics._control_refused,
     e.FollowerStalled: Metrics._follower_stalled,
     e.BrokerRegistered: Metrics._registered,
-    p.KeeperSessionStarted: Metrics._keeper_connected,
-    p.KeeperReconnected: Metrics._keeper_connected,
-    p.KeeperDisconnected: Metrics._keeper_disconnected,
+    e.ReplicaDeleted: Metrics._replica_deleted,
+    e.StrayReplicaFound: Metrics._stray_found,
     p.KeeperSessionLost: Metrics._session_lost,
     p.LogRecovered: Metrics._log_recovered,
     p.StorageRecovered: Metrics._storage_recovered,

@@ -45,7 +45,7 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "1 while the keeper has this broker's registration; without it nobody elects it.",
             counted("registered"),
         ),
-        _gauge("keeper_connected", "1 while connected to the keeper.", counted("keeper_connected")),
+        _gauge("keeper_connected", "1 while connected to the keeper.", one(readings.keeper_connected)),
         _counter(
             "keeper_sessions_lost",
             "Sessions that the keeper ended: cut off, or paused for too long.",
@@ -241,7 +241,7 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
     ),
     "Storage and evidence": (
-        _gauge("tail_bytes", "Recent batches kept in memory for readers.", counted("tail_bytes")),
+        _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),
         _gauge(
             "clean_start",
             "1 if the process before this one shut down in order.",
@@ -251,6 +251,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "recovery_seconds",
             "How long opening the logs took at the last start.",
             one(lambda sources: sources.metrics.recovery_ms / 1000),
+        ),
+        _counter(
+            "stray_replicas",
+            "Logs found at the start that belong to no partition of this broker; they were left alone.",
+            counted("stray_replicas"),
         ),
         _counter("logs_repaired", "Logs that were found damaged at the start.", counted("logs_repaired")),
         _counter(

@@ -20,6 +20,7 @@ from tidelog.core.leader import LeaderRole
 from tidelog.core.replica import Replica
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.evidence.recorder import EventRecorder
+from tidelog.keeper.client import KeeperConnection
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 
@@ -30,6 +31,8 @@ class Sources:
 
     metrics: Metrics
     core: Broker
+    storage: object = None
+    keeper: KeeperConnection | None = None
     recorder: EventRecorder | None = None
 
 
@@ -121,6 +124,15 @@ def errors(sources: Sources) -> Iterator[Sample]:
     for key, figures in sources.metrics.apis.items():
         for code, count in figures.errors.items():
             yield (api_name(key), error_name(code)), count
+
+
+def keeper_connected(sources: Sources) -> float | None:
+    return None if sources.keeper is None else sources.keeper.connected
+
+
+def tail_bytes(sources: Sources) -> float | None:
+    """Only a storage with files has a tail in memory apart from them."""
+    return getattr(sources.storage, "tail_bytes", None)
 
 
 def recording(sources: Sources) -> float | None:

@@ -50,23 +50,16 @@ class KeeperSessionStarted:
 
 
 @dataclass(slots=True)
-class KeeperDisconnected:
-    """The session may outlive this: the keeper decides after its timeout, and tells nobody but the others."""
-
-    session_id: int
-    reason: str
-
-
-@dataclass(slots=True)
 class KeeperReconnected:
-    """In time: the session lives, and with it the registration."""
+    """The connection had broken and is back in time: the session lives, and with it the registration."""
 
     session_id: int
 
 
 @dataclass(slots=True)
 class KeeperSessionLost:
-    """The keeper ended the session, and with it all that the broker had registered under it."""
+    """The keeper ended the session, and with it all that the broker had registered under it. A broker that
+    was cut off learns this when it can connect again; the others knew as soon as the session timed out."""
 
     session_id: int
     reason: str
@@ -97,7 +90,6 @@ ProcessEvent = (
     | LogRecovered
     | StorageRecovered
     | KeeperSessionStarted
-    | KeeperDisconnected
     | KeeperReconnected
     | KeeperSessionLost
     | ControlledShutdownBegun

@@ -28,7 +28,8 @@ Row = dict[str, Any]
 
 @dataclass(slots=True, frozen=True)
 class Column:
-    """``type`` is one of bool, int16, int32, int64, string, list<int32>: names that Arrow and Spark share."""
+    """``type`` is one of bool, int16, int32, int64, string, list<int32>,
+    map<string,string>: names that Arrow and Spark share."""
 
     name: str
     type: str
@@ -41,8 +42,8 @@ COLUMNS = (
     Column("process_start_ms", "int64", "when the broker's process started: tells its lives apart"),
     Column("sequence", "int64", "the place in that process's order, from 0; a gap is a loss of evidence"),
     Column("event", "string", "what happened: one of the kinds below"),
-    Column("topic", "string", "the topic, where the event is about one partition"),
-    Column("partition", "int32", "the partition of that topic"),
+    Column("topic", "string", "the topic that the event is about"),
+    Column("partition", "int32", "the partition that the event is about"),
     Column("leader_epoch", "int32", "the leader epoch in which it happened, or that it began"),
     Column("leader", "int32", "who leads from now on; -1 is nobody"),
     Column("isr", "list<int32>", "the in-sync replicas: now, proposed or refused, as the kind says"),
@@ -54,6 +55,7 @@ COLUMNS = (
     Column("partition_version", "int32", "the version of the partition's state node in the keeper"),
     Column("controller_epoch", "int32", "the epoch of the controller that wrote, was elected or resigned"),
     Column("broker_epoch", "int64", "the epoch of this registration: larger than all before it"),
+    Column("configs", "map<string,string>", "the settings of a topic, by Kafka's names"),
     Column("request", "string", "the request that was refused, by its Kafka name"),
     Column("error_code", "int16", "the Kafka error code of a refusal"),
     Column("error", "string", "the same error by name"),
@@ -197,6 +199,25 @@ KINDS: dict[type, EventKind] = dict(
             **_ERROR,
         ),
         _kind(
+            e.TopicConfigured,
+            "It learnt the settings of a topic that differ from its defaults.",
+            topic="topic",
+            configs="values",
+        ),
+        _kind(e.TopicDeletionStarted, "As controller it began to delete a topic.", topic="topic"),
+        _kind(
+            e.TopicDeleted,
+            "As controller it saw the last replica of a topic go: the name is free again.",
+            topic="topic",
+        ),
+        _kind(e.ReplicaDeleted, "It deleted its log of the partition.", **_PARTITION),
+        _kind(
+            e.StrayReplicaFound,
+            "It has a log of a partition that does not exist or lives elsewhere, and left it alone.",
+            **_PARTITION,
+            cause="reason",
+        ),
+        _kind(
             p.ProcessStarted,
             "A process of this broker started. The first row of every process.",
             version="version",
@@ -224,15 +245,13 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(p.KeeperSessionStarted, "The keeper gave it a session.", session_id="session_id"),
         _kind(
-            p.KeeperDisconnected,
-            "It lost its connection to the keeper; the session may yet survive.",
+            p.KeeperReconnected,
+            "Its connection to the keeper had broken and is back, in the same session.",
             session_id="session_id",
-            cause="reason",
         ),
-        _kind(p.KeeperReconnected, "It is connected again, in the same session.", session_id="session_id"),
         _kind(
             p.KeeperSessionLost,
-            "The keeper ended its session, and with it its registration.",
+            "It learnt that the keeper had ended its session, and with it its registration.",
             session_id="session_id",
             cause="reason",
         ),
