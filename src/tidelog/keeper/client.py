@@ -78,6 +78,12 @@ def connect(url: str, session_timeout_ms: Millis = SESSION_TIMEOUT_MS) -> Keeper
         host, _, port = found[1].rpartition(":")
         _check_port(url, port)
         return RemoteConnection(host.strip("[]"), int(port), session_timeout_ms)
+    if found := _ZOOKEEPER.fullmatch(url):
+        from tidelog.keeper.zookeeper import ZooKeeperConnection
+
+        for address in found[1].split(","):
+            _check_port(url, address.rpartition(":")[2])
+        return ZooKeeperConnection(found[1], found[2], session_timeout_ms)
     raise ValueError(
         f"{url!r} names no keeper; write embedded://host:port or zookeeper://host:port,host:port/chroot"
     )

@@ -21,9 +21,9 @@ class Commits:
     __slots__ = ("_failed", "_gathering", "_log", "_state", "_stopping", "_task", "_wake")
 
     def __init__(
-        self, state: KeeperState, log: WriteAheadLog | None, failed: Callable[[OSError], None]
+        self, state: KeeperState, log: WriteAheadLog | None, failed: Callable[[Exception], None]
     ) -> None:
-        """Without a log a command is executed at once. ``failed`` hears of a disk that refuses a write."""
+        """Without a log a command is executed at once. After ``failed``, say by a full disk, none ever is."""
         self._state = state
         self._log = log
         self._failed = failed
@@ -60,7 +60,7 @@ class Commits:
                     execute()
                 if log.wants_snapshot:
                     await asyncio.to_thread(_rotate, log, self._state.copy())
-            except OSError as error:
+            except Exception as error:
                 self._failed(error)
                 return
 

@@ -94,9 +94,8 @@ class Connection(ABC):
 
     def _broke(self) -> None:
         self._ready.clear()
-        for answer in self._requests.values():
-            if not answer.done():
-                answer.set_exception(KeeperUnreachable("the connection to the keeper broke"))
+        for number in self._requests:
+            self._fail(number, "the connection to the keeper broke")
 
     def _answered(
         self, number: int, operation: Operation, result: Result, unreadable: Sequence[MalformedValue] = ()
@@ -116,6 +115,12 @@ class Connection(ABC):
                 answer.set_exception(unreadable[0])
             else:
                 answer.set_result(result)
+
+    def _fail(self, number: int, why: str) -> None:
+        """There will be no answer to this one."""
+        answer = self._requests.get(number)
+        if answer is not None and not answer.done():
+            answer.set_exception(KeeperUnreachable(why))
 
     def _fired(self, path: str, children: bool) -> None:
         if (path, children) in self._watches:

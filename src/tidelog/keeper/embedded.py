@@ -52,7 +52,7 @@ class EmbeddedKeeper:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        session_timeout_min_ms: Millis = 100,
+        session_timeout_min_ms: Millis = 500,
         session_timeout_max_ms: Millis = 120_000,
         sessions_max: int = 1000,
         fsync: bool = True,
@@ -82,16 +82,16 @@ class EmbeddedKeeper:
         """Recover, then listen. Raises ``KeeperStorageError`` or ``OSError`` if either is impossible."""
         loop = asyncio.get_running_loop()
         self._stopped = loop.create_future()
-        await asyncio.to_thread(self._recover)
-        self._commits = Commits(self._state, self._log, self._disk_failed)
         try:
+            await asyncio.to_thread(self._recover)
+            self._commits = Commits(self._state, self._log, self._failed)
+            for number, session in self._state.sessions.items():
+                self._await(number, session)
             self._server = await loop.create_server(lambda: Peer(self), self._host, self.port)
-        except OSError:
+        except BaseException:
             await self.stop()
             raise
         self.port = self._server.sockets[0].getsockname()[1]
-        for number, session in self._state.sessions.items():
-            self._await(number, session)
         self._tick(loop.time())
 
     async def stop(self) -> None:
@@ -110,7 +110,7 @@ class EmbeddedKeeper:
             self._stopped.set_result(None)
 
     async def wait(self) -> None:
-        """Until the keeper is stopped; raises what stopped it if that was its disk."""
+        """Until the keeper is stopped; raises what stopped it if it was not ``stop``."""
         if self._stopped is not None:
             await asyncio.shield(self._stopped)
 
@@ -118,17 +118,16 @@ class EmbeddedKeeper:
         """Runs in a thread, before anybody is listened to."""
         if self._data_dir is not None:
             self._log = WriteAheadLog(self._data_dir, fsync=self._fsync)
-            snapshot = self._log.open()
-            if snapshot is not None:
-                self._state = KeeperState.restore(snapshot)
-            for command in self._log.recovered():
-                self._state.replay(command)
+            self._log.recover(self._state.restore, self._state.replay)
         commands = _standard_commands(self._state)
         if self._log is not None and commands:
             self._log.append(commands)
 
-    def _disk_failed(self, error: OSError) -> None:
-        log.error("keeper: stopped, because its log cannot be written: %s", error)
+    def _failed(self, error: Exception) -> None:
+        """What was logged may not be what was executed: go, rather than go on."""
+        log.error("keeper: stopped, because a commit failed: %s", error)
+        if self._ticks is not None:
+            self._ticks.cancel()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_exception(error)
             self._stopped.exception()  # marks it as looked at: not everybody waits

@@ -97,6 +97,9 @@ class RemoteConnection(Connection):
     def watch_fired(self, path: str, children: bool) -> None:
         self._fired(path, children)
 
+    def fail(self, number: int, why: str) -> None:
+        self._fail(number, why)
+
     def broke(self, link: _Link) -> None:
         if self._link is link:
             self._link = None
@@ -181,7 +184,9 @@ class _Link(asyncio.Protocol):
         encoded = encode_operation(operation, time.time_ns() // 1_000_000)
         data = frame({"call": number, "operation": operation_to_json(encoded)})
         if len(data) > REQUEST_BYTES_MAX:
-            log.error("keeper: not sent, %d bytes are too many: %s", len(data), type(operation).__name__)
+            what = f"a {type(operation).__name__} of {len(data)} bytes is too large for the keeper"
+            log.error("%s", what)
+            self._owner.fail(number, what)
         elif self._transport is not None:
             self._calls[number] = operation
             self._transport.write(data)

@@ -86,22 +86,19 @@ class KeeperState:
         """The state of this moment. Nodes are immutable, so it is a matter of copying some dicts."""
         return {"tree": self.tree.dump(), "sessions": dict(self.sessions)}
 
-    @classmethod
-    def restore(cls, snapshot: Any) -> KeeperState:
-        state = cls()
-        state.sessions = {int(number): Session(*known) for number, known in snapshot["sessions"].items()}
-        state.tree = Tree.load(
+    def restore(self, snapshot: Any) -> None:
+        self.sessions = {int(number): Session(*known) for number, known in snapshot["sessions"].items()}
+        self.tree = Tree.load(
             {
                 "zxid": snapshot["zxid"],
                 "sessions opened": snapshot["sessions_opened"],
-                "ephemerals": state.sessions,
+                "ephemerals": self.sessions,
                 "nodes": {
                     path: (node_from_json(node), children_created, None)
                     for path, (children_created, *node) in snapshot["nodes"].items()
                 },
             }
         )
-        return state
 
 
 def snapshot_to_json(copied: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,83 @@
+"""The keeper's directory: whose it is, and that only one keeper uses it at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+FORMAT_FILE = "format"
+FORMAT = "tidelog keeper 1\n"
+LOCK_FILE = "lock"
+
+
+class KeeperStorageError(Exception):
+    """The keeper's files cannot be used as they are. Says in one line which, and why."""
+
+
+class DataDir:
+    """Holds the directory until closed. A lock of a process that died is free again at once."""
+
+    __slots__ = ("_lock", "path")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise KeeperStorageError(f"the keeper cannot use {path}: {error.strerror}") from None
+        try:
+            self._take_lock()
+            self._check_format()
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            used = f"{self.path} is used by another keeper (process {holder})"
+            raise KeeperStorageError(f"{used}: stop that one, or choose another directory") from None
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+
+    def _check_format(self) -> None:
+        marker = self.path / FORMAT_FILE
+        try:
+            found = marker.read_text("utf-8", "replace")
+        except FileNotFoundError:
+            if any(entry.name not in (LOCK_FILE, FORMAT_FILE + ".tmp") for entry in self.path.iterdir()):
+                raise KeeperStorageError(
+                    f"{self.path} holds files but none called {FORMAT_FILE!r}: it is not a keeper's directory"
+                ) from None
+            write_durably(marker, FORMAT.encode())
+            return
+        if found != FORMAT:
+            raise KeeperStorageError(f"{marker} says {found[:40]!r}, and this keeper reads {FORMAT!r}")
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def write_durably(path: Path, content: bytes, *, fsync: bool = True) -> None:
+    """The whole file or none of it, whenever the power goes."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        if fsync:
+            os.fsync(file.fileno())
+    temporary.replace(path)
+    if fsync:
+        sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

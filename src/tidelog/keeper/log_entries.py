@@ -1,0 +1,77 @@
+"""Entries of the keeper's write-ahead log as bytes, and what a file of them is worth after a crash.
+
+An entry is what one group commit wrote: marker, length of the body, number, CRC32C of all that follows the
+marker, body. Entries are numbered without gaps, and one is written only when the one before it is on disk.
+Hence a crash can spoil the last entry and no other, and one rule tells a crash from a damaged disk: a bad
+entry with a good one after it was good once. (That a commit is *one* entry matters: of several written in
+one go, the disk may keep the second and lose the first.)
+
+The body is JSON in ASCII, so the marker, whose first byte is not ASCII, cannot occur inside one.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+MARKER = b"\xffTKL"
+_HEADER = Struct(">4sIQI")
+_CHECKED = Struct(">IQ")
+
+
+class Entry(NamedTuple):
+    number: int
+    body: bytes
+    end: int
+    """Where the next one begins."""
+
+
+class Damaged(Exception):
+    """A bad entry that no crash explains. Says where in the file."""
+
+
+def pack(number: int, body: bytes) -> bytes:
+    checksum = crc32c(body, crc32c(_CHECKED.pack(len(body), number)))
+    return _HEADER.pack(MARKER, len(body), number, checksum) + body
+
+
+def read(data: bytes, first: int) -> tuple[list[Entry], int]:
+    """The entries of a file whose first one must be number ``first``, and where the last good one ends."""
+    entries: list[Entry] = []
+    position = 0
+    while position < len(data):
+        expected = first + len(entries)
+        entry = _entry_at(data, position)
+        if entry is None or entry.number != expected:
+            _check_nothing_follows(data, position, expected)
+            break
+        entries.append(entry)
+        position = entry.end
+    return entries, position
+
+
+def _entry_at(data: bytes, position: int) -> Entry | None:
+    if len(data) - position < _HEADER.size:
+        return None
+    marker, length, number, checksum = _HEADER.unpack_from(data, position)
+    start = position + _HEADER.size
+    end = start + length
+    if marker != MARKER or end > len(data):
+        return None
+    body = data[start:end]
+    if checksum != crc32c(body, crc32c(_CHECKED.pack(length, number))):
+        return None
+    return Entry(number, body, end)
+
+
+def _check_nothing_follows(data: bytes, position: int, expected: int) -> None:
+    """A crash leaves nothing good behind the entry it interrupted."""
+    later = data.find(MARKER, position)
+    while later >= 0:
+        entry = _entry_at(data, later)
+        if entry is not None:
+            where = f"entry {expected} at byte {position} is unreadable"
+            raise Damaged(f"{where}, and entry {entry.number} at byte {later} is not")
+        later = data.find(MARKER, later + 1)
