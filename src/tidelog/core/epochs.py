@@ -57,6 +57,13 @@ class EpochCache:
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
 
+    def epoch_at(self, offset: Offset) -> Epoch:
+        """The epoch in which the record at ``offset`` was, or will be, written."""
+        for entry in reversed(self._entries):
+            if entry.start_offset <= offset:
+                return entry.epoch
+        return NO_EPOCH
+
     def end_offset_for(self, asked: Epoch, log_end_offset: Offset) -> EpochEnd:
         """Where the largest epoch ≤ ``asked`` ends, in a log that ends at ``log_end_offset``."""
         entries = self._entries

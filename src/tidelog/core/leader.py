@@ -251,7 +251,7 @@ class LeaderRole:
                     reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch)
                 )
                 return
-            if offset < limit:
+            if offset < limit or request.max_wait_ms == 0:
                 self._answer_fetch(request, reply_to, limit)
             else:
                 self._park_fetch(request, reply_to, now)

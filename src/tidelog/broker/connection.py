@@ -1,0 +1,165 @@
+"""One client's connection: frames in, answers out in the order of the requests.
+
+Rules of this file:
+
+* A request is dispatched as soon as its frame is complete, even while earlier ones still wait for followers
+  or for data: clients pipeline. Its answer goes out when all earlier answers have.
+* Every frame of a read event is handled before anything is written; then one vectored write carries all
+  answers that are ready.
+* A client that does not read its answers, or that has too many requests open, is not read from.
+* Bytes that are no Kafka request close this connection, with one line in the log, and touch no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from tidelog.wire.api import RequestHeader, encode_response
+from tidelog.wire.errors import ProtocolError
+from tidelog.wire.frames import FrameReader
+
+if TYPE_CHECKING:
+    from tidelog.broker.server import Server
+
+OPEN_REQUESTS_MAX = 256
+
+
+class Request:
+    """A request on its way: what was asked, and the place in line where the answer belongs."""
+
+    __slots__ = ("answer", "body", "connection", "header", "on_superseded", "received_at")
+
+    def __init__(self, connection: Connection, header: RequestHeader, body: Any, received_at: float) -> None:
+        self.connection = connection
+        self.header = header
+        self.body = body
+        self.received_at = received_at
+        self.answer: list[Any] | None = None
+        self.on_superseded: Any = None
+        """Called when the same client sends its next request while this one waits (a follower's fetch)."""
+
+    def respond(self, body: Any, *, failed: bool = False) -> None:
+        self._settle(encode_response(self.header, body), failed)
+
+    def respond_nothing(self) -> None:
+        """The client asked for no answer (acks=0)."""
+        self._settle([], failed=False)
+
+    def _settle(self, answer: list[Any], failed: bool) -> None:
+        self.answer = answer
+        self.body = None
+        connection = self.connection
+        server = connection.server
+        server.unflushed[connection] = None
+        latency_us = (server.clock() - self.received_at) * 1e6
+        server.metrics.request_finished(self.header.api_key, latency_us, failed)
+
+
+class Connection(asyncio.BufferedProtocol):
+    __slots__ = ("_frames", "_open", "_paused", "_transport", "_writable", "last_active", "peer", "server")
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.peer = "?"
+        self.last_active = server.clock()
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameReader(server.limits.frame_bytes_max)
+        self._open: deque[Request] = deque()
+        self._writable = True
+        self._paused = False
+
+    # ------------------------------------------------------------ the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        address = transport.get_extra_info("peername")
+        self.peer = f"{address[0]}:{address[1]}" if address else "?"
+        if not self.server.admit(self, address[0] if address else "?"):
+            transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._transport = None
+        self._open.clear()
+        self.server.left(self)
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._frames.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        server = self.server
+        server.metrics.bytes_in += nbytes
+        self.last_active = server.clock()
+        try:
+            for frame in self._frames.received(nbytes):
+                self._dispatch(frame)
+        except ProtocolError as error:
+            server.metrics.protocol_errors += 1
+            server.log.warning("closed the connection from %s: %s", self.peer, error)
+            self.close()
+        server.settle()
+        if len(self._open) >= OPEN_REQUESTS_MAX:
+            self._read_only_if_affordable()
+
+    def _dispatch(self, frame: bytearray) -> None:
+        if self._transport is None:
+            return
+        open_requests = self._open
+        if open_requests:
+            waiting = open_requests[-1]
+            if waiting.on_superseded is not None and waiting.answer is None:
+                waiting.on_superseded()
+        self.server.dispatch(self, frame)
+
+    def enqueue(self, request: Request) -> None:
+        self._open.append(request)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._read_only_if_affordable()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._read_only_if_affordable()
+
+    # ------------------------------------------------------------ answers
+
+    def flush(self) -> None:
+        """Write every answer whose turn has come, in one go."""
+        buffers: list[Any] = []
+        open_requests = self._open
+        while open_requests and open_requests[0].answer is not None:
+            buffers += open_requests.popleft().answer or ()
+        if buffers and self._transport is not None:
+            self.server.metrics.bytes_out += sum(map(len, buffers))
+            self._transport.writelines(buffers)
+        if self._paused:
+            self._read_only_if_affordable()
+
+    def _read_only_if_affordable(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        affordable = self._writable and len(self._open) < OPEN_REQUESTS_MAX
+        if affordable and self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        elif not affordable and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+
+    # ------------------------------------------------------------ the end
+
+    def idle_since(self) -> float | None:
+        """When the client last said something, unless it is waiting for an answer of ours."""
+        return None if self._open else self.last_active
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self.flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

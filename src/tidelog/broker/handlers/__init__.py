@@ -1,0 +1,65 @@
+"""One file per Kafka API: each opens with its behaviour, its versions and what it does not do.
+
+A handler is a function ``handle(node, request)``. It answers at once or leaves an object with the core that
+answers later; it never waits. ``HANDLERS`` is the table of everything that is served: a client is offered
+exactly these APIs, in the versions that ``wire.api`` speaks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.handlers import (
+    alter_configs,
+    alter_isr,
+    api_versions,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_configs,
+    describe_log_dirs,
+    elect_leaders,
+    fetch,
+    init_producer_id,
+    leader_and_isr,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
+    vote,
+)
+from tidelog.wire.api import Api
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+HANDLERS: dict[int, Callable[[Node, Request], None]] = {
+    Api.PRODUCE: produce.handle,
+    Api.FETCH: fetch.handle,
+    Api.LIST_OFFSETS: list_offsets.handle,
+    Api.METADATA: metadata.handle,
+    Api.LEADER_AND_ISR: leader_and_isr.handle,
+    Api.STOP_REPLICA: stop_replica.handle,
+    Api.UPDATE_METADATA: update_metadata.handle,
+    Api.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
+    Api.API_VERSIONS: api_versions.handle,
+    Api.CREATE_TOPICS: create_topics.handle,
+    Api.DELETE_TOPICS: delete_topics.handle,
+    Api.DELETE_RECORDS: delete_records.handle,
+    Api.INIT_PRODUCER_ID: init_producer_id.handle,
+    Api.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    Api.DESCRIBE_CONFIGS: describe_configs.handle,
+    Api.ALTER_CONFIGS: alter_configs.handle,
+    Api.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    Api.CREATE_PARTITIONS: create_partitions.handle,
+    Api.ELECT_LEADERS: elect_leaders.handle,
+    Api.INCREMENTAL_ALTER_CONFIGS: alter_configs.handle_incremental,
+    Api.ALTER_ISR: alter_isr.handle,
+    Api.VOTE: vote.handle,
+}

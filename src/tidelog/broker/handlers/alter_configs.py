@@ -1,0 +1,109 @@
+"""AlterConfigs (33) and IncrementalAlterConfigs (44): change the settings of topics.
+
+Behaviour: AlterConfigs replaces all settings of a topic, the incremental one changes those it names (set,
+delete, append to or subtract from a list). Checked as a whole before anything is written.
+Versions: 0 and 1 of both.
+Not done: brokers' settings, which are changed in their files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.broker.handlers.describe_configs import TOPIC
+from tidelog.core import messages as core
+from tidelog.storage.log_config import InvalidLogConfig
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages import alter_configs, incremental_alter_configs
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+Values = dict[str, str | None]
+
+
+def handle(node: Node, request: Request) -> None:
+    results: list[Any] = []
+    gather = Gather(lambda: request.respond(alter_configs.AlterConfigsResponse(responses=results)))
+    only = request.body.validate_only
+    for resource in request.body.resources:
+        values: Values = {setting.name: setting.value for setting in resource.configs}
+        result = alter_configs.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.append(result)
+        _alter(node, gather, resource, result, partial(dict, values), replace=True, validate_only=only)
+    gather.asked_all()
+
+
+def handle_incremental(node: Node, request: Request) -> None:
+    results: list[Any] = []
+    response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)
+    gather = Gather(lambda: request.respond(response))
+    only = request.body.validate_only
+    for resource in request.body.resources:
+        result = incremental_alter_configs.AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.append(result)
+
+        changed = partial(_changed, node, resource)
+        _alter(node, gather, resource, result, changed, replace=False, validate_only=only)
+    gather.asked_all()
+
+
+def _alter(
+    node: Node,
+    gather: Gather,
+    resource: Any,
+    result: Any,
+    values: Callable[[], Values],
+    *,
+    replace: bool,
+    validate_only: bool,
+) -> None:
+    if resource.resource_type != TOPIC:
+        result.error_code = ErrorCode.INVALID_REQUEST
+        result.error_message = "Only topics can be altered; a broker's settings are changed in its file."
+        return
+    if resource.resource_name not in node.core.metadata.topics:
+        result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return
+    try:
+        altered = values()
+        before = {} if replace else dict(node.topics.overrides(resource.resource_name))
+        node.topics.checked({k: v for k, v in {**before, **altered}.items() if v is not None})
+    except InvalidLogConfig as error:
+        result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
+        return
+    if validate_only:
+        return
+
+    def fill(response: core.AlterTopicConfigResponse) -> None:
+        result.error_code, result.error_message = response.error, response.message
+
+    gather.ask(node, core.AlterTopicConfigRequest(resource.resource_name, altered, replace), fill)
+
+
+def _changed(node: Node, resource: Any) -> Values:
+    """What the operations of an incremental request come to."""
+    current = node.topics.of(resource.resource_name).properties()
+    values: Values = {}
+    for setting in resource.configs:
+        operation, name = setting.config_operation, setting.name
+        if operation == SET:
+            values[name] = setting.value
+        elif operation == DELETE:
+            values[name] = None
+        elif operation in (APPEND, SUBTRACT):
+            given = [item for item in (setting.value or "").split(",") if item]
+            items = [item for item in current.get(name, "").split(",") if item and item not in given]
+            values[name] = ",".join(items + (given if operation == APPEND else []))
+        else:
+            raise InvalidLogConfig(f"{name}: there is no operation {operation}")
+    return values

@@ -1,0 +1,46 @@
+"""AlterIsr (56): a leader asks the controller for another set of in-sync replicas (KIP-497).
+
+Behaviour: written to the keeper if leader epoch, version and incarnations are current.
+Versions: 0. Not offered to clients.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.broker.inter_broker import alter_isr_from_wire
+from tidelog.core import messages as core
+from tidelog.wire.messages.alter_isr import (
+    AlterIsrResponse,
+    PartitionResult,
+    TopicResult,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    topics: dict[str, TopicResult] = {}
+    gather = Gather(lambda: request.respond(AlterIsrResponse(topics=list(topics.values()))))
+
+    def fill(response: core.AlterIsrResponse) -> None:
+        name = response.tp.topic
+        topic = topics.setdefault(name, TopicResult(name=name, partitions=[]))
+        topic.partitions.append(
+            PartitionResult(
+                partition_index=response.tp.partition,
+                error_code=response.error,
+                leader_id=-1,
+                leader_epoch=response.leader_epoch,
+                isr=list(response.isr),
+                current_isr_version=response.version,
+            )
+        )
+
+    for question in alter_isr_from_wire(request.body):
+        gather.ask(node, question, fill)
+    gather.asked_all()

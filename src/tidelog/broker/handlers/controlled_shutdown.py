@@ -1,0 +1,33 @@
+"""ControlledShutdown (7): a broker tells the controller that it is about to leave.
+
+Behaviour: the controller moves leadership away and answers with what it could not move.
+Versions: 0 to 3. Not offered to clients.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerId
+from tidelog.wire.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    gather = Gather(lambda: None)
+
+    def fill(response: core.ControlledShutdownResponse) -> None:
+        remaining = [
+            RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in response.remaining
+        ]
+        request.respond(ControlledShutdownResponse(error_code=response.error, remaining_partitions=remaining))
+
+    body = request.body
+    gather.ask(node, core.ControlledShutdownRequest(BrokerId(body.broker_id), body.broker_epoch), fill)
+    gather.asked_all()

@@ -1,0 +1,90 @@
+"""CreateTopics (19).
+
+Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
+checked here, before anything is written. A topic named twice in a request is refused both times.
+Versions: 0 to 6.
+Not done: waiting for the partitions to have leaders everywhere; clients ask for metadata until they do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerId
+from tidelog.storage.log_config import InvalidLogConfig
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: CreateTopicsRequest = request.body
+    results: list[CreatableTopicResult] = []
+    named = Counter(topic.name for topic in body.topics)
+    gather = Gather(lambda: request.respond(CreateTopicsResponse(topics=results)))
+    for topic in body.topics:
+        if named[topic.name] > 1:
+            if all(result.name != topic.name for result in results):
+                results.append(_failed(topic, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
+            continue
+        config = {setting.name: setting.value for setting in topic.configs}
+        try:
+            checked = node.topics.checked({name: value or "" for name, value in config.items()})
+        except InvalidLogConfig as error:
+            results.append(_failed(topic, ErrorCode.INVALID_CONFIG, str(error)))
+            continue
+        result = CreatableTopicResult(name=topic.name)
+        results.append(result)
+
+        def fill(response: core.CreateTopicResponse, result: CreatableTopicResult = result) -> None:
+            _fill(node, result, response)
+
+        gather.ask(node, _question(topic, checked, validate_only=body.validate_only), fill)
+    gather.asked_all()
+
+
+def _question(
+    topic: CreatableTopic, config: dict[str, str], *, validate_only: bool
+) -> core.CreateTopicRequest:
+    assignment = {part.partition_index: tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments}
+    return core.CreateTopicRequest(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        assignment or None,
+        config,
+        validate_only,
+    )
+
+
+def _fill(node: Node, result: CreatableTopicResult, response: core.CreateTopicResponse) -> None:
+    result.error_code, result.error_message = response.error, response.message
+    if response.error is ErrorCode.NONE:
+        result.num_partitions = response.partitions
+        result.replication_factor = response.replication_factor
+        result.configs = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=False,
+                config_source=entry.source,
+                is_sensitive=False,
+            )
+            for entry in node.topics.described(node.topics.overrides(result.name))
+        ]
+
+
+def _failed(topic: CreatableTopic, error: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=topic.name, error_code=error, error_message=message)

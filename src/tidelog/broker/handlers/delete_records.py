@@ -1,0 +1,44 @@
+"""DeleteRecords (21).
+
+Behaviour: the leader moves the start of its log; answered when the live replicas have followed, or with
+REQUEST_TIMED_OUT. Offset -1 is the high watermark.
+Versions: 0 to 2.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import TopicPartition
+from tidelog.wire.messages.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: DeleteRecordsRequest = request.body
+    topics = [DeleteRecordsTopicResult(name=topic.name, partitions=[]) for topic in body.topics]
+    gather = Gather(lambda: request.respond(DeleteRecordsResponse(topics=topics)))
+    for topic, answer in zip(body.topics, topics, strict=True):
+        for part in topic.partitions:
+            place = DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=-1)
+            answer.partitions.append(place)
+
+            def fill(
+                response: core.DeleteRecordsResponse, place: DeleteRecordsPartitionResult = place
+            ) -> None:
+                place.error_code, place.low_watermark = response.error, response.low_watermark
+
+            tp = TopicPartition(topic.name, part.partition_index)
+            gather.ask(node, core.DeleteRecordsRequest(tp, part.offset, body.timeout_ms), fill)
+    gather.asked_all()

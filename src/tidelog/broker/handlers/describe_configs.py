@@ -1,0 +1,88 @@
+"""DescribeConfigs (32): the settings of topics and of this broker.
+
+Behaviour: a topic's settings with where each value comes from: the topic, this broker's file, or the
+default. A broker's settings are read-only: they are changed in its file.
+Versions: 0 to 3.
+Not done: synonyms beyond the source itself, broker loggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.broker.topic_settings import Described
+from tidelog.core import messages as core
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+TOPIC, BROKER = 2, 4
+
+
+def handle(node: Node, request: Request) -> None:
+    body: DescribeConfigsRequest = request.body
+    results: list[DescribeConfigsResult] = []
+    gather = Gather(lambda: request.respond(DescribeConfigsResponse(results=results)))
+    for resource in body.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
+        )
+        results.append(result)
+        if resource.resource_type == TOPIC:
+
+            def fill(
+                response: core.DescribeTopicConfigResponse,
+                resource: DescribeConfigsResource = resource,
+                result: DescribeConfigsResult = result,
+            ) -> None:
+                result.error_code = response.error
+                if response.error is ErrorCode.NONE:
+                    entries = node.topics.described(response.values)
+                    result.configs = _listed(entries, resource, body, read_only=False)
+
+            gather.ask(node, core.DescribeTopicConfigRequest(resource.resource_name), fill)
+        elif resource.resource_type == BROKER and resource.resource_name in ("", str(node.id)):
+            result.configs = _listed(node.described_settings(), resource, body, read_only=True)
+        else:
+            result.error_code = ErrorCode.INVALID_REQUEST
+            result.error_message = f"Ask broker {resource.resource_name} itself, or for a topic."
+    gather.asked_all()
+
+
+def _listed(
+    entries: Iterable[Described],
+    resource: DescribeConfigsResource,
+    body: DescribeConfigsRequest,
+    *,
+    read_only: bool,
+) -> list[DescribeConfigsResourceResult]:
+    wanted = resource.configuration_keys
+    return [
+        DescribeConfigsResourceResult(
+            name=entry.name,
+            value=entry.value,
+            read_only=read_only,
+            is_default=entry.is_default,
+            config_source=entry.source,
+            is_sensitive=False,
+            synonyms=[DescribeConfigsSynonym(name=entry.name, value=entry.value, source=entry.source)]
+            if body.include_synonyms
+            else [],
+            config_type=entry.type,
+            documentation=entry.doc if body.include_documentation else None,
+        )
+        for entry in entries
+        if wanted is None or entry.name in wanted
+    ]

@@ -1,0 +1,48 @@
+"""DescribeLogDirs (35): what this broker stores, and how much of it there is.
+
+Behaviour: one directory; per partition its size and how far it is behind the high watermark it knows.
+Versions: 0 to 2.
+Not done: moving replicas between directories, hence no future replicas.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.core.types import TopicPartition
+from tidelog.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: DescribeLogDirsRequest = request.body
+    wanted = None
+    if body.topics is not None:
+        wanted = {TopicPartition(topic.topic, part) for topic in body.topics for part in topic.partitions}
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for tp in sorted(node.storage.partitions()):
+        if wanted is None or tp in wanted:
+            topic = topics.setdefault(tp.topic, DescribeLogDirsTopic(name=tp.topic, partitions=[]))
+            topic.partitions.append(_partition(node, tp))
+    directory = DescribeLogDirsResult(
+        log_dir=str(node.settings.log_dirs.resolve()), topics=list(topics.values())
+    )
+    request.respond(DescribeLogDirsResponse(results=[directory]))
+
+
+def _partition(node: Node, tp: TopicPartition) -> DescribeLogDirsPartition:
+    stored = node.storage.open(tp)
+    replica = node.core.replicas.get(tp)
+    lag = max(replica.high_watermark - stored.end_offset, 0) if replica is not None else 0
+    return DescribeLogDirsPartition(
+        partition_index=tp.partition, partition_size=stored.size_bytes, offset_lag=lag, is_future_key=False
+    )

@@ -1,0 +1,63 @@
+"""ElectLeaders (43).
+
+Behaviour: preferred elections give leadership back to the first assigned replica; unclean ones give a
+partition without a leader to any live replica, whatever is lost. Without a list: all partitions, and only
+those where something was done or failed are answered.
+Versions: 0 to 2.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import TopicPartition
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: ElectLeadersRequest = request.body
+    if not node.core.controller.active:
+        error = ErrorCode.NOT_CONTROLLER
+        request.respond(ElectLeadersResponse(error_code=error, replica_election_results=[]), failed=True)
+        return
+    if body.topic_partitions is None:
+        asked = list(node.core.metadata.states())
+    else:
+        asked = [
+            TopicPartition(topic.topic, partition)
+            for topic in body.topic_partitions
+            for partition in topic.partitions
+        ]
+    topics: dict[str, ReplicaElectionResult] = {}
+
+    def fill(response: core.ElectLeadersResponse) -> None:
+        if body.topic_partitions is None and response.error is ErrorCode.ELECTION_NOT_NEEDED:
+            return
+        name = response.tp.topic
+        result = topics.setdefault(name, ReplicaElectionResult(topic=name, partition_result=[]))
+        message = None if response.error is ErrorCode.NONE else response.error.name
+        result.partition_result.append(
+            PartitionResult(
+                partition_id=response.tp.partition, error_code=response.error, error_message=message
+            )
+        )
+
+    gather = Gather(
+        lambda: request.respond(ElectLeadersResponse(replica_election_results=list(topics.values())))
+    )
+    for tp in asked:
+        gather.ask(node, core.ElectLeadersRequest(tp, core.ElectionType(body.election_type)), fill)
+    gather.asked_all()

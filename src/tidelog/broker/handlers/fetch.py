@@ -1,0 +1,164 @@
+"""Fetch (1): consumers read what is committed, followers read everything and thereby acknowledge.
+
+Behaviour: every partition of a request is asked of the core, which answers at once or parks the question
+until there is something to read or the time is up. The request is answered as soon as the parts together
+have ``min_bytes``, or one has failed; whatever is still parked then answers with what it has. A follower's
+next request releases the one before: that is how it adds partitions without waiting.
+Versions: 4 to 12. Isolation level is accepted and, without transactions, makes no difference.
+Not done: fetch sessions (answered with session 0: the client goes on naming all its partitions), reading
+from the nearest replica (KIP-392), the diverging epoch in the answer (followers ask before they fetch).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.connection import Request
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: FetchRequest = request.body
+    pending = PendingFetch(node, request, body)
+    if body.replica_id >= 0:
+        request.on_superseded = pending.finish
+    for topic in body.topics:
+        for part in topic.partitions:
+            pending.ask(TopicPartition(topic.topic, part.partition), part)
+            node.carry_out()
+    pending.asked_all()
+
+
+class PendingFetch:
+    """A request on its way through the core, one part a partition."""
+
+    __slots__ = (
+        "_batches",
+        "_budget",
+        "_bytes",
+        "_deadline",
+        "_done",
+        "_failed",
+        "_finishing",
+        "_min_bytes",
+        "_node",
+        "_parked",
+        "_replica",
+        "_replica_epoch",
+        "_request",
+        "_responses",
+        "_topics",
+    )
+
+    def __init__(self, node: Node, request: Request, body: FetchRequest) -> None:
+        self._node = node
+        self._request = request
+        self._replica = BrokerId(body.replica_id)
+        self._replica_epoch = body.replica_epoch
+        self._min_bytes = body.min_bytes
+        self._deadline = node.now() + body.max_wait_ms
+        self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self._topics = [(topic.topic, [part.partition for part in topic.partitions]) for topic in body.topics]
+        self._bytes = 0
+        self._failed = False
+        self._finishing = False
+        self._done = False
+        self._parked: dict[TopicPartition, FetchPartition] = {}
+        """What the core was asked and has not answered."""
+        self._responses: dict[TopicPartition, core.FetchResponse] = {}
+        self._batches: dict[TopicPartition, list[Any]] = {}
+
+    # ------------------------------------------------------------ asking
+
+    def ask(self, tp: TopicPartition, part: FetchPartition) -> None:
+        self._parked[tp] = part
+        wait = 0 if self._enough else max(self._deadline - self._node.now(), 0)
+        self._node.ask(
+            self,
+            core.FetchRequest(
+                tp,
+                self._replica,
+                part.fetch_offset,
+                part.current_leader_epoch,
+                wait,
+                self._replica_epoch,
+                max(min(part.partition_max_bytes, self._budget - self._bytes), 0),
+                part.log_start_offset,
+            ),
+        )
+
+    @property
+    def _enough(self) -> bool:
+        return self._failed or self._bytes >= self._min_bytes
+
+    def asked_all(self) -> None:
+        if not self._parked or self._enough or self._deadline <= self._node.now():
+            self.finish()
+
+    # ------------------------------------------------------------ answers
+
+    def deliver(self, response: core.FetchResponse) -> None:
+        tp = response.tp
+        part = self._parked.pop(tp)
+        self._responses[tp] = response
+        if response.error is not ErrorCode.NONE:
+            self._failed = True
+            self._batches.pop(tp, None)
+        batches = response.batches
+        if batches and (self._bytes < self._budget or not self._bytes):
+            self._bytes += sum(batch.size for batch in batches)  # type: ignore[attr-defined]
+            self._batches.setdefault(tp, []).extend(batches)
+            if not self._enough and not self._finishing:
+                # A consumer that wants more at once: go on reading behind what is here, while it waits.
+                part.fetch_offset = batches[-1].next_offset
+                self._node.when_settled(lambda: self.ask(tp, part))
+                return
+        if self._finishing:
+            self._respond_if_complete()
+        elif self._enough or not self._parked or self._node.now() >= self._deadline:
+            self._node.when_settled(self.finish)
+
+    def finish(self) -> None:
+        """Answer now. The parts that are still parked are released and add what they have."""
+        if self._finishing:
+            return
+        self._finishing = True
+        for tp in list(self._parked):
+            self._node.core.release_fetch(self, tp)
+        self._respond_if_complete()
+
+    def _respond_if_complete(self) -> None:
+        if self._parked or self._done:
+            return
+        self._done = True
+        topics = [
+            FetchableTopicResponse(
+                topic=name, partitions=[self._part(TopicPartition(name, partition)) for partition in parts]
+            )
+            for name, parts in self._topics
+        ]
+        self._request.respond(FetchResponse(responses=topics), failed=self._failed)
+
+    def _part(self, tp: TopicPartition) -> PartitionData:
+        response = self._responses[tp]
+        return PartitionData(
+            partition_index=tp.partition,
+            error_code=response.error,
+            high_watermark=response.high_watermark,
+            last_stable_offset=response.high_watermark,
+            log_start_offset=response.log_start_offset,
+            aborted_transactions=None,
+            records=[batch.data for batch in self._batches.get(tp, ())] or b"",
+        )

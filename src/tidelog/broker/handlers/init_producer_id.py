@@ -1,0 +1,41 @@
+"""InitProducerId (22): a number for an idempotent producer, given to nobody else, ever.
+
+Behaviour: from a block that this broker reserved in the keeper. A producer that comes back with its id and
+epoch after an error (KIP-360) gets a new id: sequence numbers start over, as if the epoch had been raised.
+Versions: 0 to 4.
+Not done: transactions; a request with a transactional id is answered INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: InitProducerIdRequest = request.body
+    if body.transactional_id is not None:
+        error = ErrorCode.INVALID_REQUEST
+        request.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1), failed=True)
+        return
+    gather = Gather(lambda: None)
+
+    def fill(response: core.InitProducerIdResponse) -> None:
+        request.respond(
+            InitProducerIdResponse(
+                error_code=response.error,
+                producer_id=response.producer_id,
+                producer_epoch=response.producer_epoch,
+            )
+        )
+
+    gather.ask(node, core.InitProducerIdRequest(), fill)
+    gather.asked_all()

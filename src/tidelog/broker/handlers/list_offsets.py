@@ -1,0 +1,72 @@
+"""ListOffsets (2): where a partition starts, ends, or what its first record at or after a time is.
+
+Behaviour: the core says whether we lead and where the log ends for whoever asks (consumers: the high
+watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
+index and then in the records of one batch.
+Versions: 1 to 7 (7: the record with the largest timestamp, KIP-734).
+Not done: version 0, which lists segments.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+
+
+def handle(node: Node, request: Request) -> None:
+    body: ListOffsetsRequest = request.body
+    topics = [ListOffsetsTopicResponse(name=topic.name, partitions=[]) for topic in body.topics]
+    gather = Gather(lambda: request.respond(ListOffsetsResponse(topics=topics)))
+    for topic, answer in zip(body.topics, topics, strict=True):
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            place = ListOffsetsPartitionResponse(partition_index=part.partition_index)
+            answer.partitions.append(place)
+            question = core.ListOffsetsRequest(tp, BrokerId(body.replica_id), part.current_leader_epoch)
+            gather.ask(node, question, partial(_fill, node, part, place))
+    gather.asked_all()
+
+
+def _fill(
+    node: Node,
+    part: ListOffsetsPartition,
+    place: ListOffsetsPartitionResponse,
+    response: core.ListOffsetsResponse,
+) -> None:
+    place.error_code = response.error
+    if response.error is ErrorCode.OFFSET_NOT_AVAILABLE and part.timestamp != LATEST:
+        place.error_code = ErrorCode.NONE
+    if place.error_code:
+        return
+    log = node.storage.open(response.tp)
+    if part.timestamp == LATEST:
+        place.offset = response.offset
+    elif part.timestamp == EARLIEST:
+        place.offset = response.log_start_offset
+    else:
+        if part.timestamp == MAX_TIMESTAMP:
+            found = log.offset_of_max_timestamp()
+        else:
+            found = log.offset_for_timestamp(part.timestamp)
+        if found is not None and found[1] < node.core.replicas[response.tp].high_watermark:
+            place.timestamp, place.offset = found
+    if place.offset >= 0:
+        place.leader_epoch = log.epochs.epoch_at(place.offset)

@@ -1,0 +1,77 @@
+"""Metadata (3).
+
+Behaviour: from the cache that the controller fills. A topic that does not exist is created when the client
+and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again.
+Versions: 0 to 9.
+Not done: authorised operations (there are no ACLs).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.core.messages import PartitionAssignment
+from tidelog.core.metadata import MetadataCache
+from tidelog.core.topics import illegal_name
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: MetadataRequest = request.body
+    cache = node.core.metadata
+    asked = body.topics
+    if asked is None or (not asked and request.header.api_version == 0):
+        names = sorted(cache.topics)
+    else:
+        names = [topic.name for topic in asked]
+    create = body.allow_auto_topic_creation and node.settings.auto_create_topics_enable
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker, host=at.host, port=at.port, rack=at.rack)
+            for broker, at in sorted(cache.endpoints.items())
+        ],
+        cluster_id=node.cluster_id,
+        controller_id=node.core.known_controller,
+        topics=[_topic(node, cache, name, create=create) for name in names],
+    )
+    request.respond(response)
+
+
+def _topic(node: Node, cache: MetadataCache, name: str, *, create: bool) -> MetadataResponseTopic:
+    partitions = cache.topics.get(name)
+    if partitions is not None:
+        parts = [_partition(cache, partition) for _, partition in sorted(partitions.items())]
+        return MetadataResponseTopic(name=name, partitions=parts, is_internal=name.startswith("__"))
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if illegal_name(name):
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif create:
+        node.create_topic(name)
+        error = ErrorCode.LEADER_NOT_AVAILABLE
+    return MetadataResponseTopic(error_code=error, name=name, partitions=[])
+
+
+def _partition(cache: MetadataCache, partition: PartitionAssignment) -> MetadataResponsePartition:
+    state = partition.state
+    live = cache.live_brokers
+    led = state.leader in live
+    return MetadataResponsePartition(
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.tp.partition,
+        leader_id=state.leader if led else -1,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(state.isr),
+        offline_replicas=[broker for broker in partition.replicas if broker not in live],
+    )

@@ -1,0 +1,50 @@
+"""OffsetForLeaderEpoch (23): where an epoch ends in the leader's log (KIP-101, 279, 320).
+
+Behaviour: the core's answer, from the leader-epoch cache. Followers ask it before they fetch, consumers to
+find out whether what they read was truncated.
+Versions: 0 to 3.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: OffsetForLeaderEpochRequest = request.body
+    topics = [OffsetForLeaderTopicResult(topic=topic.topic, partitions=[]) for topic in body.topics]
+    gather = Gather(lambda: request.respond(OffsetForLeaderEpochResponse(topics=topics)))
+    for topic, answer in zip(body.topics, topics, strict=True):
+        for part in topic.partitions:
+            place = EpochEndOffset(partition=part.partition)
+            answer.partitions.append(place)
+            question = core.EpochEndRequest(
+                TopicPartition(topic.topic, part.partition),
+                BrokerId(body.replica_id),
+                part.current_leader_epoch,
+                part.leader_epoch,
+            )
+            gather.ask(node, question, partial(_fill, place))
+    gather.asked_all()
+
+
+def _fill(place: EpochEndOffset, response: core.EpochEndResponse) -> None:
+    place.error_code = response.error
+    place.leader_epoch = response.epoch
+    place.end_offset = response.end_offset

@@ -1,0 +1,117 @@
+"""Produce (0).
+
+Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is; its records are never looked
+at. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync replica has it.
+A request for several partitions is answered when the last of them is.
+Versions: 3 to 9 (0 to 2 are listed, because older clients compress only where they see them; KAFKA-18659).
+Not done: transactions, message formats before 2, records refused one by one (the batch stands or falls).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.core import messages as core
+from tidelog.core.types import TopicPartition
+from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tidelog.wire.records import CorruptBatch, RecordBatch
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+VALID_ACKS = (-1, 0, 1)
+
+
+def handle(node: Node, request: Request) -> None:
+    body: ProduceRequest = request.body
+    pending = PendingProduce(request, body, node)
+    acks, timeout = body.acks, body.timeout_ms
+    for topic in body.topic_data:
+        name = topic.name
+        config = node.topics.of(name)
+        for data in topic.partition_data:
+            tp = TopicPartition(name, data.index)
+            error, batch = _checked(data, config.max_message_bytes)
+            if acks not in VALID_ACKS:
+                error = ErrorCode.INVALID_REQUIRED_ACKS
+            if batch is None or error is not ErrorCode.NONE:
+                pending.deliver(core.ProduceResponse(tp, error))
+                continue
+            if config.append_time:
+                batch.stamp_append_time(pending.stamp())
+            node.ask(pending, core.ProduceRequest(tp, acks, batch, timeout))
+    pending.complete_if_unanswerable(acks)
+
+
+def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, RecordBatch | None]:
+    records = data.records
+    if not records:
+        return ErrorCode.INVALID_RECORD, None
+    try:
+        batch = RecordBatch.parse(records)
+    except CorruptBatch:
+        return ErrorCode.CORRUPT_MESSAGE, None
+    if batch.size != len(records):
+        return ErrorCode.INVALID_RECORD, None  # a producer sends one batch a partition
+    return batch.validation_error(bytes_max), batch
+
+
+class PendingProduce:
+    """A request on its way through the core, one part a partition."""
+
+    __slots__ = ("_append_time", "_node", "_parts", "_request", "_topics", "_waiting")
+
+    def __init__(self, request: Request, body: ProduceRequest, node: Node) -> None:
+        self._request = request
+        self._node = node
+        self._append_time = -1
+        self._topics: list[TopicProduceResponse] = []
+        self._parts: dict[TopicPartition, PartitionProduceResponse] = {}
+        for topic in body.topic_data:
+            parts = []
+            for data in topic.partition_data:
+                part = PartitionProduceResponse(index=data.index, base_offset=-1)
+                self._parts[TopicPartition(topic.name, data.index)] = part
+                parts.append(part)
+            self._topics.append(TopicProduceResponse(name=topic.name, partition_responses=parts))
+        self._waiting = len(self._parts)
+        if sum(len(topic.partition_data) for topic in body.topic_data) != self._waiting:
+            raise ProtocolError("a produce request that names a partition twice")
+
+    def stamp(self) -> int:
+        """The append time of this request's batches, one for all of them."""
+        if self._append_time < 0:
+            self._append_time = int(time.time() * 1000)
+        return self._append_time
+
+    def deliver(self, response: core.ProduceResponse) -> None:
+        part = self._parts[response.tp]
+        part.error_code = response.error
+        part.base_offset = response.base_offset
+        if response.error is ErrorCode.NONE:
+            part.log_append_time_ms = self._append_time
+            replica = self._node.core.replicas.get(response.tp)
+            part.log_start_offset = replica.log.start_offset if replica is not None else -1
+        self._waiting -= 1
+        if not self._waiting:
+            failed = any(part.error_code for part in self._parts.values())
+            self._request.respond(ProduceResponse(responses=self._topics), failed=failed)
+
+    def complete_if_unanswerable(self, acks: int) -> None:
+        if acks == 0:
+            # Nobody waits for an answer. Kafka closes the connection on an error, so that the producer at
+            # least refreshes its metadata; the core says nothing to acks=0, so ask what it would have said.
+            if any(not self._node.leads(tp) for tp in self._parts):
+                self._request.connection.close()
+            self._request.respond_nothing()
+        elif not self._parts:
+            self._request.respond(ProduceResponse(responses=[]))

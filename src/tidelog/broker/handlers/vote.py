@@ -1,0 +1,38 @@
+"""Vote (1000), tidelog's own: the controller asks a replica how far its log reaches.
+
+Behaviour: under the ``majority`` rules only. The replica promises to ignore leaders of earlier epochs.
+Versions: 0. Not offered to clients.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.broker.inter_broker import vote_from_wire
+from tidelog.core import messages as core
+from tidelog.wire.messages.vote import VoteResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    gather = Gather(lambda: None)
+
+    def fill(response: core.VoteResponse) -> None:
+        request.respond(
+            VoteResponse(
+                error_code=response.error,
+                topic_name=response.tp.topic,
+                partition_index=response.tp.partition,
+                leader_epoch=response.leader_epoch,
+                last_epoch=response.last_epoch,
+                end_offset=response.end_offset,
+            )
+        )
+
+    gather.ask(node, vote_from_wire(request.body), fill)
+    gather.asked_all()

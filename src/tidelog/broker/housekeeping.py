@@ -1,0 +1,88 @@
+"""What a broker does by the clock rather than on request: retention, checkpoints, flushes, leader balance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tidelog.core.messages import ElectLeadersRequest
+from tidelog.core.types import BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+EVIDENCE_FLUSH_SECONDS = 0.25
+SYNC_CHECK_SECONDS = 0.2
+
+
+class Housekeeping:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        settings = node.settings
+        self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
+        self._every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._write_checkpoints)
+        self._every(EVIDENCE_FLUSH_SECONDS, node.flush_evidence)
+        self._every(SYNC_CHECK_SECONDS, self._sync_by_interval)
+        if settings.auto_leader_rebalance_enable:
+            self._every(settings.leader_imbalance_check_interval_seconds, self._balance_leaders)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _every(self, seconds: float, work: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers[work] = self._loop.call_later(seconds, run)
+            work()
+
+        self._timers[work] = self._loop.call_later(seconds, run)
+
+    # ------------------------------------------------------------ logs
+
+    def _enforce_retention(self) -> None:
+        replicas = self._node.core.replicas
+        committed = {tp: replica.high_watermark for tp, replica in replicas.items()}
+        for tp, start in self._node.storage.enforce_retention(self._node.time_ms(), committed).items():
+            if tp in replicas:
+                replicas[tp].advance_start(start)
+
+    def _write_checkpoints(self) -> None:
+        self._node.storage.write_checkpoints()
+
+    def _sync_by_interval(self) -> None:
+        node = self._node
+        sync = node.storage.sync_due(node.time_ms())
+        if sync is not None:
+            self._loop.run_in_executor(node.threads, sync)
+
+    # ------------------------------------------------------------ leaders
+
+    def _balance_leaders(self) -> None:
+        """Give a broker back the partitions it should lead, once it lacks too large a share of them."""
+        node = self._node
+        machines = node.core.controller.machines
+        if machines is None:
+            return
+        cluster = machines.cluster
+        preferred: dict[BrokerId, list[TopicPartition]] = defaultdict(list)
+        for tp, assignment in cluster.assignments.items():
+            if tp in cluster.states:
+                preferred[assignment[0]].append(tp)
+        for broker, tps in preferred.items():
+            away = [tp for tp in tps if cluster.states[tp].leader != broker]
+            share = 100 * len(away) / len(tps)
+            if broker in cluster.live and share > node.settings.leader_imbalance_per_broker_percentage:
+                for tp in away:
+                    node.ask(_Nobody(), ElectLeadersRequest(tp))
+        node.settle()
+
+
+class _Nobody:
+    """Asks and does not listen."""
+
+    def deliver(self, _message: Any) -> None:
+        pass

@@ -1,0 +1,407 @@
+"""What brokers say to each other: core messages as Kafka requests and back.
+
+Each ``…_to_wire`` has its ``…_from_wire`` beside it, so that the two can be read together. The requests are
+Kafka 2.7's, with two private tagged fields where our rules know more than its protocol: the incarnation of a
+follower in Fetch and those of new members in AlterIsr (KIP-903). Responses of the core repeat what the
+request asked, which the wire does not; hence ``asked``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from tidelog.core import messages as core
+from tidelog.core.types import (
+    BrokerEndpoint,
+    BrokerId,
+    PartitionState,
+    TopicPartition,
+)
+from tidelog.wire.api import Api
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages import (
+    alter_isr,
+    controlled_shutdown,
+    create_topics,
+    fetch,
+    leader_and_isr,
+    list_offsets,
+    offset_for_leader_epoch,
+    stop_replica,
+    update_metadata,
+    vote,
+)
+from tidelog.wire.records import split
+
+FETCH, FETCH_VERSION = Api.FETCH, 12
+LATEST, EARLIEST = -1, -2
+LISTENER = "PLAINTEXT"
+
+
+def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> dict[str, list[Any]]:
+    """Group per-partition parts under their topics, in order of appearance."""
+    topics: dict[str, list[Any]] = {}
+    for tp, part in partitions:
+        topics.setdefault(tp.topic, []).append(part)
+    return topics
+
+
+def request_to_wire(message: core.Message) -> tuple[int, int, Any]:
+    """(API, version, body) of a request to another broker."""
+    api, version, translate = _REQUESTS[type(message)]
+    return api, version, translate(message)
+
+
+def response_from_wire(asked: core.Message, body: Any) -> Iterator[core.Message]:
+    """The answer, unless nobody waits for it: a topic asked for in passing shows when it is there."""
+    translate = _RESPONSES.get(type(asked))
+    if translate is not None:
+        yield translate(asked, body)
+
+
+# ---------------------------------------------------------------- Fetch
+
+
+def fetch_to_wire(requests: Iterable[core.FetchRequest], partition_bytes: int, response_bytes: int) -> Any:
+    """All of one follower and one leader, hence equal in everything but partition, offset and epoch."""
+    topics: dict[str, list[fetch.FetchPartition]] = {}
+    for request in requests:
+        part = fetch.FetchPartition(
+            partition=request.tp.partition,
+            current_leader_epoch=request.current_leader_epoch,
+            fetch_offset=request.offset,
+            log_start_offset=request.log_start_offset,
+            partition_max_bytes=partition_bytes,
+        )
+        topics.setdefault(request.tp.topic, []).append(part)
+    return fetch.FetchRequest(
+        replica_id=request.replica,
+        replica_epoch=request.broker_epoch,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=1,
+        max_bytes=response_bytes,
+        topics=[fetch.FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+    )
+
+
+def fetch_from_wire(
+    asked: Mapping[TopicPartition, core.FetchRequest], body: fetch.FetchResponse
+) -> Iterator[core.FetchResponse]:
+    for topic in body.responses:
+        for data in topic.partitions:
+            request = asked.get(TopicPartition(topic.topic, data.partition_index))
+            if request is None:
+                continue
+            yield core.FetchResponse(
+                request.tp,
+                ErrorCode(data.error_code),
+                request.offset,
+                request.current_leader_epoch,
+                data.high_watermark,
+                split(data.records) if data.records else (),
+                max(data.log_start_offset, 0),
+            )
+
+
+# ---------------------------------------------------------------- OffsetForLeaderEpoch and ListOffsets
+
+
+def _epoch_end_to_wire(request: core.EpochEndRequest) -> Any:
+    part = offset_for_leader_epoch.OffsetForLeaderPartition(
+        partition=request.tp.partition,
+        current_leader_epoch=request.current_leader_epoch,
+        leader_epoch=request.asked_epoch,
+    )
+    topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=request.tp.topic, partitions=[part])
+    return offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=request.replica, topics=[topic])
+
+
+def _epoch_end_from_wire(asked: core.EpochEndRequest, body: Any) -> core.EpochEndResponse:
+    part = body.topics[0].partitions[0]
+    return core.EpochEndResponse(
+        asked.tp,
+        ErrorCode(part.error_code),
+        asked.current_leader_epoch,
+        asked.asked_epoch,
+        part.leader_epoch,
+        part.end_offset,
+    )
+
+
+def _list_offsets_to_wire(request: core.ListOffsetsRequest) -> Any:
+    """Where the leader's log ends and where it starts: one question each, in this order."""
+    topics = [
+        list_offsets.ListOffsetsTopic(
+            name=request.tp.topic,
+            partitions=[
+                list_offsets.ListOffsetsPartition(
+                    partition_index=request.tp.partition,
+                    current_leader_epoch=request.current_leader_epoch,
+                    timestamp=timestamp,
+                )
+            ],
+        )
+        for timestamp in (LATEST, EARLIEST)
+    ]
+    return list_offsets.ListOffsetsRequest(replica_id=request.replica, topics=topics)
+
+
+def _list_offsets_from_wire(asked: core.ListOffsetsRequest, body: Any) -> core.ListOffsetsResponse:
+    end, start = (topic.partitions[0] for topic in body.topics)
+    error = ErrorCode(end.error_code or start.error_code)
+    return core.ListOffsetsResponse(asked.tp, error, asked.current_leader_epoch, end.offset, start.offset)
+
+
+# ---------------------------------------------------------------- the controller's requests
+
+
+def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> Any:
+    topics = by_topic(
+        (
+            partition.tp,
+            leader_and_isr.LeaderAndIsrPartitionState(
+                partition_index=partition.tp.partition,
+                controller_epoch=partition.state.controller_epoch,
+                leader=partition.state.leader,
+                leader_epoch=partition.state.leader_epoch,
+                isr=list(partition.state.isr),
+                zk_version=partition.state.version,
+                replicas=list(partition.replicas),
+            ),
+        )
+        for partition in request.partitions
+    )
+    return leader_and_isr.LeaderAndIsrRequest(
+        controller_id=request.controller,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_states=[
+            leader_and_isr.LeaderAndIsrTopicState(topic_name=name, partition_states=parts)
+            for name, parts in topics.items()
+        ],
+        live_leaders=[],
+    )
+
+
+def leader_and_isr_from_wire(body: Any) -> core.LeaderAndIsrRequest:
+    return core.LeaderAndIsrRequest(*_control_header(body), _assignments_from_wire(body))
+
+
+def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
+    topics = by_topic(
+        (
+            partition.tp,
+            update_metadata.UpdateMetadataPartitionState(
+                partition_index=partition.tp.partition,
+                controller_epoch=partition.state.controller_epoch,
+                leader=partition.state.leader,
+                leader_epoch=partition.state.leader_epoch,
+                isr=list(partition.state.isr),
+                zk_version=partition.state.version,
+                replicas=list(partition.replicas),
+            ),
+        )
+        for partition in request.partitions
+    )
+    brokers = [
+        update_metadata.UpdateMetadataBroker(
+            id=broker,
+            endpoints=[
+                update_metadata.UpdateMetadataEndpoint(
+                    port=endpoint.port, host=endpoint.host, listener=LISTENER, security_protocol=0
+                )
+            ],
+            rack=endpoint.rack,
+        )
+        for broker, endpoint in request.endpoints.items()
+    ]
+    return update_metadata.UpdateMetadataRequest(
+        controller_id=request.controller,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_states=[
+            update_metadata.UpdateMetadataTopicState(topic_name=name, partition_states=parts)
+            for name, parts in topics.items()
+        ],
+        live_brokers=brokers,
+    )
+
+
+def update_metadata_from_wire(body: Any) -> core.UpdateMetadataRequest:
+    """The wire does not carry the epochs of live brokers; nobody but the controller needs them."""
+    endpoints = {
+        BrokerId(broker.id): BrokerEndpoint(broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
+        for broker in body.live_brokers
+        if broker.endpoints
+    }
+    live = dict.fromkeys(endpoints, -1)
+    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, _assignments_from_wire(body))
+
+
+def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
+    topics = by_topic(
+        (
+            tp,
+            stop_replica.StopReplicaPartitionState(
+                partition_index=tp.partition, leader_epoch=-1, delete_partition=request.delete
+            ),
+        )
+        for tp in request.partitions
+    )
+    return stop_replica.StopReplicaRequest(
+        controller_id=request.controller,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_states=[
+            stop_replica.StopReplicaTopicState(topic_name=name, partition_states=parts)
+            for name, parts in topics.items()
+        ],
+    )
+
+
+def stop_replica_from_wire(body: Any) -> core.StopReplicaRequest:
+    parts = [
+        (TopicPartition(topic.topic_name, part.partition_index), part.delete_partition)
+        for topic in body.topic_states
+        for part in topic.partition_states
+    ]
+    delete = any(delete for _, delete in parts)
+    return core.StopReplicaRequest(*_control_header(body), tuple(tp for tp, _ in parts), delete)
+
+
+def _vote_to_wire(request: core.VoteRequest) -> Any:
+    return vote.VoteRequest(
+        controller_id=request.controller,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_name=request.tp.topic,
+        partition_index=request.tp.partition,
+        leader_epoch=request.leader_epoch,
+    )
+
+
+def vote_from_wire(body: Any) -> core.VoteRequest:
+    tp = TopicPartition(body.topic_name, body.partition_index)
+    return core.VoteRequest(*_control_header(body), tp, body.leader_epoch)
+
+
+def _vote_answer_from_wire(asked: core.VoteRequest, body: Any) -> core.VoteResponse:
+    error = ErrorCode(body.error_code)
+    end = body.last_epoch, body.end_offset
+    return core.VoteResponse(asked.request_id, asked.tp, error, body.leader_epoch, *end)
+
+
+def _control_header(body: Any) -> tuple[BrokerId, int, int, int]:
+    """The connection matches answers with requests, so a request needs no id of its own here."""
+    return BrokerId(body.controller_id), body.controller_epoch, body.broker_epoch, 0
+
+
+def _assignments_from_wire(body: Any) -> tuple[core.PartitionAssignment, ...]:
+    return tuple(
+        core.PartitionAssignment(
+            TopicPartition(topic.topic_name, part.partition_index),
+            tuple(map(BrokerId, part.replicas)),
+            PartitionState(
+                BrokerId(part.leader),
+                part.leader_epoch,
+                tuple(map(BrokerId, part.isr)),
+                part.controller_epoch,
+                part.zk_version,
+            ),
+        )
+        for topic in body.topic_states
+        for part in topic.partition_states
+    )
+
+
+def _control_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
+    return core.ControlResponse(asked.request_id, ErrorCode(body.error_code))
+
+
+# ---------------------------------------------------------------- requests to the controller
+
+
+def _alter_isr_to_wire(request: core.AlterIsrRequest) -> Any:
+    part = alter_isr.PartitionData(
+        partition_index=request.tp.partition,
+        leader_epoch=request.leader_epoch,
+        new_isr=list(request.isr),
+        current_isr_version=request.version,
+        new_isr_epochs=list(request.member_epochs),
+    )
+    topic = alter_isr.TopicData(name=request.tp.topic, partitions=[part])
+    return alter_isr.AlterIsrRequest(
+        broker_id=request.broker, broker_epoch=request.broker_epoch, topics=[topic]
+    )
+
+
+def alter_isr_from_wire(body: Any) -> Iterator[core.AlterIsrRequest]:
+    for topic in body.topics:
+        for part in topic.partitions:
+            yield core.AlterIsrRequest(
+                TopicPartition(topic.name, part.partition_index),
+                BrokerId(body.broker_id),
+                body.broker_epoch,
+                part.leader_epoch,
+                tuple(map(BrokerId, part.new_isr)),
+                part.current_isr_version,
+                tuple(part.new_isr_epochs),
+            )
+
+
+def _alter_isr_answer_from_wire(asked: core.AlterIsrRequest, body: Any) -> core.AlterIsrResponse:
+    response = core.AlterIsrResponse(asked.tp, ErrorCode(body.error_code), asked.leader_epoch, asked.version)
+    if body.topics:
+        part = body.topics[0].partitions[0]
+        response.error = ErrorCode(part.error_code)
+        response.isr, response.version = tuple(map(BrokerId, part.isr)), part.current_isr_version
+    return response
+
+
+def _controlled_shutdown_to_wire(request: core.ControlledShutdownRequest) -> Any:
+    return controlled_shutdown.ControlledShutdownRequest(
+        broker_id=request.broker, broker_epoch=request.broker_epoch
+    )
+
+
+def _controlled_shutdown_from_wire(
+    _asked: core.ControlledShutdownRequest, body: Any
+) -> core.ControlledShutdownResponse:
+    remaining = tuple(TopicPartition(p.topic_name, p.partition_index) for p in body.remaining_partitions)
+    return core.ControlledShutdownResponse(ErrorCode(body.error_code), remaining)
+
+
+def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
+    topic = create_topics.CreatableTopic(
+        name=request.topic,
+        num_partitions=request.partitions,
+        replication_factor=request.replication_factor,
+        assignments=[],
+        configs=[],
+    )
+    return create_topics.CreateTopicsRequest(topics=[topic])
+
+
+_REQUESTS: dict[type, tuple[int, int, Any]] = {
+    core.EpochEndRequest: (Api.OFFSET_FOR_LEADER_EPOCH, 3, _epoch_end_to_wire),
+    core.ListOffsetsRequest: (Api.LIST_OFFSETS, 5, _list_offsets_to_wire),
+    core.LeaderAndIsrRequest: (Api.LEADER_AND_ISR, 4, _leader_and_isr_to_wire),
+    core.UpdateMetadataRequest: (Api.UPDATE_METADATA, 6, _update_metadata_to_wire),
+    core.StopReplicaRequest: (Api.STOP_REPLICA, 3, _stop_replica_to_wire),
+    core.VoteRequest: (Api.VOTE, 0, _vote_to_wire),
+    core.AlterIsrRequest: (Api.ALTER_ISR, 0, _alter_isr_to_wire),
+    core.CreateTopicRequest: (Api.CREATE_TOPICS, 4, _create_topic_to_wire),
+    core.ControlledShutdownRequest: (Api.CONTROLLED_SHUTDOWN, 3, _controlled_shutdown_to_wire),
+}
+
+_RESPONSES: dict[type, Any] = {
+    core.EpochEndRequest: _epoch_end_from_wire,
+    core.ListOffsetsRequest: _list_offsets_from_wire,
+    core.LeaderAndIsrRequest: _control_from_wire,
+    core.UpdateMetadataRequest: _control_from_wire,
+    core.StopReplicaRequest: _control_from_wire,
+    core.VoteRequest: _vote_answer_from_wire,
+    core.AlterIsrRequest: _alter_isr_answer_from_wire,
+    core.ControlledShutdownRequest: _controlled_shutdown_from_wire,
+}

@@ -1,0 +1,275 @@
+"""Where the core meets the world: inputs go in through here, and every effect is carried out here.
+
+The core is told about a request, a keeper's notice, a connection or the time; it appends effects to a list.
+``settle`` empties that list: answers to their requests, messages to the peers, calls to the keeper, wake-ups
+to the event loop, events to the recorder and the metrics. It runs once per read event, so everything that
+came in together goes out together.
+
+Durability: as long as a log with ``flush=always`` has appends that are not on the disk, *all* effects are
+held back, in order, until an fsync that began after those appends has returned. Inputs go on being taken
+meanwhile, so one fsync serves everything that arrived during the previous one (group commit), and an
+acknowledgement can never be ahead of the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, Protocol
+
+from tidelog.broker.metrics import Metrics
+from tidelog.broker.peers import Peers
+from tidelog.broker.server import Server
+from tidelog.broker.settings import Settings, table
+from tidelog.broker.topic_settings import Described, Source, TopicSettings
+from tidelog.core.broker import Broker
+from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
+from tidelog.core.events import BrokerRegistered, TopicConfigured
+from tidelog.core.leader import LeaderRole
+from tidelog.core.messages import CreateTopicRequest, Message
+from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, TopicPartition
+from tidelog.evidence import process as happened
+from tidelog.evidence.recorder import EventRecorder
+from tidelog.keeper.client import KeeperConnection
+from tidelog.storage.file_storage import FileStorage
+
+KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
+
+
+class Waiter(Protocol):
+    """Whoever sent the core a request: it gets the answer."""
+
+    def deliver(self, message: Any) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+
+class Node:
+    def __init__(
+        self,
+        settings: Settings,
+        storage: FileStorage,
+        keeper: KeeperConnection,
+        *,
+        metrics: Metrics,
+        recorder: EventRecorder | None,
+        threads: Executor,
+    ) -> None:
+        self.id = BrokerId(settings.broker_id)
+        self.settings = settings
+        self.storage = storage
+        self.metrics = metrics
+        self.topics = TopicSettings(settings.log_defaults(), storage)
+        self.registered = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.log = logging.getLogger("tidelog.node")
+        self.leaving = False
+        self.cluster_id = ""
+        # Made once the port is bound: the core registers where we are, the server hands us what comes in.
+        self.core: Broker
+        self.server: Server
+        self.endpoint: BrokerEndpoint
+        self.peers = Peers(self)
+        self.threads = threads
+        self.keeper = keeper
+        self._session = 0
+        self.recorder = recorder
+        self._loop = asyncio.get_running_loop()
+        self._wake_at: asyncio.TimerHandle | None = None
+        self._held: list[Any] = []
+        self._syncing = False
+        self._ready: list[Callable[[], None]] = []
+        self._local = _Local(self)
+        self._carriers: dict[type, Callable[[Any], None]] = {
+            Reply: self._reply,
+            Send: self._send,
+            KeeperCall: keeper.call,
+            WakeAt: self._schedule_wake,
+            Stopped: lambda _: self.stopped.set(),
+        }
+
+    # ------------------------------------------------------------ inputs
+
+    def now(self) -> int:
+        """Milliseconds on the clock that drives every deadline of the core: monotonic, not of the day."""
+        return int(self._loop.time() * 1000)
+
+    def time_ms(self) -> int:
+        """The time of day, for whatever compares itself with the timestamps of records."""
+        return int(time.time() * 1000)
+
+    def ask(self, waiter: Waiter, message: Message) -> None:
+        """Hand the core a request. The answer is delivered when effects are next carried out."""
+        self.core.receive(waiter, message, self.now())
+
+    def answered(self, peer: BrokerId, message: Message) -> None:
+        """Hand the core the answer of another broker."""
+        self.core.receive(peer, message, self.now())
+
+    def connected(self, peer: BrokerId) -> None:
+        self.core.connected(peer)
+        self.settle()
+
+    def keeper_says(self, notice: KeeperNotice) -> None:
+        if isinstance(notice, SessionStarted):
+            if self._session:
+                self.observe(happened.KeeperSessionLost(self._session, "it expired"))
+            self._session = notice.session
+            self.observe(happened.KeeperSessionStarted(notice.session))
+        elif isinstance(notice, SessionResumed):
+            self.observe(happened.KeeperReconnected(self._session))
+        self.core.keeper_says(notice, self.now())
+        self.settle()
+
+    def stop(self) -> None:
+        """Begin to leave: ``stopped`` is set when leadership has moved, or when waiting is no use."""
+        self.leaving = True
+        self.core.stop(self.now())
+        self.settle()
+
+    def close(self) -> None:
+        self.peers.close()
+        self.observe(happened.ProcessStopped("asked to"))
+        if self.recorder is not None:
+            self.recorder.close()
+
+    def _wake(self) -> None:
+        self._wake_at = None
+        self.core.wake(self.now())
+        self.settle()
+
+    def when_settled(self, action: Callable[[], None]) -> None:
+        """Run ``action`` once the effects at hand are carried out: it may ask the core for more."""
+        self._ready.append(action)
+
+    # ------------------------------------------------------------ effects
+
+    def settle(self) -> None:
+        self.carry_out()
+        while self._ready:
+            actions, self._ready = self._ready, []
+            for action in actions:
+                action()
+            self.carry_out()
+        self.peers.flush()
+        self.server.flush()
+
+    def carry_out(self) -> None:
+        effects = self.core.effects
+        while effects:
+            batch = effects[:]
+            effects.clear()
+            if self._held or self.storage.dirty():
+                self._held += batch
+                self._sync()
+            else:
+                self._perform(batch)
+
+    def _perform(self, effects: list[Any]) -> None:
+        carriers = self._carriers
+        for effect in effects:
+            carrier = carriers.get(type(effect))
+            if carrier is not None:
+                carrier(effect)
+            else:
+                self.observe(effect)
+
+    def _reply(self, reply: Reply) -> None:
+        reply.to.deliver(reply.message)  # type: ignore[attr-defined]  # the world's own tokens: Waiters
+
+    def _send(self, send: Send) -> None:
+        if send.to == self.id:
+            self.core.receive(self._local, send.message, self.now())
+        else:
+            self.peers.send(send.to, send.message)
+
+    def _schedule_wake(self, wake: WakeAt) -> None:
+        at = wake.at / 1000
+        if self._wake_at is not None:
+            if self._wake_at.when() <= at:
+                return
+            self._wake_at.cancel()
+        self._wake_at = self._loop.call_at(at, self._wake)
+
+    def observe(self, event: Any) -> None:
+        """Something happened: count it, write it down."""
+        self.metrics.observe(event)
+        if self.recorder is not None:
+            self.recorder.record(event, self.now())
+        if isinstance(event, TopicConfigured):
+            self.topics.configure(event.topic, event.values)
+        elif isinstance(event, BrokerRegistered):
+            self.registered.set()
+
+    def flush_evidence(self) -> None:
+        if self.recorder is not None:
+            self.recorder.flush()
+
+    # ------------------------------------------------------------ flush=always
+
+    def _sync(self) -> None:
+        if self._syncing:
+            return
+        self._syncing = True
+        count = len(self._held)
+        sync = self.storage.begin_sync()
+        self._loop.run_in_executor(self.threads, sync).add_done_callback(
+            lambda done: self._synced(count, done.exception())
+        )
+
+    def _synced(self, count: int, error: BaseException | None) -> None:
+        self._syncing = False
+        if error is not None:
+            # After a failed fsync nobody knows what is on the disk (the kernel may have dropped the pages).
+            # Acknowledging would be a lie and so would be going on: stop, and recover from the others.
+            self.log.critical("fsync failed: %s; stopping, start the broker again to recover", error)
+            self.stopped.set()
+            return
+        durable, self._held = self._held[:count], self._held[count:]
+        self._perform(durable)
+        if self._held:
+            self._sync()
+        self.settle()
+
+    # ------------------------------------------------------------ what the handlers ask
+
+    def leads(self, tp: TopicPartition) -> bool:
+        replica = self.core.replicas.get(tp)
+        return replica is not None and isinstance(replica.role, LeaderRole)
+
+    def create_topic(self, name: str) -> None:
+        """A client asked for a topic that does not exist: have the controller create it, and tell nobody."""
+        settings = self.settings
+        request = CreateTopicRequest(
+            name, settings.num_partitions, settings.default_replication_factor, None, {}, validate_only=False
+        )
+        if self.core.known_controller != NO_LEADER:
+            self.core.effects.append(Send(self.core.known_controller, request))
+
+    def described_settings(self) -> list[Described]:
+        settings = self.settings
+        return [
+            Described(
+                setting.name,
+                settings.value_text(setting),
+                Source.DEFAULT if settings.value_text(setting) == setting.default_text else Source.BROKER,
+                setting.doc,
+            )
+            for setting in table().values()
+        ]
+
+
+class _Local:
+    """This broker as its own peer: the controller controls the broker it lives in, too."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def deliver(self, message: Any) -> None:
+        self._node.answered(self._node.id, message)

@@ -1,0 +1,116 @@
+"""The way out to other brokers: one line for commands and one for fetches to each of them.
+
+Rules of this file:
+
+* Two connections a peer, because answers come in the order of requests: a fetch may wait half a second for
+  data, and a command must not wait behind it.
+* The core speaks of one partition at a time; here the fetches that are due for one leader become one
+  request. A partition that becomes due while such a request waits at the leader does not wait with it: the
+  next request makes the leader answer the waiting one (see ``handlers/fetch.py``).
+* Nothing is sent twice from here. What was under way when a connection broke is forgotten; when the peer is
+  reached again the core is told ``connected`` and repeats what still matters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker import inter_broker
+from tidelog.broker.peer_connection import PeerConnection
+from tidelog.core.messages import FetchRequest, Message
+from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+FETCHES_IN_FLIGHT_MAX = 2
+
+
+class Peers:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._peers: dict[BrokerId, _Peer] = {}
+        self._due: dict[BrokerId, None] = {}
+        """Peers to which fetches are due."""
+
+    def send(self, to: BrokerId, message: Message) -> None:
+        peer = self._peers.get(to)
+        if peer is None:
+            peer = self._peers[to] = _Peer(self._node, to)
+        if isinstance(message, FetchRequest):
+            peer.due[message.tp] = message
+            self._due[to] = None
+        else:
+            api, version, body = inter_broker.request_to_wire(message)
+            peer.commands.send(api, version, body, message)
+
+    def flush(self) -> None:
+        """Everything at hand has been looked at: send the fetches that are due, one request a leader."""
+        if self._due:
+            due, self._due = self._due, {}
+            for broker in due:
+                self._peers[broker].fetch()
+
+    def connections_changed(self) -> None:
+        """The metadata changed: peers may have come back, perhaps elsewhere."""
+        for peer in self._peers.values():
+            peer.commands.endpoint_changed()
+            peer.fetches.endpoint_changed()
+
+    def close(self) -> None:
+        for peer in self._peers.values():
+            peer.commands.close()
+            peer.fetches.close()
+
+
+class _Peer:
+    """One other broker."""
+
+    def __init__(self, node: Node, broker: BrokerId) -> None:
+        self._node = node
+        self._broker = broker
+        self.due: dict[TopicPartition, FetchRequest] = {}
+        self.commands = PeerConnection(
+            node.log, f"broker {broker}", self._endpoint, self._command_answered, self._reconnected
+        )
+        self.fetches = PeerConnection(
+            node.log, f"broker {broker}", self._endpoint, self._fetch_answered, self._reconnected
+        )
+
+    def _endpoint(self) -> BrokerEndpoint | None:
+        return self._node.core.metadata.endpoints.get(self._broker)
+
+    def _reconnected(self) -> None:
+        """Both lines lead to one process. If it was lost on one of them, ask again for everything: the core
+        drops an answer that comes twice."""
+        if self.commands.usable and self.fetches.usable:
+            self._node.connected(self._broker)
+
+    def fetch(self) -> None:
+        outstanding = self.fetches.outstanding()
+        if not self.due or len(outstanding) >= FETCHES_IN_FLIGHT_MAX:
+            return
+        due, self.due = self.due, {}
+        for asked in outstanding:
+            # After a reconnection of the other line the core repeats what is still under way on this one.
+            due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
+        if not due:
+            return
+        settings = self._node.settings
+        body = inter_broker.fetch_to_wire(
+            due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
+        )
+        self.fetches.send(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, due)
+
+    def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest], body: Any) -> None:
+        node = self._node
+        for response in inter_broker.fetch_from_wire(asked, body):
+            node.answered(self._broker, response)
+        self.fetch()
+        node.settle()
+
+    def _command_answered(self, asked: Message, body: Any) -> None:
+        node = self._node
+        for response in inter_broker.response_from_wire(asked, body):
+            node.answered(self._broker, response)
+        node.settle()

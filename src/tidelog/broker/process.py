@@ -1,0 +1,218 @@
+"""One broker process from its first line to its last: open the logs, bind, register, serve, hand over, leave.
+
+The order matters. The data directory is locked and recovered before anything listens; the port is bound
+before the broker registers itself, so that nobody is sent to a port that is not ours; the session with the
+keeper ends only after leadership has moved away. Whatever prevents a start is one line on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+
+import uvloop
+
+import tidelog
+from tidelog.broker import exposition
+from tidelog.broker.handlers import HANDLERS
+from tidelog.broker.housekeeping import Housekeeping
+from tidelog.broker.metrics import Metrics
+from tidelog.broker.node import Node
+from tidelog.broker.server import Limits, Server
+from tidelog.broker.settings import Settings
+from tidelog.core import paths
+from tidelog.core.broker import Broker
+from tidelog.core.coordination import Get
+from tidelog.core.generations import GENERATIONS
+from tidelog.core.types import BrokerEndpoint, BrokerId
+from tidelog.evidence import process as happened
+from tidelog.evidence.recorder import EventRecorder
+from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, connect
+from tidelog.storage.errors import StorageRefused
+from tidelog.storage.file_storage import FileStorage
+
+log = logging.getLogger("tidelog")
+
+
+class CannotStart(Exception):
+    """Why, in one line."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT. Returns the exit code."""
+    # The allocations of the hot path are short-lived and free of cycles: look for garbage less often.
+    gc.set_threshold(50_000, 50, 100)
+    try:
+        return uvloop.run(_serve(settings))
+    except (CannotStart, StorageRefused) as error:
+        print(f"tidelog broker {settings.broker_id}: {error}", file=sys.stderr, flush=True)
+        return 2
+
+
+async def _serve(settings: Settings) -> int:
+    started = time.perf_counter()
+    async with AsyncExitStack() as leaving:
+        threads = ThreadPoolExecutor(4, thread_name_prefix="disk")
+        leaving.callback(threads.shutdown)
+        storage = _open_storage(settings, threads)
+        leaving.callback(storage.close)
+        keeper = connect(settings.keeper_url, settings.zookeeper_session_timeout_ms)
+        leaving.push_async_callback(_end_session, keeper)
+        node = await _assemble(settings, storage, keeper, threads)
+        leaving.callback(node.close)
+        leaving.push_async_callback(node.server.close)
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, partial(_hand_over, node, signum))
+        await _register(node, keeper)
+        metrics_port = -1
+        if settings.tidelog_metrics_port >= 0:
+            metrics_port = await _expose(node, leaving)
+        endpoint = node.endpoint
+        print(
+            f"serving id={node.id} host={endpoint.host} port={endpoint.port} metrics={metrics_port}",
+            flush=True,
+        )
+        log.info("serving after %.2f s", time.perf_counter() - started)
+        housekeeping = Housekeeping(node)
+        leaving.callback(housekeeping.stop)
+        await node.stopped.wait()
+        log.info("leaving")
+    return 0
+
+
+# ---------------------------------------------------------------- the start
+
+
+def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorage:
+    def in_background(work: object) -> None:
+        threads.submit(work)  # type: ignore[arg-type]
+
+    return FileStorage(
+        settings.log_dirs,
+        broker_id=settings.broker_id,
+        defaults=settings.log_defaults(),
+        background=in_background,
+    )
+
+
+async def _assemble(
+    settings: Settings, storage: FileStorage, keeper: KeeperConnection, threads: ThreadPoolExecutor
+) -> Node:
+    metrics = Metrics()
+    recorder = None
+    if settings.tidelog_evidence_dir is not None:
+        recorder = EventRecorder(
+            settings.tidelog_evidence_dir,
+            BrokerId(settings.broker_id),
+            lambda: int(time.time() * 1000),
+        )
+    node = Node(settings, storage, keeper, metrics=metrics, recorder=recorder, threads=threads)
+    limits = Limits(
+        settings.socket_request_max_bytes,
+        settings.max_connections,
+        settings.max_connections_per_ip,
+        settings.connections_max_idle_ms / 1000 if settings.connections_max_idle_ms > 0 else float("inf"),
+    )
+    handlers = {key: partial(handle, node) for key, handle in HANDLERS.items()}
+    node.server = Server(handlers, limits, metrics, node.settle)
+    host, port = settings.listeners
+    try:
+        bound = await node.server.listen(host, port)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot listen on {host or '*'}:{port}: {os.strerror(error.errno or 0).lower()}; "
+            "free the port or set listeners=PLAINTEXT://HOST:PORT"
+        ) from None
+    told = settings.advertised(bound)
+    node.endpoint = BrokerEndpoint(told.host, told.port, settings.broker_rack)
+    node.core = Broker(
+        node.id,
+        storage,
+        GENERATIONS[settings.tidelog_generation],
+        settings.core_config(),
+        registration=node.endpoint,
+    )
+    node.observe(
+        happened.ProcessStarted(
+            tidelog.__version__,
+            settings.tidelog_generation,
+            os.getpid(),
+            told.host,
+            told.port,
+            settings.broker_rack,
+        )
+    )
+    return node
+
+
+async def _register(node: Node, keeper: KeeperConnection) -> None:
+    """Connect to the keeper, make sure that the data belongs to this cluster, take our place in it."""
+    settings = node.settings
+    url = settings.keeper_url
+    keeper.start(node.keeper_says)
+    try:
+        found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
+    except KeeperUnreachable:
+        raise CannotStart(
+            f"no keeper at {url} within {settings.connection_timeout_ms} ms; start it or set tidelog.keeper"
+        ) from None
+    node.cluster_id = found.value.value if found.ok else ""
+    node.storage.claim(node.cluster_id)
+    await node.server.serve()
+    try:
+        async with asyncio.timeout(settings.zookeeper_session_timeout_ms * 1.5 / 1000 + 2):
+            await node.registered.wait()
+    except TimeoutError:
+        holder = await keeper.request(Get(paths.broker_path(node.id)))
+        where = f"{holder.value.value.host}:{holder.value.value.port}" if holder.ok else "somebody else"
+        raise CannotStart(
+            f"broker.id={node.id} is taken by {where}; stop that broker or choose another id"
+        ) from None
+
+
+async def _expose(node: Node, leaving: AsyncExitStack) -> int:
+    settings = node.settings
+    try:
+        served = await exposition.serve(
+            node.metrics,
+            node.core,
+            node.storage,
+            keeper=node.keeper,
+            recorder=node.recorder,
+            host=settings.listeners.host,
+            port=settings.tidelog_metrics_port,
+        )
+    except OSError as error:
+        raise CannotStart(
+            f"cannot serve metrics on port {settings.tidelog_metrics_port}: "
+            f"{os.strerror(error.errno or 0).lower()}; set tidelog.metrics.port"
+        ) from None
+    leaving.push_async_callback(served.stop)
+    return served.port
+
+
+# ---------------------------------------------------------------- the end
+
+
+def _hand_over(node: Node, signum: int) -> None:
+    """The first signal asks the controller to move our leaderships; the second one does not wait for it."""
+    if node.leaving or not node.settings.controlled_shutdown_enable or not node.registered.is_set():
+        node.stopped.set()
+        return
+    node.observe(happened.ControlledShutdownBegun(signal.Signals(signum).name))
+    node.stop()
+
+
+async def _end_session(keeper: KeeperConnection) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(3):
+            await keeper.close()

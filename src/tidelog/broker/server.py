@@ -1,0 +1,166 @@
+"""The listening side: admits connections within limits, turns frames into requests, flushes answers.
+
+A request whose version we do not speak is answered as Kafka does (ApiVersions: a version-0 body that says
+so; others: the connection is closed, because the client has been told what we speak). A handler that fails
+costs its own request, never the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidelog.broker.connection import Connection, Request
+from tidelog.broker.metrics import Metrics
+from tidelog.wire.api import Api, RequestHeader, UnsupportedVersion, decode_request
+from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+Handler = Callable[[Request], None]
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    frame_bytes_max: int = 100 * 1024 * 1024
+    connections_max: int = 10_000
+    connections_per_address_max: int = 10_000
+    idle_seconds_max: float = 600.0
+
+
+class Server:
+    def __init__(
+        self, handlers: Mapping[int, Handler], limits: Limits, metrics: Metrics, settle: Callable[[], None]
+    ) -> None:
+        """``settle`` carries out what the requests of one read event made necessary."""
+        self.limits = limits
+        self.metrics = metrics
+        self.settle = settle
+        self.clock = time.perf_counter
+        self.log = logging.getLogger("tidelog.server")
+        self.unflushed: dict[Connection, None] = {}
+        self.connections: dict[Connection, str] = {}
+        self._per_address: dict[str, int] = {}
+        self._handlers = handlers
+        self._listener: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ listening
+
+    async def listen(self, host: str, port: int) -> int:
+        """Bind and return the port; OSError if it is taken."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: Connection(self), host, port, backlog=1024, start_serving=False
+        )
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    async def serve(self) -> None:
+        assert self._listener is not None
+        await self._listener.start_serving()
+        self._close_idle()
+
+    async def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.close()
+
+    # ------------------------------------------------------------ connections
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        limits = self.limits
+        here = self._per_address.get(address, 0)
+        if len(self.connections) >= limits.connections_max or here >= limits.connections_per_address_max:
+            self.metrics.connections_refused += 1
+            self.log.warning(
+                "refused a connection from %s: %s open, %s of them from there (max.connections=%s, "
+                "max.connections.per.ip=%s)",
+                connection.peer,
+                len(self.connections),
+                here,
+                limits.connections_max,
+                limits.connections_per_address_max,
+            )
+            return False
+        self.connections[connection] = address
+        self._per_address[address] = here + 1
+        self.metrics.connections = len(self.connections)
+        return True
+
+    def left(self, connection: Connection) -> None:
+        self.unflushed.pop(connection, None)
+        address = self.connections.pop(connection, None)
+        if address is not None:
+            self._per_address[address] -= 1
+            if not self._per_address[address]:
+                del self._per_address[address]
+        self.metrics.connections = len(self.connections)
+
+    def flush(self) -> None:
+        """Write what was answered since the last call."""
+        while self.unflushed:
+            connection, _ = self.unflushed.popitem()
+            connection.flush()
+
+    def _close_idle(self) -> None:
+        seconds = self.limits.idle_seconds_max
+        oldest = self.clock() - seconds
+        for connection in list(self.connections):
+            since = connection.idle_since()
+            if since is not None and since < oldest:
+                connection.close()
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(max(seconds / 10, 0.05), self._close_idle)
+
+    # ------------------------------------------------------------ requests
+
+    def dispatch(self, connection: Connection, frame: bytearray) -> None:
+        received_at = self.clock()
+        try:
+            header, body = decode_request(frame)
+        except UnsupportedVersion as error:
+            if error.header.api_key != Api.API_VERSIONS:
+                raise
+            self._offer_versions(connection, error.header, received_at)
+            return
+        handler = self._handlers.get(header.api_key)
+        if handler is None:
+            raise ProtocolError(f"API {header.api_key} is not served here")
+        request = Request(connection, header, body, received_at)
+        connection.enqueue(request)
+        try:
+            handler(request)
+        except ProtocolError:
+            raise
+        except Exception:
+            # A bug in one handler must not take the broker, nor the other connections, down with it.
+            self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
+            connection.abort()
+
+    def _offer_versions(self, connection: Connection, header: RequestHeader, received_at: float) -> None:
+        asked = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
+        request = Request(connection, asked, None, received_at)
+        connection.enqueue(request)
+        error = ErrorCode.UNSUPPORTED_VERSION
+        low, high = self.advertised[Api.API_VERSIONS]
+        key = ApiVersion(api_key=Api.API_VERSIONS, min_version=low, max_version=high)
+        request.respond(ApiVersionsResponse(error_code=error, api_keys=[key]), failed=True)
+
+    @property
+    def advertised(self) -> dict[int, tuple[int, int]]:
+        from tidelog.wire.api import ADVERTISED
+
+        return {key: versions for key, versions in ADVERTISED.items() if key in self._handlers}
+
+
+def _name(header: RequestHeader) -> Any:
+    try:
+        return Api(header.api_key).name
+    except ValueError:
+        return header.api_key

@@ -1,0 +1,83 @@
+"""What each topic is set to: its own values over this broker's defaults over the table's.
+
+The storage owns the table of settings (``storage/log_config.py``); here it meets the topics. A value is
+checked when it is set; whatever another tool wrote past that check leaves the topic at its defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log_config import LOG_SETTINGS, InvalidLogConfig, LogConfig
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as on the wire."""
+
+    TOPIC = 1
+    BROKER = 4
+    DEFAULT = 5
+
+
+TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "list": 7}
+UNTYPED = 0
+
+
+class Described(NamedTuple):
+    """One setting as a client sees it."""
+
+    name: str
+    value: str
+    source: Source
+    doc: str
+    type: int = UNTYPED
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is not Source.TOPIC
+
+
+class TopicSettings:
+    def __init__(self, defaults: Mapping[str, str], storage: FileStorage) -> None:
+        self._defaults = dict(defaults)
+        self._storage = storage
+        self._default = LogConfig.from_properties({}, self._defaults)
+        self._configs: dict[str, LogConfig] = {}
+        self._overrides: dict[str, dict[str, str]] = {}
+
+    def of(self, topic: str) -> LogConfig:
+        return self._configs.get(topic, self._default)
+
+    def overrides(self, topic: str) -> Mapping[str, str]:
+        return self._overrides.get(topic, {})
+
+    def checked(self, values: Mapping[str, str]) -> dict[str, str]:
+        """``values`` if a topic may have them all, else ``InvalidLogConfig``."""
+        LogConfig.from_properties(values, self._defaults)
+        return dict(values)
+
+    def configure(self, topic: str, values: Mapping[str, str]) -> None:
+        """The keeper has new values for a topic."""
+        try:
+            config = LogConfig.from_properties(values, self._defaults)
+        except InvalidLogConfig:
+            config = self._default
+        self._overrides[topic] = dict(values)
+        self._configs[topic] = config
+        self._storage.configure(topic, config)
+
+    def described(self, overrides: Mapping[str, str]) -> list[Described]:
+        """Every setting of a topic that has these values of its own."""
+        rows = []
+        for setting in LOG_SETTINGS:
+            name = setting.name
+            value, source = setting.default, Source.DEFAULT
+            if name in self._defaults and self._defaults[name] != setting.default:
+                value, source = self._defaults[name], Source.BROKER
+            if name in overrides:
+                value, source = overrides[name], Source.TOPIC
+            rows.append(Described(name, value, source, setting.doc, TYPES[setting.type]))
+        return rows
