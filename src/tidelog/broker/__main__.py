@@ -10,6 +10,7 @@ import logging
 import sys
 from pathlib import Path
 
+from tidelog.broker import logs
 from tidelog.broker.loading import load
 from tidelog.broker.properties import PropertiesError
 from tidelog.broker.settings import SettingsError
@@ -18,13 +19,6 @@ USAGE = "usage: python -m tidelog.broker FILE.properties [--override NAME=VALUE 
 
 
 def main(arguments: list[str]) -> int:
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
-        stream=sys.stderr,
-    )
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     files = [argument for argument in arguments if not argument.startswith("--")]
     overrides = arguments[1:]
     if not files or arguments[0] != files[0] or len(overrides) % 2 or set(overrides[::2]) - {"--override"}:
@@ -35,6 +29,7 @@ def main(arguments: list[str]) -> int:
     except (SettingsError, PropertiesError, OSError) as error:
         print(f"tidelog broker: {error}", file=sys.stderr)
         return 2
+    logs.configure(loaded.settings.tidelog_log_level)
     for remark in loaded.remarks:
         logging.getLogger("tidelog").warning("%s", remark.text)
     from tidelog.broker.process import run
