@@ -1,0 +1,47 @@
+"""One event of every kind, as a broker might have lived it."""
+
+from typing import get_args
+
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.evidence import process as p
+from tidelog.evidence.process import ProcessEvent, RecordedEvent
+from tidelog.wire.errors import ErrorCode
+
+CLASSES: tuple[type, ...] = (*get_args(e.Event), *get_args(ProcessEvent))
+
+ME = BrokerId(3)
+OTHER = BrokerId(1)
+TP = TopicPartition("orders", 7)
+ISR = (ME, OTHER)
+
+SPECIMENS: tuple[RecordedEvent, ...] = (
+    e.BecameLeader(ME, TP, 5, ISR, 100),
+    e.BecameFollower(ME, TP, 6, OTHER),
+    e.Truncated(ME, TP, 103, 100, "the leader's epoch 5 ends there"),
+    e.HighWatermarkAdvanced(ME, TP, 5, 90, 100, ISR),
+    e.IsrChangeProposed(ME, TP, 5, ISR, (ME,), "caught-up-time rule: 1 lagging"),
+    e.IsrChangeRefused(ME, TP, 5, ISR, ErrorCode.INVALID_UPDATE_VERSION),
+    e.IsrChanged(ME, TP, 5, (ME,)),
+    e.PartitionStateWritten(ME, TP, PartitionState(OTHER, 6, (OTHER,), 2, 9), "unclean election"),
+    e.ElectionFailed(ME, TP, "no electable replica"),
+    e.ControllerElected(ME, 2),
+    e.ControllerResigned(ME, 2, "1 is the controller"),
+    e.BrokerRegistered(ME, 4_294_967_297),
+    e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
+    e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),
+    e.TopicConfigured(ME, "orders", {"min.insync.replicas": "2"}),
+    e.TopicDeletionStarted(ME, "orders"),
+    e.TopicDeleted(ME, "orders"),
+    e.ReplicaDeleted(ME, TP),
+    e.StrayReplicaFound(ME, TP, "the topic was deleted"),
+    p.ProcessStarted("0.1.0", "epoch", 4711, "127.0.0.1", 9092, "az1"),
+    p.LogRecovered(TP, 100, 2_112, "the batch at offset 100 is cut off"),
+    p.StorageRecovered(False, 12, 1, 340),
+    p.KeeperSessionStarted(72_057_594_037_927_936),
+    p.KeeperReconnected(72_057_594_037_927_936),
+    p.KeeperSessionLost(72_057_594_037_927_936, "it expired"),
+    p.ControlledShutdownBegun("SIGTERM"),
+    p.ControlledShutdownFinished(0, 120),
+    p.ProcessStopped("asked to"),
+)
