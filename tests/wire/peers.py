@@ -20,9 +20,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from kio.index import UnknownAPIKey, UnknownEntity, load_payload_module
+from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
-from kio.static.constants import EntityType
 
 from tidelog.wire.api_keys import Api
 from tidelog.wire.registry import Registration
@@ -53,10 +52,10 @@ class Kio:
     """Gives times, durations, uuids and error codes types of their own, and drops `_ms` from their names."""
 
     def speaks(self, known: Registration, kind: str, version: int) -> bool:
-        return self._class(known.api, message_class(known, kind).__name__, kind, version) is not None
+        return self._class(known.api, kind, version) is not None
 
     def read_and_write(self, known: Registration, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
-        cls = self._class(known.api, message_class(known, kind).__name__, kind, version)
+        cls = self._class(known.api, kind, version)
         entity, size = entity_reader(cls)(data, 0)
         assert size == len(data)
         out = io.BytesIO()
@@ -65,13 +64,11 @@ class Kio:
 
     @staticmethod
     @cache
-    def _class(key: int, name: str, kind: str, version: int) -> Any:
+    def _class(key: int, kind: str, version: int) -> Any:
         try:
-            which = EntityType.request if kind == REQUEST else EntityType.response
-            module = load_payload_module(key, version, which)
+            return (load_request_schema if kind == REQUEST else load_response_schema)(key, version)
         except (UnknownAPIKey, UnknownEntity):
             return None
-        return getattr(module, name)
 
     def view(self, plain: Any) -> Any:
         return plain
