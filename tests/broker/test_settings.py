@@ -282,3 +282,11 @@ def test_the_page_of_settings_is_current():
     """Written by docs/reference/make_settings.py; run it after a change of the table."""
     made = runpy.run_path(str(ROOT / "docs/reference/make_settings.py"))["page"]()
     assert (ROOT / "docs/reference/settings.md").read_text("utf-8") == made
+
+
+def test_storage_takes_what_a_broker_says_about_its_logs():
+    """Every name and every default is one of storage's own table, so that nothing is lost between the two."""
+    from tidelog.storage.log_config import LOG_SETTING, LogConfig
+
+    assert set(settings().log_defaults()) == set(LOG_SETTING)
+    assert LogConfig.from_properties({}, settings().log_defaults()) == LogConfig()

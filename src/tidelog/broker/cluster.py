@@ -38,6 +38,7 @@ from tidelog.broker.ports import PortTaken, require_free
 from tidelog.broker.properties import Property, write
 from tidelog.broker.settings import Settings, SettingsError
 from tidelog.broker.values import Endpoint
+from tidelog.keeper.data_dir import KeeperStorageError
 from tidelog.keeper.embedded import EmbeddedKeeper
 
 HOST = "127.0.0.1"
@@ -181,7 +182,7 @@ class Cluster:
         self._keeper = EmbeddedKeeper(self.data_dir / "keeper", host=self._host)
         try:
             await self._keeper.start()
-        except (OSError, ValueError) as error:
+        except (OSError, KeeperStorageError) as error:
             raise ClusterError(f"the keeper cannot start: {error}") from None
         self.status.keeper = f"embedded://{Endpoint(self._host, self._keeper.port)}"
 
@@ -202,6 +203,15 @@ class Cluster:
             if known >= self.pids.keys():
                 return
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def keeper_failure(self) -> None:
+        """Raises `ClusterError` when the embedded keeper can go on no longer; until then, waits."""
+        try:
+            if self._keeper is not None:
+                await self._keeper.wait()
+        except OSError as error:
+            raise ClusterError(f"the keeper cannot write its log: {error}") from None
+        await asyncio.get_running_loop().create_future()
 
     async def stop(self) -> None:
         """Stop the brokers in order, then the keeper. What does not end in time is killed."""

@@ -197,11 +197,13 @@ class Settings:
         int64(-1), -1, "A partition's oldest segments go beyond this; -1: never."
     )
     log_retention_check_interval_ms: int = _setting(int64(1), 300_000, "How often to look for such segments.")
-    log_segment_delete_delay_ms: int = _setting(int64(0), 60_000, "Files are removed so long after that.")
+    log_segment_delete_delay_ms: int = _setting(
+        int64(0), 60_000, "Without effect: files are removed at once, readers hold on to open ones."
+    )
     log_cleanup_policy: str = _setting(
         Choice(("delete", "compact", "compact,delete", "delete,compact")),
         "delete",
-        "What becomes of old segments.",
+        "What becomes of old segments; `compact` keeps them all, logs are not compacted.",
     )
     log_flush_interval_messages: int = _setting(
         int64(1), LONG_MAX, "With `tidelog.flush=interval`: sync after so many records,"
@@ -217,8 +219,8 @@ class Settings:
         int32(0), 60_000, "How often log start offsets are written down."
     )
     log_index_interval_bytes: int = _setting(int32(0), 4_096, "One index entry for so many bytes of log.")
-    log_index_size_max_bytes: int = _setting(int32(4), 10_485_760, "The largest index file.")
-    log_preallocate: bool = _setting(Truth(), False, "Reserve a segment's space when it is created.")
+    log_index_size_max_bytes: int = _setting(int32(32), 10_485_760, "The largest index file.")
+    log_preallocate: bool = _setting(Truth(), False, "Without effect: space is reserved as it is used.")
     log_message_timestamp_type: str = _setting(
         Choice(("CreateTime", "LogAppendTime")), "CreateTime", "Whose clock stamps records."
     )

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from tidelog import __version__
-from tidelog.cli import explore, replay, scenario
+from tidelog.cli import broker, down, explore, keeper, replay, scenario, up
 
 EXAMPLES = """\b
 Examples:
+  tidelog up                            a cluster on this machine
   tidelog scenario list                 the known failures
   tidelog scenario run hw-loss -g hw    see an acknowledged record disappear
   tidelog scenario compare hw-loss      the same faults under newer rules
@@ -43,6 +44,10 @@ def _root(
         raise typer.Exit(2)
 
 
+app.command("up", epilog=up.EXAMPLES)(up.up)
+app.command("down")(down.down)
+app.command("broker", epilog=broker.EXAMPLES)(broker.broker)
+app.command("keeper")(keeper.keeper)
 app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)

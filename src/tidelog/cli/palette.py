@@ -24,5 +24,15 @@ def of_epoch(epoch: int | None) -> str:
     return f"#000000 on {colour}"
 
 
+def of_broker(number: int) -> str:
+    """The style of a broker's name in a log, always the same for the same broker."""
+    return _EPOCHS[number % len(_EPOCHS)]
+
+
+def of_level(level: str) -> str:
+    """The style of a line of a log."""
+    return {"DEBUG": FAINT, "INFO": "", "WARN": WARNING, "WARNING": WARNING}.get(level, BAD)
+
+
 def of_state(state: str) -> str:
     return {"leader": STRONG, "down": BAD, "paused": WARNING}.get(state, "")

@@ -1,0 +1,72 @@
+"""Which cluster a command is about, when nobody says: the one that was started last on this machine.
+
+`$XDG_STATE_HOME/tidelog` (`~/.local/state/tidelog`) holds `latest`, the data directory of that cluster, and
+`cluster`, where a detached cluster keeps its data unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tidelog.broker.cluster_status import ClusterStatus
+
+DEFAULT_SERVERS = "127.0.0.1:9092"
+
+ServersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        metavar="H:P,…",
+        help="Brokers to ask first.",
+        show_default=f"the running cluster's, else {DEFAULT_SERVERS}",
+    ),
+]
+
+
+def state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tidelog"
+
+
+def detached_dir() -> Path:
+    return state_dir() / "cluster"
+
+
+def remember(data_dir: Path) -> None:
+    """Make this the cluster that commands are about. Not being able to is no reason to fail."""
+    try:
+        state_dir().mkdir(parents=True, exist_ok=True)
+        (state_dir() / "latest").write_text(f"{data_dir}\n", "utf-8")
+    except OSError:
+        pass
+
+
+def latest_dir() -> Path | None:
+    try:
+        return Path((state_dir() / "latest").read_text("utf-8").strip())
+    except OSError:
+        return None
+
+
+def running_cluster(data_dir: Path | None = None) -> tuple[Path, ClusterStatus] | None:
+    """The cluster that runs in a directory, or else the one started last; None if it runs no more."""
+    from tidelog.broker.cluster_status import running
+
+    for folder in (data_dir,) if data_dir is not None else (latest_dir(), detached_dir()):
+        if folder is not None and (status := running(folder)) is not None:
+            return folder, status
+    return None
+
+
+def servers(given: str | None) -> str:
+    """The bootstrap servers to use."""
+    if given:
+        return given
+    found = running_cluster()
+    return DEFAULT_SERVERS if found is None else found[1].bootstrap_servers

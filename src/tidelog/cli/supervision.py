@@ -1,0 +1,173 @@
+"""A cluster watched from a terminal: its log, its ready line, its deaths and its end.
+
+Stdout gets one line, when the cluster is ready. The first Ctrl-C or SIGTERM stops the brokers in order, the
+second kills them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.broker.broker_process import BrokerProcess
+from tidelog.broker.cluster import Cluster, ClusterError, obituary
+from tidelog.broker.settings import SettingsError
+from tidelog.cli import palette
+from tidelog.cli.cluster_log import NORMAL, ClusterLog
+from tidelog.cli.errors import Refusal
+from tidelog.cli.output import console, write_text
+from tidelog.cli.running import remember
+
+_LAST_LINES = 5
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was asked for. `notes` are (is it a warning, text); `started` is a time of `perf_counter`."""
+
+    started: float
+    brokers: int
+    port: int
+    data_dir: Path | None
+    generation: str
+    keeper: str
+    overrides: dict[str, str]
+    notes: list[tuple[bool, str]] = field(default_factory=list)
+    least: int = NORMAL
+    as_json: bool = False
+
+
+def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temporary: bool = False) -> None:
+    """Run the cluster to its end. `announce` gets the ready line instead of stdout; `temporary` has the data
+    directory removed at the end even though it was named."""
+    folder = plan.data_dir
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="tidelog-"))
+        temporary = True
+    try:
+        asyncio.run(_Supervision(plan, folder, announce, temporary).run())
+    except (ClusterError, SettingsError) as error:
+        raise Refusal(str(error)) from None
+    finally:
+        if temporary:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Supervision:
+    def __init__(
+        self, plan: Plan, folder: Path, announce: Callable[[str], None] | None, temporary: bool
+    ) -> None:
+        self._plan = plan
+        self._log = ClusterLog(plan.least, plan.brokers)
+        self._announce = announce or self._print_ready
+        self._temporary = temporary
+        self._stopping = asyncio.Event()
+        self._cluster = Cluster(
+            folder,
+            brokers=plan.brokers,
+            port=plan.port,
+            generation=plan.generation,
+            keeper=plan.keeper,
+            overrides=plan.overrides,
+            on_line=self._log.broker_said,
+            on_death=self._died,
+        )
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signum, self._interrupted)
+        watching = asyncio.create_task(self._start())
+        interrupted = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((watching, interrupted), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                await watching  # raises what went wrong
+        finally:
+            interrupted.cancel()
+            watching.cancel()
+            await asyncio.gather(watching, interrupted, return_exceptions=True)
+            await self._stop()
+
+    async def _start(self) -> None:
+        """Bring it up, then watch the keeper, which alone can end a cluster from within."""
+        for warning, text in self._plan.notes:
+            self._log.note(text, warning=warning)
+        if left := self._cluster.left_alone():
+            names = ", ".join(map(str, left))
+            self._log.note(
+                f"{self._cluster.data_dir} has data of brokers that are not started: {names}", warning=True
+            )
+        await self._cluster.start()
+        await self._cluster.ready()
+        remember(self._cluster.data_dir)
+        self._announce(self._ready_line())
+        await self._cluster.keeper_failure()
+
+    def _interrupted(self) -> None:
+        if self._stopping.is_set():
+            self._cluster.kill_all()
+        self._stopping.set()
+
+    async def _stop(self) -> None:
+        began = time.perf_counter()
+        running = len(self._cluster.pids)
+        await self._cluster.stop()
+        if running:
+            kept = "" if self._temporary else f" · data kept in {self._cluster.data_dir}"
+            words = f"stopped {_counted(running)} in {time.perf_counter() - began:.1f} s{kept}"
+            self._log.note(words, warning=False)
+
+    # ------------------------------------------------------------ what is said
+
+    def _ready_line(self) -> str:
+        seconds = time.perf_counter() - self._plan.started
+        status = self._cluster.status
+        if self._plan.as_json:
+            return json.dumps({**status.as_json(), "ready_seconds": round(seconds, 3)})
+        return (
+            f"ready in {seconds:.1f} s · {_counted(len(status.brokers))} · generation {status.generation}"
+            f" · bootstrap.servers={status.bootstrap_servers}"
+        )
+
+    def _print_ready(self, line: str) -> None:
+        if not sys.stdout.isatty() or self._plan.as_json:
+            write_text(line + "\n")
+            return
+        from rich.text import Text
+
+        text = Text(line)
+        text.stylize(palette.GOOD, 0, len("ready"))
+        text.highlight_regex(r"bootstrap\.servers=\S+", palette.STRONG)
+        console().print(text, soft_wrap=True)
+        for hint in hints():
+            self._log.say(hint, palette.FAINT)
+        self._log.say("  Ctrl-C                                      stop it", palette.FAINT)
+
+    def _died(self, process: BrokerProcess) -> None:
+        self._log.say(f"{obituary(process)}", palette.BAD)
+        if self._plan.least > NORMAL:
+            for line in list(process.last_lines)[-_LAST_LINES:-1]:
+                self._log.say(f"  {line}")
+        others = "the others go on" if self._cluster.pids else "it was the last one"
+        self._log.say(f"  {others}; to start it again: tidelog broker --properties {process.properties}")
+
+
+def hints() -> list[str]:
+    """What to try first."""
+    return [
+        "  tidelog topics create events --partitions 6   a topic",
+        "  tidelog topics describe                       who leads what, who is in sync",
+    ]
+
+
+def _counted(brokers: int) -> str:
+    return f"{brokers} broker{'s' if brokers != 1 else ''}"
