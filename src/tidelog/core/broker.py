@@ -39,6 +39,8 @@ from tidelog.core.messages import (
     ControlledShutdownResponse,
     ControlRequest,
     ControlResponse,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
     ElectLeadersRequest,
     EpochEndRequest,
     EpochEndResponse,
@@ -405,19 +407,13 @@ class Broker:
     # ------------------------------------------------------------ requests to the controller, and its answers
 
     def _control_answered(self, response: ControlResponse, sender: Any, _now: Millis) -> None:
-        self.controller.control_answered(sender, response.request_id)
+        self.controller.control_answered(sender, response)
 
     def _vote_answered(self, response: VoteResponse, sender: Any, _now: Millis) -> None:
         self.controller.vote_answered(sender, response)
 
-    def _alter_isr(self, request: AlterIsrRequest, sender: ReplyTo, _now: Millis) -> None:
-        self.controller.alter_isr(request, sender)
-
-    def _elect_leaders(self, request: ElectLeadersRequest, sender: ReplyTo, _now: Millis) -> None:
-        self.controller.elect_leaders(request, sender)
-
-    def _controlled_shutdown(self, request: ControlledShutdownRequest, sender: ReplyTo, _now: Millis) -> None:
-        self.controller.controlled_shutdown(request, sender)
+    def _ask_controller(self, request: Message, sender: ReplyTo, _now: Millis) -> None:
+        self.controller.asked(request, sender)
 
     def _shutdown_answered(
         self, response: ControlledShutdownResponse, _sender: ReplyTo, _now: Millis
@@ -462,9 +458,11 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     VoteRequest: Broker._controlled,
     ControlResponse: Broker._control_answered,
     VoteResponse: Broker._vote_answered,
-    AlterIsrRequest: Broker._alter_isr,
+    AlterIsrRequest: Broker._ask_controller,
     AlterIsrResponse: Broker._isr_answered,
-    ElectLeadersRequest: Broker._elect_leaders,
-    ControlledShutdownRequest: Broker._controlled_shutdown,
+    ElectLeadersRequest: Broker._ask_controller,
+    CreateTopicRequest: Broker._ask_controller,
+    CreatePartitionsRequest: Broker._ask_controller,
+    ControlledShutdownRequest: Broker._ask_controller,
     ControlledShutdownResponse: Broker._shutdown_answered,
 }

@@ -2,12 +2,14 @@
 
 Order matters more than speed here: a broker must see UpdateMetadata before the LeaderAndIsr that relies on
 it, and never an old request after a newer one. A line is closed when its broker leaves; whatever was queued
-was meant for an incarnation that is gone.
+was meant for an incarnation that is gone, and whoever waits for the answer hears of its end from the keeper.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
 
 from tidelog.core.context import Context
 from tidelog.core.coordination import Node
@@ -18,8 +20,11 @@ from tidelog.core.messages import (
     UpdateMetadataRequest,
     VoteRequest,
 )
-from tidelog.core.types import BrokerEndpoint, BrokerId, Epoch, TopicPartition
+from tidelog.core.types import LEADER_DURING_DELETION, BrokerEndpoint, BrokerId, Epoch, TopicPartition
+from tidelog.wire.errors import ErrorCode
 
+Then = Callable[[BrokerId, ErrorCode], None]
+"""Called with the answer to a request, at most once."""
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
 
 
@@ -28,7 +33,7 @@ class ControlChannels:
 
     def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
         self._ctx = ctx
-        self._queues: dict[BrokerId, deque[Request]] = {}
+        self._queues: dict[BrokerId, deque[tuple[Request, Then | None]]] = {}
         self._last_id = controller_epoch * 1_000_000  # unique across controllers: late answers match nothing
         self.controller_epoch = controller_epoch
         self.incarnations: dict[BrokerId, int] = {}
@@ -45,18 +50,20 @@ class ControlChannels:
         self.incarnations.pop(broker, None)
         self.endpoints.pop(broker, None)
 
-    def answered(self, broker: BrokerId, request_id: int) -> None:
+    def answered(self, broker: BrokerId, request_id: int, error: ErrorCode) -> None:
         queue = self._queues.get(broker)
-        if queue and queue[0].request_id == request_id:
-            queue.popleft()
+        if queue and queue[0][0].request_id == request_id:
+            _, then = queue.popleft()
             if queue:
-                self._ctx.send(broker, queue[0])
+                self._ctx.send(broker, queue[0][0])
+            if then is not None:
+                then(broker, error)
 
     def connected(self, broker: BrokerId) -> None:
         """The connection is new: the request in flight may have been lost."""
         queue = self._queues.get(broker)
         if queue:
-            self._ctx.send(broker, queue[0])
+            self._ctx.send(broker, queue[0][0])
 
     # ------------------------------------------------------------ the four requests
 
@@ -69,9 +76,16 @@ class ControlChannels:
             live, endpoints = dict(self.incarnations), dict(self.endpoints)
             self._enqueue(broker, UpdateMetadataRequest(*self._header(broker), live, endpoints, partitions))
 
-    def stop_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], *, delete: bool) -> None:
+    def stop_replica(
+        self,
+        broker: BrokerId,
+        partitions: tuple[TopicPartition, ...],
+        *,
+        delete: bool,
+        then: Then | None = None,
+    ) -> None:
         if broker in self._queues:
-            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete))
+            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete), then)
 
     def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: Epoch) -> None:
         if broker in self._queues:
@@ -81,9 +95,9 @@ class ControlChannels:
         self._last_id += 1
         return self._ctx.broker, self.controller_epoch, self.incarnations[broker], self._last_id
 
-    def _enqueue(self, broker: BrokerId, request: Request) -> None:
+    def _enqueue(self, broker: BrokerId, request: Request, then: Then | None = None) -> None:
         queue = self._queues[broker]
-        queue.append(request)
+        queue.append((request, then))
         if len(queue) == 1:
             self._ctx.send(broker, request)
 
@@ -103,6 +117,12 @@ class RequestBatch:
         for broker in recipients:
             self._leader_and_isr.setdefault(broker, {})[partition.tp] = partition
         self._changed[partition.tp] = partition
+
+    def add_deleted(self, partition: PartitionAssignment) -> None:
+        """Everybody shall forget this partition."""
+        epoch = self._channels.controller_epoch
+        state = replace(partition.state, leader=LEADER_DURING_DELETION, controller_epoch=epoch)
+        self._changed[partition.tp] = PartitionAssignment(partition.tp, partition.replicas, state)
 
     def send(self) -> None:
         if not self._changed:

@@ -1,11 +1,15 @@
-"""What the controller knows of the cluster: live brokers, assignments, partition states, machine states."""
+"""What the controller knows of the cluster: live brokers, assignments, partition states, machine states.
+
+A topic that is being deleted is in ``deleting`` and nowhere else. Hence nothing that elects a leader, takes a
+change of an ISR or greets a returning broker can bring it back: as far as they know it does not exist.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
 
-from tidelog.core.messages import PartitionAssignment
+from tidelog.core.messages import Assignment, PartitionAssignment
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 
 
@@ -18,10 +22,15 @@ class PartitionPhase(Enum):
 
 
 class ReplicaPhase(Enum):
-    """A replica that is not here is new; the phases of topic deletion come with topic deletion."""
+    """A replica that is not here is new, or does not exist any more."""
 
     ONLINE = "online"
     OFFLINE = "offline"
+    DELETION_STARTED = "deletion started"
+    """Its broker has been told to delete it and has not answered yet."""
+    DELETION_SUCCESSFUL = "deletion successful"
+    DELETION_INELIGIBLE = "deletion ineligible"
+    """It cannot be deleted for now: its broker is away."""
 
 
 @dataclass(slots=True)
@@ -30,10 +39,40 @@ class Cluster:
     """Registered brokers with their broker epochs."""
     leaving: set[BrokerId] = field(default_factory=set)
     """Brokers in controlled shutdown: alive, but not to be elected."""
+    topics: dict[str, list[TopicPartition]] = field(default_factory=dict)
     assignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
     replicas: dict[tuple[TopicPartition, BrokerId], ReplicaPhase] = field(default_factory=dict)
+    deleting: dict[str, Assignment] = field(default_factory=dict)
+
+    # ------------------------------------------------------------ topics come and go
+
+    def add_partitions(self, topic: str, assignment: Assignment) -> list[TopicPartition]:
+        """Take in a topic's assignment. Returns what is new; what is known stays as it is."""
+        known = self.topics.setdefault(topic, [])
+        added = []
+        for partition, replicas in sorted(assignment.items()):
+            tp = TopicPartition(topic, partition)
+            if tp not in self.assignments:
+                self.assignments[tp] = replicas
+                added.append(tp)
+        known.extend(added)
+        return added
+
+    def remove_topic(self, topic: str) -> list[PartitionAssignment]:
+        """Forget all about a topic. Returns what was known of its partitions, led by nobody."""
+        removed = []
+        for tp in self.topics.pop(topic, ()):
+            replicas = self.assignments.pop(tp)
+            state = self.states.pop(tp, None) or PartitionState(NO_LEADER, 0, replicas, 0)
+            self.partitions.pop(tp, None)
+            for broker in replicas:
+                self.replicas.pop((tp, broker), None)
+            removed.append(PartitionAssignment(tp, replicas, state))
+        return removed
+
+    # ------------------------------------------------------------ questions
 
     def electable(self) -> tuple[BrokerId, ...]:
         return tuple(broker for broker in self.live if broker not in self.leaving)

@@ -11,14 +11,13 @@ All work runs as tasks, one after the other, in the order of Kafka's controller 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from tidelog.core import elections, events, paths
+from tidelog.core import events, isr_changes, leadership, paths, topics
 from tidelog.core.channels import ControlChannels
 from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
-from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, SetValue, Subtree
+from tidelog.core.coordination import Children, Create, Get, Multi, Node, Result, SetValue
 from tidelog.core.effects import ReplyTo
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import (
@@ -26,12 +25,18 @@ from tidelog.core.messages import (
     AlterIsrResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    ControlResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    Message,
     VoteResponse,
 )
-from tidelog.core.tasks import KeeperClient, Task, TaskQueue
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue
+from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
@@ -39,11 +44,13 @@ class Controller:
     __slots__ = (
         "_ctx",
         "_epoch",
+        "_keeper",
         "_on_registered",
         "_registered",
         "_registration",
         "_session",
         "_tasks",
+        "_watched",
         "machines",
     )
 
@@ -53,7 +60,10 @@ class Controller:
         self._ctx = ctx
         self._on_registered = on_registered
         self._registration = registration
+        self._keeper = keeper
         self._tasks = TaskQueue(keeper, self._deposed)
+        self._watched: set[str] = set()
+        """Topics whose assignment is watched, of those that exist: never iterated."""
         self._session = 0
         self._registered = False
         self._epoch = -1
@@ -76,6 +86,7 @@ class Controller:
         self._resign("its keeper session expired")
         self._session = session
         self._registered = False
+        self._watched = set()
         self._tasks.submit(self._register)
 
     def _register(self) -> Task:
@@ -130,11 +141,13 @@ class Controller:
         channels = ControlChannels(ctx, self._epoch)
         self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version)
         brokers = yield Children(paths.BROKERS, watch=True)
-        yield from self._drain_isr_notifications(update=False)
+        yield from isr_changes.drain_isr_notifications(machines, update=False)
         for path, node in brokers.nodes.items():
             cluster.live[paths.broker_of(path)] = node.stat.created
             channels.open(paths.broker_of(path), node)
-        yield from self._load_topics()
+        yield from topics.load_topics(machines)
+        for topic in cluster.topics:
+            self._watch_topic(topic)
         for broker in cluster.live:
             channels.update_metadata(broker, cluster.known_partitions())
         offline = []
@@ -147,21 +160,6 @@ class Controller:
         yield from machines.replicas_offline(offline)
         self._mark_leaderless()
         yield from machines.elect_offline_partitions()
-
-    def _load_topics(self) -> Task:
-        """Learn assignments and states. Topics that are known already keep what is cached of them."""
-        assert self.machines is not None
-        cluster = self.machines.cluster
-        tree = yield Subtree(paths.TOPICS, watch=True)
-        for path, node in tree.nodes.items():
-            parts = path[len(paths.TOPICS) + 1 :].split("/")
-            if len(parts) == 1:
-                for partition, replicas in node.value.items():
-                    cluster.assignments.setdefault(TopicPartition(parts[0], partition), replicas)
-            elif parts[-1] == "state":
-                tp = TopicPartition(parts[0], int(parts[2]))
-                if tp not in cluster.states:
-                    cluster.states[tp] = replace(node.value, version=node.stat.version)
 
     def _deposed(self) -> None:
         self._resign("the keeper refused its write")
@@ -187,6 +185,8 @@ class Controller:
                 self._tasks.submit(self._topics_changed)
             elif path == paths.ISR_NOTIFICATIONS:
                 self._tasks.submit(self._isr_notified)
+            elif path.startswith(f"{paths.TOPICS}/"):
+                self._watch_topic(paths.name_of(path))
 
     def _brokers_changed(self) -> Task:
         if self.machines is None:
@@ -243,109 +243,68 @@ class Controller:
         machines.batch.send()
         yield from machines.elect_offline_partitions()
 
+    # ------------------------------------------------------------ topics that somebody else changes
+
     def _topics_changed(self) -> Task:
-        if self.machines is None:
+        """Topics came or went. Those we made ourselves are online by now: only their watch is missing."""
+        machines = self.machines
+        if machines is None:
             return
-        yield from self._load_topics()
-        cluster = self.machines.cluster
-        yield from self.machines.create_partitions(
-            [tp for tp in cluster.assignments if tp not in cluster.partitions]
+        cluster = machines.cluster
+        listed = yield Children(paths.TOPICS, watch=True, values=False)
+        names = [paths.name_of(path) for path in listed.nodes]
+        found = [name for name in names if name not in cluster.topics and name not in cluster.deleting]
+        yield from topics.discover_topics(machines, found)
+        for name in names:
+            if name not in self._watched:
+                self._watch_topic(name)
+
+    def _watch_topic(self, topic: str) -> None:
+        """Read a topic's assignment, now and whenever it changes. This need not wait its turn; what is found
+        must."""
+        self._watched.add(topic)
+        self._keeper.call(
+            Get(paths.topic_path(topic), watch=True), lambda found: self._topic_read(topic, found)
         )
 
-    # ------------------------------------------------------------ ISR changes
+    def _topic_read(self, topic: str, found: Result) -> None:
+        machines = self.machines
+        if not found.ok:
+            self._watched.discard(topic)
+        elif machines is not None and len(found.value.value or ()) > len(
+            machines.cluster.topics.get(topic, ())
+        ):
+            self._tasks.submit(lambda: self._assignment_changed(topic, found))
+
+    def _assignment_changed(self, topic: str, found: Result) -> Task:
+        if self.machines is not None:
+            yield from topics.take_assignment(self.machines, topic, found)
 
     def _isr_notified(self) -> Task:
         if self.machines is not None:
-            yield from self._drain_isr_notifications(update=True)
-
-    def _drain_isr_notifications(self, *, update: bool) -> Task:
-        """Leaders of older generations write their ISR themselves and leave a note here."""
-        machines = self.machines
-        assert machines is not None
-        if self._ctx.generation.isr_through_controller:
-            return
-        notes = yield Children(paths.ISR_NOTIFICATIONS, watch=True)
-        for path, node in notes.nodes.items():
-            if update and node.value in machines.cluster.states:
-                yield from machines.read_state(node.value)
-                machines.batch.add(machines.cluster.partition(node.value), ())
-            yield Delete(path)
-        machines.batch.send()
-
-    def alter_isr(self, request: AlterIsrRequest, reply_to: ReplyTo) -> None:
-        self._tasks.submit(lambda: self._alter_isr(request, reply_to))
-
-    def _alter_isr(self, request: AlterIsrRequest, reply_to: ReplyTo) -> Task:
-        response = AlterIsrResponse(request.tp, ErrorCode.NONE, request.leader_epoch, request.version)
-        machines = self.machines
-        state = machines.cluster.states.get(request.tp) if machines is not None else None
-        error = self._isr_refusal(request, state)
-        if error is ErrorCode.NONE and machines is not None and state is not None:
-            if request.isr != state.isr:  # else: a repeated request whose answer was lost
-                version = request.version if self._ctx.guards.partition_version else state.version
-                proposed = replace(state, isr=request.isr)
-                yield from machines.write_state(request.tp, proposed, version, "asked by the leader")
-                written = machines.cluster.states[request.tp]
-                if (written.leader_epoch, written.isr) == (state.leader_epoch, request.isr):
-                    # Taken now, or by an earlier try of the same write whose answer was lost.
-                    machines.batch.add(machines.cluster.partition(request.tp), ())
-                    machines.batch.send()
-                else:
-                    error = ErrorCode.INVALID_UPDATE_VERSION
-            state = machines.cluster.states[request.tp]
-            response.isr, response.version = state.isr, state.version
-        response.error = error
-        self._ctx.reply(reply_to, response)
-
-    def _isr_refusal(self, request: AlterIsrRequest, state: PartitionState | None) -> ErrorCode:
-        guards = self._ctx.guards
-        if self.machines is None:
-            return ErrorCode.NOT_CONTROLLER
-        live = self.machines.cluster.live
-        if state is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if guards.broker_epoch and live.get(request.broker) != request.broker_epoch:
-            return ErrorCode.STALE_BROKER_EPOCH
-        if request.leader_epoch < state.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        if request.isr != state.isr and guards.partition_version and request.version != state.version:
-            return ErrorCode.INVALID_UPDATE_VERSION
-        if guards.incarnation_in_isr:
-            for broker, epoch in zip(request.isr, request.member_epochs, strict=True):
-                if broker not in state.isr and live.get(broker) != epoch:
-                    return ErrorCode.INELIGIBLE_REPLICA
-        return ErrorCode.NONE
+            yield from isr_changes.drain_isr_notifications(self.machines, update=True)
 
     # ------------------------------------------------------------ requests of administrators and brokers
 
-    def elect_leaders(self, request: ElectLeadersRequest, reply_to: ReplyTo) -> None:
-        self._tasks.submit(lambda: self._elect_preferred(request.tp, reply_to))
+    def asked(self, request: Any, reply_to: ReplyTo) -> None:
+        """A request that only the active controller can serve. It is always answered."""
+        procedure, refuse = _SERVED[type(request)]
+        self._tasks.submit(
+            lambda: self._serve(procedure, refuse, request, reply_to),
+            abandoned=lambda: self._ctx.reply(reply_to, refuse(request)),
+        )
 
-    def _elect_preferred(self, tp: TopicPartition, reply_to: ReplyTo) -> Task:
-        machines = self.machines
-        error = ErrorCode.NONE
-        if machines is None:
-            error = ErrorCode.NOT_CONTROLLER
-        elif tp not in machines.cluster.states:
-            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            cluster = machines.cluster
-            assignment, state = cluster.assignments[tp], cluster.states[tp]
-            choice = elections.preferred_leader(assignment, state, cluster.electable())
-            if state.leader == assignment[0]:
-                error = ErrorCode.ELECTION_NOT_NEEDED
-            elif choice is None:
-                error = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-            elif not self._ctx.generation.commits_by_isr:
-                yield from machines.call_vote(tp)
-            else:
-                yield from machines.elect(
-                    tp,
-                    lambda state: elections.preferred_leader(assignment, state, cluster.electable()),
-                    "preferred leader",
-                )
-                machines.batch.send()
-        self._ctx.reply(reply_to, ElectLeadersResponse(tp, error))
+    def _serve(
+        self,
+        procedure: Callable[[StateMachines, Any], Procedure[Any]],
+        refuse: Callable[[Any], Message],
+        request: Any,
+        reply_to: ReplyTo,
+    ) -> Task:
+        response = refuse(request)
+        if self.machines is not None:
+            response = yield from procedure(self.machines, request)
+        self._ctx.reply(reply_to, response)
 
     def unclean_election_enabled(self, topic: str) -> None:
         """The topic's configuration changed: what was offline may be electable now."""
@@ -356,50 +315,16 @@ class Controller:
         if self.machines is not None:
             yield from self.machines.elect_offline_partitions()
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest, reply_to: ReplyTo) -> None:
-        self._tasks.submit(lambda: self._controlled_shutdown(request, reply_to))
-
-    def _controlled_shutdown(self, request: ControlledShutdownRequest, reply_to: ReplyTo) -> Task:
-        """Move leadership away from a broker that is about to leave, then let its replicas go."""
-        machines = self.machines
-        if machines is None:
-            self._ctx.reply(reply_to, ControlledShutdownResponse(ErrorCode.NOT_CONTROLLER))
-            return
-        cluster, leaving = machines.cluster, request.broker
-        if cluster.live.get(leaving) != request.broker_epoch:
-            self._ctx.reply(reply_to, ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH))
-            return
-        cluster.leaving.add(leaving)
-        followed = []
-        for tp in cluster.replicas_on(leaving):
-            if tp not in cluster.states or len(cluster.assignments[tp]) == 1:
-                continue
-            if cluster.states[tp].leader != leaving:
-                followed.append(tp)
-            elif self._ctx.generation.commits_by_isr:
-                yield from machines.elect(
-                    tp,
-                    lambda state, tp=tp: elections.shutdown_leader(  # type: ignore[misc]
-                        cluster.assignments[tp], state, cluster.electable(), cluster.leaving
-                    ),
-                    f"{leaving} is shutting down",
-                )
-        machines.batch.send()
-        machines.channels.stop_replica(leaving, tuple(followed), delete=False)
-        yield from machines.replicas_offline([(tp, leaving) for tp in followed])
-        remaining = tuple(tp for tp, state in cluster.states.items() if state.leader == leaving)
-        self._ctx.reply(reply_to, ControlledShutdownResponse(ErrorCode.NONE, remaining))
-
     # ------------------------------------------------------------ answers of brokers
 
-    def control_answered(self, broker: BrokerId, request_id: int) -> None:
+    def control_answered(self, broker: BrokerId, response: ControlResponse) -> None:
         if self.machines is not None:
-            self.machines.channels.answered(broker, request_id)
+            self.machines.channels.answered(broker, response.request_id, response.error)
 
     def vote_answered(self, broker: BrokerId, vote: VoteResponse) -> None:
         machines = self.machines
         if machines is not None:
-            machines.channels.answered(broker, vote.request_id)
+            machines.channels.answered(broker, vote.request_id, vote.error)
             if machines.ballots.cast(broker, vote):
                 self._tasks.submit(lambda: self._count_votes(vote.tp))
 
@@ -410,3 +335,31 @@ class Controller:
     def connected(self, broker: BrokerId) -> None:
         if self.machines is not None:
             self.machines.channels.connected(broker)
+
+
+_NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
+_MISDIRECTED = "This is not the correct controller for this cluster."
+
+_SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], Callable[[Any], Message]]] = {
+    AlterIsrRequest: (
+        isr_changes.alter_isr,
+        lambda r: AlterIsrResponse(r.tp, _NOT_CONTROLLER, r.leader_epoch, r.version),
+    ),
+    ControlledShutdownRequest: (
+        leadership.controlled_shutdown,
+        lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
+    ),
+    ElectLeadersRequest: (
+        leadership.elect_leader,
+        lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
+    ),
+    CreateTopicRequest: (
+        topics.create_topic,
+        lambda r: CreateTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
+    CreatePartitionsRequest: (
+        topics.create_partitions,
+        lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
+}
+"""How a request is served, and what is said instead by a broker that is not the controller."""

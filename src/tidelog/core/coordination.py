@@ -80,10 +80,12 @@ class Get:
 
 @dataclass(slots=True, frozen=True)
 class Children:
-    """The direct children with their values; ``watch`` fires once when a child appears or goes."""
+    """The direct children with their values; ``watch`` fires once when a child appears or goes. Without
+    ``values`` only the names count: a keeper that would have to ask for each value need not."""
 
     path: str
     watch: bool = False
+    values: bool = True
 
 
 @dataclass(slots=True, frozen=True)

@@ -14,21 +14,23 @@ Every method that writes is a task step: it yields keeper operations (``tasks.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tidelog.core import elections, events
 from tidelog.core.channels import ControlChannels, RequestBatch
 from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
 from tidelog.core.context import Context
-from tidelog.core.coordination import Check, Create, Get, Multi, Operation, Result, SetValue
-from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, state_path, topic_path
-from tidelog.core.tasks import Deposed, Task
+from tidelog.core.coordination import Check, Create, Get, Multi, Result, SetValue, Write
+from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
+from tidelog.core.tasks import Deposed, Procedure, Task
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.core.voting import Ballots
 
 Chooser = Callable[[PartitionState], elections.Choice]
-Written = Generator[Operation, Result, bool]
+
+NEW_PARTITIONS_PER_WRITE = 100
+"""A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
 
 
 class StateMachines:
@@ -43,20 +45,33 @@ class StateMachines:
         self._fence = Check(CONTROLLER_EPOCH, epoch_version)
         """The first write of every transaction: a deposed controller's writes fail as a whole."""
 
-    # ------------------------------------------------------------ writing a partition's state
-
-    def write_state(self, tp: TopicPartition, state: PartitionState, version: int, reason: str) -> Written:
-        """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
-        state = replace(state, controller_epoch=self.channels.controller_epoch, version=version + 1)
-        result = yield Multi((self._fence, SetValue(state_path(tp), state, version)))
+    def fenced(self, *writes: Write) -> Procedure[Result]:
+        """All of the writes or none, and none at all once another controller has been elected. If they are
+        refused, ``Result.value`` is the index of the first that could not be done."""
+        result = yield Multi((self._fence, *writes))
         if result.ok:
-            self.cluster.states[tp] = state
-            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
-            return True
+            return result
         if result.value == 0:
             raise Deposed
+        return Result(result.error, result.value - 1)
+
+    # ------------------------------------------------------------ writing a partition's state
+
+    def write_state(
+        self, tp: TopicPartition, state: PartitionState, version: int, reason: str
+    ) -> Procedure[bool]:
+        """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
+        state = replace(state, controller_epoch=self.channels.controller_epoch, version=version + 1)
+        result = yield from self.fenced(SetValue(state_path(tp), state, version))
+        if result.ok:
+            self._state_written(tp, state, reason)
+            return True
         yield from self.read_state(tp)
         return False
+
+    def _state_written(self, tp: TopicPartition, state: PartitionState, reason: str) -> None:
+        self.cluster.states[tp] = state
+        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
 
     def refresh_state(self, tp: TopicPartition) -> Task:
         """Where leaders write their ISR to the keeper themselves, what we cached may be out of date."""
@@ -72,46 +87,65 @@ class StateMachines:
 
     def create_partitions(self, tps: Iterable[TopicPartition]) -> Task:
         """New partitions come online led by their first live replica, all live ones in sync, epoch 0."""
-        cluster = self.cluster
+        cluster, electable = self.cluster, self.cluster.electable()
+        fresh: list[tuple[TopicPartition, PartitionState]] = []
         for tp in tps:
             if tp in cluster.states:
-                cluster.partitions[tp] = PartitionPhase.ONLINE
-                self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+                self._created(tp)
                 continue
             cluster.partitions[tp] = PartitionPhase.NEW
-            choice = elections.first_leader(cluster.assignments[tp], cluster.electable())
+            choice = elections.first_leader(cluster.assignments[tp], electable)
             if choice is None:
                 self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no assigned replica is alive"))
                 continue
-            yield from self._create_state(tp, *choice)
-            for broker in cluster.assignments[tp]:
-                phase = ReplicaPhase.ONLINE if broker in cluster.live else ReplicaPhase.OFFLINE
-                cluster.replicas[tp, broker] = phase
+            leader, isr = choice
+            if not self.ctx.generation.commits_by_isr:
+                isr = cluster.assignments[tp]
+            fresh.append((tp, PartitionState(leader, 0, isr, self.channels.controller_epoch)))
+        for start in range(0, len(fresh), NEW_PARTITIONS_PER_WRITE):
+            yield from self._create_states(fresh[start : start + NEW_PARTITIONS_PER_WRITE])
         self.batch.send()
 
-    def _create_state(self, tp: TopicPartition, leader: BrokerId, isr: tuple[BrokerId, ...]) -> Task:
-        if not self.ctx.generation.commits_by_isr:
-            isr = self.cluster.assignments[tp]
-        state = PartitionState(leader, 0, isr, self.channels.controller_epoch)
-        yield Create(f"{topic_path(tp.topic)}/partitions")  # both may exist already
+    def _create_states(self, fresh: Sequence[tuple[TopicPartition, PartitionState]]) -> Task:
+        """Many partitions in one transaction; if any trace of one is there already, one after the other."""
+        writes: list[Write] = []
+        for tp, state in fresh:
+            if tp.partition == 0:
+                writes.append(Create(partitions_path(tp.topic)))
+            writes += (Create(partition_path(tp)), Create(state_path(tp), state))
+        result = yield from self.fenced(*writes)
+        for tp, state in fresh:
+            if result.ok:
+                self._state_written(tp, state, "the partition is new")
+            else:
+                yield from self._create_state(tp, state)
+            if tp in self.cluster.states:
+                self._created(tp)
+
+    def _create_state(self, tp: TopicPartition, state: PartitionState) -> Task:
+        yield Create(partitions_path(tp.topic))  # both may exist already
         yield Create(partition_path(tp))
-        result = yield Multi((self._fence, Create(state_path(tp), state)))
+        result = yield from self.fenced(Create(state_path(tp), state))
         if result.ok:
-            self.cluster.states[tp] = state
-            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, "the partition is new"))
-        elif result.value == 0:
-            raise Deposed
+            self._state_written(tp, state, "the partition is new")
         else:
             yield from self.read_state(tp)
-        self.cluster.partitions[tp] = PartitionPhase.ONLINE
-        self.batch.add(self.cluster.partition(tp), self.cluster.assignments[tp])
+
+    def _created(self, tp: TopicPartition) -> None:
+        cluster = self.cluster
+        cluster.partitions[tp] = PartitionPhase.ONLINE
+        for broker in cluster.assignments[tp]:
+            phase = ReplicaPhase.ONLINE if broker in cluster.live else ReplicaPhase.OFFLINE
+            cluster.replicas[tp, broker] = phase
+        self.batch.add(cluster.partition(tp), cluster.assignments[tp])
 
     def elect_offline_partitions(self) -> Task:
         """Try to find a leader for everything that has none."""
         cluster = self.cluster
         for tp in [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.OFFLINE]:
             if self.ctx.generation.commits_by_isr:
-                yield from self._elect_offline(tp)
+                unclean = self.ctx.topic_config(tp.topic).unclean_leader_election
+                yield from self.elect_offline(tp, unclean=unclean)
             else:
                 yield from self.call_vote(tp)
         fresh = [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.NEW]
@@ -119,10 +153,9 @@ class StateMachines:
             yield from self.create_partitions(fresh)
         self.batch.send()
 
-    def _elect_offline(self, tp: TopicPartition) -> Task:
+    def elect_offline(self, tp: TopicPartition, *, unclean: bool) -> Task:
         cluster = self.cluster
         assignment = cluster.assignments[tp]
-        unclean = self.ctx.topic_config(tp.topic).unclean_leader_election
 
         def choose(state: PartitionState) -> elections.Choice:
             return elections.offline_leader(assignment, state, cluster.electable(), unclean=unclean)
@@ -202,8 +235,7 @@ class StateMachines:
 
     def count_votes(self, tp: TopicPartition) -> Task:
         cluster = self.cluster
-        assignment = cluster.assignments[tp]
-        winner = self.ballots.winner(tp, assignment)
+        winner = self.ballots.winner(tp, cluster.assignments.get(tp, ()))
         if winner is None or winner not in cluster.electable():
             return
         self.ballots.close(tp)

@@ -7,13 +7,28 @@ because a client may have five requests in flight.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidelog.core.log import Batch
 from tidelog.core.types import NO_PRODUCER, UNKNOWN_OFFSET, Offset
 from tidelog.wire.errors import ErrorCode
 
 REMEMBERED_BATCHES = 5
+SEQUENCES = 2**31
+"""After the sequence number 2^31 - 1 comes 0."""
+
+
+class ProducerEntry(NamedTuple):
+    """What Kafka writes down of a producer: its last batch. Enough to go on, and to know that batch again."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int
+    """From the first to the last record of the batch."""
 
 
 @dataclass(slots=True)
@@ -61,7 +76,7 @@ class ProducerStates:
         known = self._producers.get(batch.producer_id)
         if known is None or batch.producer_epoch != known.epoch:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch, 0)
-        known.next_sequence = batch.base_sequence + batch.next_offset - batch.base_offset
+        known.next_sequence = (batch.base_sequence + batch.next_offset - batch.base_offset) % SEQUENCES
         known.recent.append((batch.base_sequence, batch.base_offset))
         if len(known.recent) > REMEMBERED_BATCHES:
             del known.recent[0]
@@ -69,3 +84,26 @@ class ProducerStates:
     def clear(self) -> None:
         """Forget everything: the log is about to tell it again (``Log.restore_producers``)."""
         self._producers.clear()
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        for producer_id, known in self._producers.items():
+            if known.recent:
+                base_sequence, base_offset = known.recent[-1]
+                delta = (known.next_sequence - base_sequence - 1) % SEQUENCES
+                last_sequence = (base_sequence + delta) % SEQUENCES
+                yield ProducerEntry(producer_id, known.epoch, last_sequence, base_offset + delta, delta)
+            else:
+                yield ProducerEntry(producer_id, known.epoch, -1, UNKNOWN_OFFSET, 0)
+
+    def put(self, entry: ProducerEntry) -> None:
+        """Remember a producer as it was written down."""
+        known = self._producers[entry.producer_id] = _Producer(
+            entry.epoch, (entry.last_sequence + 1) % SEQUENCES
+        )
+        if entry.last_offset != UNKNOWN_OFFSET:
+            base_sequence = (entry.last_sequence - entry.offset_delta) % SEQUENCES
+            known.recent.append((base_sequence, entry.last_offset - entry.offset_delta))
+
+    def forget(self, producer_id: int) -> None:
+        """It has been silent for so long that it will not come back (``producer.id.expiration.ms``)."""
+        self._producers.pop(producer_id, None)

@@ -1,20 +1,37 @@
 """Sequential work over an asynchronous keeper, without threads: Kafka's controller event thread.
 
 A task is a generator that yields keeper operations and is resumed with their results, so a procedure of
-many steps reads from top to bottom. Tasks of one broker run strictly one after the other; while one waits
+many steps reads from top to bottom. Tasks of one queue run strictly one after the other; while one waits
 for the keeper, later ones queue. Work that need not wait its turn uses ``KeeperClient.call`` directly.
+
+A task may end before its time: its queue is cancelled (the session is over) or the keeper refuses its write
+(``Deposed``). Whoever promised somebody an answer says with ``abandoned`` what to do then.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TypeVar
 
 from tidelog.core.context import Context
 from tidelog.core.coordination import KeeperReply, Operation, Result
 from tidelog.core.effects import KeeperCall
 
-Task = Generator[Operation, Result, None]
+
+@dataclass(slots=True, frozen=True)
+class Together:
+    """Several operations that need not wait for one another, in this order. ``Result.value`` is the list of
+    their results; it is itself never an error."""
+
+    operations: tuple[Operation, ...]
+
+
+A = TypeVar("A")
+Procedure = Generator[Operation | Together, Result, A]
+"""A part of a task that comes to a conclusion."""
+Task = Procedure[None]
 
 
 class KeeperClient:
@@ -32,6 +49,19 @@ class KeeperClient:
         self._unanswered[self._next] = (operation, then)
         self._ctx.effects.append(KeeperCall(self._next, operation))
 
+    def call_together(self, operations: tuple[Operation, ...], then: Callable[[Result], None]) -> None:
+        results: list[Result] = []
+
+        def answered(result: Result) -> None:
+            results.append(result)  # in order: the keeper answers a session's calls one after the other
+            if len(results) == len(operations):
+                then(Result(None, results))
+
+        for operation in operations:
+            self.call(operation, answered)
+        if not operations:
+            then(Result(None, results))
+
     def answered(self, reply: KeeperReply) -> None:
         waiting = self._unanswered.pop(reply.call, None)
         if waiting is not None:
@@ -46,44 +76,66 @@ class KeeperClient:
         self._unanswered.clear()
 
 
+class _Job:
+    __slots__ = ("abandoned", "task")
+
+    def __init__(self, task: Callable[[], Task], abandoned: Callable[[], None] | None) -> None:
+        self.task = task
+        self.abandoned = abandoned
+
+
 class TaskQueue:
-    __slots__ = ("_keeper", "_on_deposed", "_running", "_waiting")
+    __slots__ = ("_job", "_keeper", "_on_deposed", "_running", "_waiting")
 
     def __init__(self, keeper: KeeperClient, on_deposed: Callable[[], None]) -> None:
         self._keeper = keeper
         self._on_deposed = on_deposed
-        self._waiting: deque[Callable[[], Task]] = deque()
+        self._waiting: deque[_Job] = deque()
         self._running: Task | None = None
+        self._job: _Job | None = None
 
-    def submit(self, task: Callable[[], Task]) -> None:
-        self._waiting.append(task)
+    def submit(self, task: Callable[[], Task], abandoned: Callable[[], None] | None = None) -> None:
+        """``abandoned`` is called instead of the end of the task if that is never reached."""
+        self._waiting.append(_Job(task, abandoned))
         if self._running is None:
             self._next()
 
     def cancel(self) -> None:
         """Drop the running task and everything behind it."""
+        dropped = list(self._waiting)
         self._waiting.clear()
         running, self._running = self._running, None
         if running is not None:
             running.close()
+            if self._job is not None:
+                dropped.insert(0, self._job)
+        for job in dropped:
+            if job.abandoned is not None:
+                job.abandoned()
 
     def _next(self) -> None:
         while self._running is None and self._waiting:
-            self._running = self._waiting.popleft()()
+            self._job = self._waiting.popleft()
+            self._running = self._job.task()
             self._resume(self._running, None)
 
     def _resume(self, task: Task, result: Result | None) -> None:
         if task is not self._running:
             return
         try:
-            operation = task.send(result)  # type: ignore[arg-type]  # None starts a generator
+            step = task.send(result)  # type: ignore[arg-type]  # None starts a generator
         except StopIteration:
             self._running = None
         except Deposed:
             self._running = None
             self._on_deposed()
+            if self._job is not None and self._job.abandoned is not None:
+                self._job.abandoned()
         else:
-            self._keeper.call(operation, lambda answer: self._continue(task, answer))
+            if isinstance(step, Together):
+                self._keeper.call_together(step.operations, lambda answer: self._continue(task, answer))
+            else:
+                self._keeper.call(step, lambda answer: self._continue(task, answer))
 
     def _continue(self, task: Task, result: Result) -> None:
         self._resume(task, result)

@@ -36,7 +36,7 @@ class Ballots:
         self._open[tp] = _Ballot(leader_epoch)
 
     def close(self, tp: TopicPartition) -> None:
-        del self._open[tp]
+        self._open.pop(tp, None)
 
     def ask(self, tp: TopicPartition, brokers: list[BrokerId]) -> None:
         """Ask each incarnation once: the line repeats a lost request by itself."""

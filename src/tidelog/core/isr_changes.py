@@ -1,0 +1,68 @@
+"""The controller's side of ISR changes: what leaders propose (KIP-497), or wrote themselves before that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tidelog.core import paths
+from tidelog.core.coordination import Children, Delete
+from tidelog.core.machines import StateMachines
+from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
+from tidelog.core.tasks import Procedure, Task
+from tidelog.core.types import PartitionState
+from tidelog.wire.errors import ErrorCode
+
+
+def alter_isr(machines: StateMachines, request: AlterIsrRequest) -> Procedure[AlterIsrResponse]:
+    response = AlterIsrResponse(request.tp, ErrorCode.NONE, request.leader_epoch, request.version)
+    state = machines.cluster.states.get(request.tp)
+    response.error = _refusal(machines, request, state)
+    if response.error is not ErrorCode.NONE or state is None:
+        return response
+    if request.isr != state.isr:  # else: a repeated request whose answer was lost
+        version = request.version if machines.ctx.guards.partition_version else state.version
+        proposed = replace(state, isr=request.isr)
+        yield from machines.write_state(request.tp, proposed, version, "asked by the leader")
+        written = machines.cluster.states[request.tp]
+        if (written.leader_epoch, written.isr) == (state.leader_epoch, request.isr):
+            # Taken now, or by an earlier try of the same write whose answer was lost.
+            machines.batch.add(machines.cluster.partition(request.tp), ())
+            machines.batch.send()
+        else:
+            response.error = ErrorCode.INVALID_UPDATE_VERSION
+    state = machines.cluster.states[request.tp]
+    response.isr, response.version = state.isr, state.version
+    return response
+
+
+def _refusal(machines: StateMachines, request: AlterIsrRequest, state: PartitionState | None) -> ErrorCode:
+    guards, live = machines.ctx.guards, machines.cluster.live
+    if state is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if guards.broker_epoch and live.get(request.broker) != request.broker_epoch:
+        return ErrorCode.STALE_BROKER_EPOCH
+    if request.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if request.leader_epoch > state.leader_epoch:
+        # Of the former life of a topic that was deleted and has been created anew.
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    if request.isr != state.isr and guards.partition_version and request.version != state.version:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if guards.incarnation_in_isr:
+        for broker, epoch in zip(request.isr, request.member_epochs, strict=True):
+            if broker not in state.isr and live.get(broker) != epoch:
+                return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def drain_isr_notifications(machines: StateMachines, *, update: bool) -> Task:
+    """Leaders of older generations write their ISR themselves and leave a note here."""
+    if machines.ctx.generation.isr_through_controller:
+        return
+    notes = yield Children(paths.ISR_NOTIFICATIONS, watch=True)
+    for path, node in notes.nodes.items():
+        if update and node.value in machines.cluster.states:
+            yield from machines.read_state(node.value)
+            machines.batch.add(machines.cluster.partition(node.value), ())
+        yield Delete(path)
+    machines.batch.send()

@@ -1,0 +1,91 @@
+"""Leadership moves because somebody asks: an administrator (KIP-460), or a broker that is about to leave."""
+
+from __future__ import annotations
+
+from tidelog.core import elections
+from tidelog.core.machines import StateMachines
+from tidelog.core.messages import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    ElectionType,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from tidelog.core.tasks import Procedure
+from tidelog.core.types import PartitionState, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+
+def elect_leader(machines: StateMachines, request: ElectLeadersRequest) -> Procedure[ElectLeadersResponse]:
+    tp, cluster = request.tp, machines.cluster
+    if tp.topic in cluster.deleting:
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif tp not in cluster.states:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif request.election is ElectionType.UNCLEAN:
+        error = yield from _elect_any(machines, tp)
+    else:
+        error = yield from _elect_preferred(machines, tp)
+    return ElectLeadersResponse(tp, error)
+
+
+def _elect_preferred(machines: StateMachines, tp: TopicPartition) -> Procedure[ErrorCode]:
+    cluster = machines.cluster
+    assignment, state = cluster.assignments[tp], cluster.states[tp]
+
+    def choose(state: PartitionState) -> elections.Choice:
+        return elections.preferred_leader(assignment, state, cluster.electable())
+
+    if state.leader == assignment[0]:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    if choose(state) is None:
+        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    if not machines.ctx.generation.commits_by_isr:
+        yield from machines.call_vote(tp)
+        return ErrorCode.NONE
+    yield from machines.elect(tp, choose, "preferred leader")
+    machines.batch.send()
+    return ErrorCode.NONE
+
+
+def _elect_any(machines: StateMachines, tp: TopicPartition) -> Procedure[ErrorCode]:
+    """An unclean election: for this once, whatever the topic allows."""
+    cluster = machines.cluster
+    if cluster.has_live_leader(tp):
+        return ErrorCode.ELECTION_NOT_NEEDED
+    if machines.ctx.generation.commits_by_isr:
+        yield from machines.elect_offline(tp, unclean=True)
+        machines.batch.send()
+    # A majority is not asked to vote again: its ballot is open until there is one.
+    if cluster.has_live_leader(tp):
+        return ErrorCode.NONE
+    return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
+def controlled_shutdown(
+    machines: StateMachines, request: ControlledShutdownRequest
+) -> Procedure[ControlledShutdownResponse]:
+    """Move leadership away from a broker that is about to leave, then let its replicas go."""
+    cluster, leaving = machines.cluster, request.broker
+    if cluster.live.get(leaving) != request.broker_epoch:
+        return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH)
+    cluster.leaving.add(leaving)
+    followed = []
+    for tp in cluster.replicas_on(leaving):
+        if tp not in cluster.states or len(cluster.assignments[tp]) == 1:
+            continue
+        if cluster.states[tp].leader != leaving:
+            followed.append(tp)
+        elif machines.ctx.generation.commits_by_isr:
+            yield from machines.elect(
+                tp,
+                lambda state, tp=tp: elections.shutdown_leader(  # type: ignore[misc]
+                    cluster.assignments[tp], state, cluster.electable(), cluster.leaving
+                ),
+                f"{leaving} is shutting down",
+            )
+    machines.batch.send()
+    machines.channels.stop_replica(leaving, tuple(followed), delete=False)
+    yield from machines.replicas_offline([(tp, leaving) for tp in followed])
+    remaining = tuple(tp for tp, state in cluster.states.items() if state.leader == leaving)
+    return ControlledShutdownResponse(ErrorCode.NONE, remaining)

@@ -1,0 +1,289 @@
+"""Topics come into being: names, numbers, assignments, and the writes that make them so.
+
+Each procedure checks everything first and writes afterwards. A topic is one transaction: its settings and its
+assignment appear together, fenced by the controller epoch. Its partitions are brought online right away, not
+when the watch on the topics fires: that one finds nothing left to do. What is found in the keeper without
+having been asked for (a tool wrote it, or a former controller died half-way) goes the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from tidelog.core.cluster import Cluster
+from tidelog.core.coordination import Create, Get, Node, Result, SetValue, Subtree
+from tidelog.core.machines import StateMachines
+from tidelog.core.messages import (
+    BROKER_DEFAULT,
+    Assignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+)
+from tidelog.core.paths import TOPICS, config_path, topic_path
+from tidelog.core.placement import broker_round, place_replicas
+from tidelog.core.tasks import Procedure, Task, Together
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+TOPIC_NAME_LENGTH_MAX = 249
+"""A folder's name is the topic, a dash and the partition, and may have 255 characters."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+class Refusal(NamedTuple):
+    error: ErrorCode
+    message: str
+
+
+# ---------------------------------------------------------------- creating a topic
+
+
+def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Procedure[CreateTopicResponse]:
+    topic = request.topic
+    plan = _name_refusal(topic, machines.cluster) or _planned(machines, request)
+    if isinstance(plan, Refusal):
+        return CreateTopicResponse(topic, *plan)
+    if not request.validate_only:
+        if not (yield from _write_topic(machines, topic, plan, request.config)):
+            return CreateTopicResponse(topic, *_exists(topic))
+        yield from machines.create_partitions(machines.cluster.add_partitions(topic, plan))
+    return CreateTopicResponse(topic, ErrorCode.NONE, None, len(plan), len(plan[0]))
+
+
+def _write_topic(
+    machines: StateMachines, topic: str, assignment: Assignment, config: dict[str, str]
+) -> Procedure[bool]:
+    """False if the topic is there already, and not by our own doing."""
+    path, settings = topic_path(topic), config_path(topic)
+    result = yield from machines.fenced(Create(settings, config), Create(path, assignment))
+    if not result.ok and result.value == 0:
+        # Settings without a topic: left by a tool, or by this very write whose answer was lost.
+        result = yield from machines.fenced(SetValue(settings, config), Create(path, assignment))
+    if result.ok:
+        return True
+    found = yield Get(path)
+    return found.ok and found.value.value == assignment and topic not in machines.cluster.topics
+
+
+def _name_refusal(topic: str, cluster: Cluster) -> Refusal | None:
+    wrong = illegal_name(topic)
+    if wrong is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+    if topic in cluster.deleting:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
+    if topic in cluster.topics:
+        return _exists(topic)
+    if "." in topic or "_" in topic:
+        # In the names of metrics a dot becomes an underscore, and then nobody can tell the two apart.
+        same = topic.replace(".", "_")
+        rivals = [other for other in (*cluster.topics, *cluster.deleting) if other.replace(".", "_") == same]
+        if rivals:
+            message = f"Topic '{topic}' collides with existing topics: {', '.join(rivals)}"
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+    return None
+
+
+def illegal_name(topic: str) -> str | None:
+    """What is wrong with a topic's name, None if nothing is."""
+    if not topic:
+        return "Topic name is illegal, it can't be empty"
+    if topic in (".", ".."):
+        return 'Topic name cannot be "." or ".."'
+    if len(topic) > TOPIC_NAME_LENGTH_MAX:
+        return (
+            f"Topic name is illegal, it can't be longer than {TOPIC_NAME_LENGTH_MAX} characters, "
+            f"topic name: {topic}"
+        )
+    if _LEGAL_NAME.fullmatch(topic) is None:
+        return (
+            f'Topic name "{topic}" is illegal, it contains a character other than ASCII alphanumerics, '
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def _exists(topic: str) -> Refusal:
+    return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+
+
+# ---------------------------------------------------------------- where its replicas go
+
+
+def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment | Refusal:
+    config, cluster = machines.ctx.config, machines.cluster
+    if request.assignment is not None:
+        if (request.partitions, request.replication_factor) != (BROKER_DEFAULT, BROKER_DEFAULT):
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be "
+                "used at the same time.",
+            )
+        return _assignment_refusal(request.assignment) or dict(sorted(request.assignment.items()))
+    partitions, factor = request.partitions, request.replication_factor
+    if partitions == BROKER_DEFAULT:
+        partitions = config.num_partitions
+    if factor == BROKER_DEFAULT:
+        factor = config.default_replication_factor
+    if partitions <= 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if factor <= 0:
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    if factor > len(cluster.live):
+        return Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {factor} larger than available brokers: {len(cluster.live)}.",
+        )
+    # The next topic goes on where the last one ended, so that many small topics spread as one large would.
+    return place_replicas(_racks(machines), range(partitions), factor, start=len(cluster.assignments))
+
+
+def _racks(machines: StateMachines) -> dict[BrokerId, str | None]:
+    # The brokers of a simulation register nothing about themselves.
+    endpoints = machines.channels.endpoints.items()
+    return {broker: getattr(endpoint, "rack", None) for broker, endpoint in endpoints}
+
+
+def _assignment_refusal(assignment: Assignment) -> Refusal | None:
+    """An assignment by hand may name brokers that are away, as in Kafka, but must make sense."""
+    if sorted(assignment) != list(range(len(assignment))) or not assignment:
+        return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return _replicas_refusal(assignment.values(), len(assignment[0]))
+
+
+def _replicas_refusal(lists: Iterable[tuple[BrokerId, ...]], factor: int) -> Refusal | None:
+    for replicas in lists:
+        if not replicas or min(replicas) < 0:
+            return _bad_assignment(f"a partition needs replicas on existing brokers, not on {list(replicas)}")
+        if len(set(replicas)) != len(replicas):
+            return _bad_assignment(f"Duplicate replica assignment found: {list(replicas)}")
+        if len(replicas) != factor:
+            return _bad_assignment("All partitions should have the same number of replicas")
+    return None
+
+
+def _bad_assignment(message: str) -> Refusal:
+    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+# ---------------------------------------------------------------- more partitions
+
+
+def create_partitions(
+    machines: StateMachines, request: CreatePartitionsRequest
+) -> Procedure[CreatePartitionsResponse]:
+    topic = request.topic
+    refusal = _partitions_refusal(machines.cluster, request)
+    if refusal is not None:
+        return CreatePartitionsResponse(topic, *refusal)
+    while True:
+        found = yield Get(topic_path(topic))
+        if not found.ok:
+            return CreatePartitionsResponse(topic, *_unknown(topic))
+        node: Node = found.value
+        added = _added_partitions(machines, request, node.value)
+        if request.validate_only:
+            return CreatePartitionsResponse(topic, ErrorCode.NONE)
+        extended = {**node.value, **added}
+        if extended == node.value:
+            break  # an earlier try of this write whose answer was lost
+        result = yield from machines.fenced(SetValue(topic_path(topic), extended, node.stat.version))
+        if result.ok:
+            break
+    yield from machines.create_partitions(machines.cluster.add_partitions(topic, extended))
+    return CreatePartitionsResponse(topic, ErrorCode.NONE)
+
+
+def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> Refusal | None:
+    topic, count = request.topic, request.count
+    if topic not in cluster.topics:
+        return _unknown(topic)
+    known = len(cluster.topics[topic])
+    if count <= known:
+        wrong = f"Topic already has {known} partitions."
+        if count < known:
+            wrong = f"Topic currently has {known} partitions, which is higher than the requested {count}."
+        return Refusal(ErrorCode.INVALID_PARTITIONS, wrong)
+    factor = len(cluster.assignments[TopicPartition(topic, 0)])
+    if request.assignment is None:
+        if factor > len(cluster.live):
+            return Refusal(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"Replication factor: {factor} larger than available brokers: {len(cluster.live)}.",
+            )
+        return None
+    if len(request.assignment) != count - known:
+        return _bad_assignment(
+            f"Increasing the number of partitions by {count - known} but {len(request.assignment)} "
+            "assignments provided."
+        )
+    strangers = sorted({b for replicas in request.assignment for b in replicas if b not in cluster.live})
+    if strangers:
+        return _bad_assignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, strangers))}.")
+    return _replicas_refusal(request.assignment, factor)
+
+
+def _added_partitions(
+    machines: StateMachines, request: CreatePartitionsRequest, existing: Assignment
+) -> Assignment:
+    added = range(len(existing), request.count)
+    if request.assignment is not None:
+        return dict(zip(added, request.assignment, strict=False))
+    racks = _racks(machines)
+    order, first = broker_round(racks), existing[0][0]
+    # Go on with the round that began at partition 0.
+    start = order.index(first) if first in order else len(machines.cluster.assignments)
+    return place_replicas(racks, added, len(existing[0]), start)
+
+
+def _unknown(topic: str) -> Refusal:
+    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+
+
+# ---------------------------------------------------------------- topics that are found
+
+
+def load_topics(machines: StateMachines) -> Task:
+    """A new controller learns all assignments and states."""
+    tree = yield Subtree(TOPICS, watch=True)
+    for path, node in tree.nodes.items():
+        topic, _, below = path[len(TOPICS) + 1 :].partition("/")
+        if not below:
+            machines.cluster.add_partitions(topic, node.value or {})
+        else:
+            _take_state(machines.cluster, topic, below, node)
+
+
+def discover_topics(machines: StateMachines, topics: Iterable[str]) -> Task:
+    """Bring topics online that somebody else put into the keeper."""
+    for topic in topics:
+        found = yield Together((Get(topic_path(topic)), Subtree(topic_path(topic))))
+        assignment, below = found.value
+        if assignment.ok:
+            yield from take_assignment(machines, topic, assignment, below)
+
+
+def take_assignment(machines: StateMachines, topic: str, found: Result, below: Result | None = None) -> Task:
+    """A topic's assignment was read: bring online whatever is new in it."""
+    cluster = machines.cluster
+    if topic in cluster.deleting or not found.ok:
+        return
+    added = cluster.add_partitions(topic, found.value.value or {})
+    for path, node in below.nodes.items() if below is not None else ():
+        _take_state(cluster, topic, path[len(topic_path(topic)) + 1 :], node)
+    if added:
+        yield from machines.create_partitions(added)
+
+
+def _take_state(cluster: Cluster, topic: str, below: str, node: Node) -> None:
+    """``below`` is a path below the topic's node: ``partitions/P/state`` is what is looked for."""
+    parts = below.split("/")
+    if len(parts) == 3 and parts[2] == "state" and node.value is not None:
+        tp = TopicPartition(topic, int(parts[1]))
+        if tp in cluster.assignments and tp not in cluster.states:
+            cluster.states[tp] = replace(node.value, version=node.stat.version)
