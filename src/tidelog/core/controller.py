@@ -17,7 +17,7 @@ from tidelog.core import events, isr_changes, leadership, paths, topics
 from tidelog.core.channels import ControlChannels
 from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
-from tidelog.core.coordination import Children, Create, Get, Multi, Node, Result, SetValue
+from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, Result, SetValue
 from tidelog.core.effects import ReplyTo
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import (
@@ -100,7 +100,11 @@ class Controller:
             if found.ok and found.value.stat.owner == self._session:
                 stat = found.value.stat  # a repeated call found what it had made itself
                 break
-            if found.ok:
+            if found.ok and found.value.value == self._registration is not None:
+                # It names the very address that this process has bound: whoever made it is dead, and its
+                # session need not be waited for.
+                yield Delete(path, found.value.stat.version)
+            elif found.ok:
                 return  # the node of our former life; the watch tells when it is gone
         self._registered = True
         self._ctx.broker_epoch = stat.created

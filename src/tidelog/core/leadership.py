@@ -87,5 +87,10 @@ def controlled_shutdown(
     machines.batch.send()
     machines.channels.stop_replica(leaving, tuple(followed), delete=False)
     yield from machines.replicas_offline([(tp, leaving) for tp in followed])
-    remaining = tuple(tp for tp, state in cluster.states.items() if state.leader == leaving)
+    remaining = tuple(
+        tp
+        for tp, state in cluster.states.items()
+        # What has no other replica cannot be moved: waiting for it would be waiting for ever.
+        if state.leader == leaving and len(cluster.assignments[tp]) > 1
+    )
     return ControlledShutdownResponse(ErrorCode.NONE, remaining)
