@@ -29,7 +29,7 @@ Row = dict[str, Any]
 @dataclass(slots=True, frozen=True)
 class Column:
     """``type`` is one of bool, int16, int32, int64, string, list<int32>,
-    map<string,string>: names that Arrow and Spark share."""
+    map<string,string>: as Arrow spells them."""
 
     name: str
     type: str
@@ -56,7 +56,7 @@ COLUMNS = (
     Column("controller_epoch", "int32", "the epoch of the controller that wrote, was elected or resigned"),
     Column("broker_epoch", "int64", "the epoch of this registration: larger than all before it"),
     Column("configs", "map<string,string>", "the settings of a topic, by Kafka's names"),
-    Column("request", "string", "the request that was refused, by its Kafka name"),
+    Column("request", "string", "the request that was refused"),
     Column("error_code", "int16", "the Kafka error code of a refusal"),
     Column("error", "string", "the same error by name"),
     Column("session_id", "int64", "the keeper session"),
