@@ -31,6 +31,9 @@ TRANSACTIONAL_BIT = 1 << 4
 CONTROL_BIT = 1 << 5
 COMPRESSION_BITS = 0b111
 
+_CODEC_MAX = int(max(Compression))
+_VALID = ErrorCode.NONE
+
 _OFFSET_LENGTH_EPOCH = Struct(">qii")
 _OFFSET_LENGTH = Struct(">qi")
 _CRC_ATTRIBUTES = Struct(">Ih")
@@ -137,17 +140,19 @@ class RecordBatch:
         """
         if len(self.data) > max_size:
             return ErrorCode.MESSAGE_TOO_LARGE
-        if not self.crc_ok():
+        if crc32c(self.data[CRC_START:]) != self.crc:
             return ErrorCode.CORRUPT_MESSAGE
-        if self.record_count <= 0 or self.next_offset - self.base_offset != self.record_count:
+        attributes = self.attributes
+        if (
+            self.record_count <= 0
+            or self.next_offset - self.base_offset != self.record_count
+            or attributes & CONTROL_BIT
+            or attributes & COMPRESSION_BITS > _CODEC_MAX
+        ):
             return ErrorCode.INVALID_RECORD
-        if self.attributes & CONTROL_BIT or self.attributes & COMPRESSION_BITS > Compression.ZSTD:
-            return ErrorCode.INVALID_RECORD
-        if self.producer_id >= 0 and (self.base_sequence < 0 or self.producer_epoch < 0):
-            return ErrorCode.INVALID_RECORD
-        if self.producer_id < 0 and self.attributes & TRANSACTIONAL_BIT:
-            return ErrorCode.INVALID_RECORD
-        return ErrorCode.NONE
+        if self.producer_id < 0:
+            return ErrorCode.INVALID_RECORD if attributes & TRANSACTIONAL_BIT else _VALID
+        return _VALID if self.base_sequence >= 0 and self.producer_epoch >= 0 else ErrorCode.INVALID_RECORD
 
     @property
     def size(self) -> int:

@@ -33,7 +33,12 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 64-bit integer in zigzag form: the small ones of either sign are short. Records use it."""
-    value = shift = 0
+    value = buffer[position]
+    position += 1
+    if value < 0x80:
+        return (value >> 1) ^ -(value & 1), position
+    value &= 0x7F
+    shift = 7
     while True:
         byte = buffer[position]
         position += 1

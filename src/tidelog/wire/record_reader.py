@@ -60,31 +60,43 @@ def read_records(batch: RecordBatch, *, limit: int = INFLATED_MAX) -> Iterator[R
 
 
 def _read_record(data: bytes, position: int, end: int, batch: RecordBatch, append_time: int | None) -> Record:
+    record = Record.__new__(Record)
     timestamp_delta, position = read_varlong(data, position + 1)
     offset_delta, position = read_varlong(data, position)
-    key, position = _read_bytes(data, position, end)
-    value, position = _read_bytes(data, position, end)
+    record.timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
+    record.offset = batch.base_offset + offset_delta
+    record.key, position = _read_bytes(data, position, end)
+    record.value, position = _read_bytes(data, position, end)
+    record.headers = []
+    if position == end - 1 and data[position] == 0:
+        return record
     count, position = read_varlong(data, position)
     if not 0 <= count <= end - position:
         raise CorruptBatch("a record has an impossible number of headers")
-    headers: list[Header] = []
     for _ in range(count):
         name, position = _read_bytes(data, position, end)
         if name is None:
             raise CorruptBatch("a record's header has no name")
         content, position = _read_bytes(data, position, end)
-        headers.append((name.decode(), content))
+        record.headers.append((name.decode(), content))
     if position != end:
         raise CorruptBatch("a record is not as long as it says")
-    timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
-    return Record(batch.base_offset + offset_delta, timestamp, key, value, headers)
+    return record
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_varlong(data, position)
-    if length < 0:
-        return None, position
-    behind = position + length
+    length = data[position]
+    position += 1
+    if length < 0x80:
+        # Nearly always one byte, so the call is spared.
+        if length & 1:
+            return None, position
+        behind = position + (length >> 1)
+    else:
+        length, position = read_varlong(data, position - 1)
+        if length < 0:
+            return None, position
+        behind = position + length
     if behind > end:
         raise CorruptBatch("a record's key, value or header reaches beyond the record")
     return data[position:behind], behind
