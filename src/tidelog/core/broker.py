@@ -7,29 +7,18 @@ after each input carries out what it finds in ``effects``. Nothing here waits, b
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from tidelog.core import events, paths
+from tidelog.core import events
 from tidelog.core.config import BrokerConfig
 from tidelog.core.context import Context, Effect
 from tidelog.core.controller import Controller
-from tidelog.core.coordination import (
-    ANY_VERSION,
-    Create,
-    Get,
-    KeeperError,
-    KeeperReply,
-    Result,
-    SessionResumed,
-    SessionStarted,
-    SetValue,
-    WatchFired,
-)
+from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import ReplyTo, Stopped, WakeAt
 from tidelog.core.follower import FollowerRole
 from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
+from tidelog.core.isr_proposals import IsrProposals
 from tidelog.core.leader import LeaderRole
 from tidelog.core.log import Storage
 from tidelog.core.messages import (
@@ -68,7 +57,6 @@ from tidelog.core.types import (
     BrokerId,
     Epoch,
     Millis,
-    PartitionState,
     TopicConfig,
     TopicPartition,
 )
@@ -81,6 +69,7 @@ class Broker:
         "_early",
         "_keeper",
         "_left",
+        "_proposals",
         "_shutdown_attempts",
         "_storage",
         "controller",
@@ -103,10 +92,11 @@ class Broker:
         registration: Any = None,
     ) -> None:
         self.ctx = Context(broker, config, generation, guards or generation.guards)
-        self.ctx.propose_isr = self._propose_isr
         self.effects: list[Effect] = self.ctx.effects
         self._storage = storage
         self._keeper = KeeperClient(self.ctx)
+        self._proposals = IsrProposals(self, self._keeper)
+        self.ctx.propose_isr = self._proposals.propose
         self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
         self.replicas: dict[TopicPartition, Replica] = {}
         self.metadata = MetadataCache()
@@ -145,7 +135,7 @@ class Broker:
             if isinstance(role, FollowerRole) and role.leader == peer:
                 role.resend()
         if peer == self.known_controller and self.ctx.generation.isr_through_controller:
-            self._repeat_proposals()
+            self._proposals.repeat()
         self.controller.connected(peer)
 
     def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
@@ -254,7 +244,7 @@ class Broker:
     # ------------------------------------------------------------ the controller's requests
 
     def _registered(self) -> None:
-        self._repeat_proposals()
+        self._proposals.repeat()
         early, self._early = self._early, []
         for request, sender in early:
             self._controlled(request, sender, self.ctx.now)
@@ -273,7 +263,7 @@ class Broker:
                 self.controller_epoch = request.controller_epoch
                 self.known_controller = request.controller
                 if self.ctx.generation.isr_through_controller:
-                    self._repeat_proposals()
+                    self._proposals.repeat()
             if isinstance(request, LeaderAndIsrRequest):
                 self._lead_and_follow(request, now)
             elif isinstance(request, UpdateMetadataRequest):
@@ -336,74 +326,6 @@ class Broker:
             response.end_offset = replica.log.end_offset
         return response
 
-    # ------------------------------------------------------------ ISR proposals
-
-    def _propose_isr(self, proposal: AlterIsrRequest) -> None:
-        if self.ctx.generation.isr_through_controller:
-            if self.known_controller != NO_LEADER:
-                self.ctx.send(self.known_controller, proposal)
-            return
-        leader = self.ctx.broker
-        state = PartitionState(leader, proposal.leader_epoch, proposal.isr, self.controller_epoch)
-        version = proposal.version if self.ctx.guards.partition_version else ANY_VERSION
-        write = SetValue(paths.state_path(proposal.tp), state, version)
-        self._keeper.call(write, lambda result: self._isr_written(proposal, state, result))
-
-    def _isr_written(self, proposal: AlterIsrRequest, state: PartitionState, result: Result) -> None:
-        """The keeper took or refused a leader's own ISR write (before KIP-497)."""
-        tp = proposal.tp
-        response = AlterIsrResponse(tp, ErrorCode.NONE, proposal.leader_epoch, proposal.version, proposal.isr)
-        if result.ok:
-            response.version = result.value.version
-            written = replace(state, version=result.value.version)
-            self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, written, "written by the leader"))
-            note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
-            self._keeper.call(note, lambda _: None)
-        elif result.error is KeeperError.BAD_VERSION:
-            # Refused, or a repeated call found its own write: only the node itself can tell.
-            self._keeper.call(
-                Get(paths.state_path(tp)), lambda found: self._isr_reread(proposal, state, found)
-            )
-            return
-        else:
-            response.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._isr_answered(response, None, self.ctx.now)
-
-    def _isr_reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
-        response = AlterIsrResponse(
-            proposal.tp,
-            ErrorCode.INVALID_UPDATE_VERSION,
-            proposal.leader_epoch,
-            proposal.version,
-            proposal.isr,
-        )
-        written: PartitionState | None = found.value.value if found.ok else None
-        if written is not None and (written.leader, written.leader_epoch, written.isr) == (
-            state.leader,
-            state.leader_epoch,
-            state.isr,
-        ):
-            # Only the leader of an epoch writes ISRs in it: this is our own write, under some controller.
-            response.error, response.version = ErrorCode.NONE, found.value.stat.version
-        self._isr_answered(response, None, self.ctx.now)
-
-    def _isr_answered(self, response: AlterIsrResponse, _sender: ReplyTo, now: Millis) -> None:
-        replica = self.replicas.get(response.tp)
-        role = replica.role if replica is not None else None
-        if isinstance(role, LeaderRole):
-            if response.error is ErrorCode.NOT_CONTROLLER and role.proposal is not None:
-                return  # repeated as soon as the new controller makes itself known
-            role.isr_change_answered(response, now)
-
-    def _repeat_proposals(self) -> None:
-        """Ask again for every ISR change that is still open: of a new controller, on a new connection, or
-        under our own new broker epoch."""
-        for replica in self.replicas.values():
-            role = replica.role
-            if isinstance(role, LeaderRole) and role.proposal is not None:
-                role.proposal = replace(role.proposal, broker_epoch=self.ctx.broker_epoch)
-                self._propose_isr(role.proposal)
-
     # ------------------------------------------------------------ requests to the controller, and its answers
 
     def _control_answered(self, response: ControlResponse, sender: Any, _now: Millis) -> None:
@@ -411,6 +333,9 @@ class Broker:
 
     def _vote_answered(self, response: VoteResponse, sender: Any, _now: Millis) -> None:
         self.controller.vote_answered(sender, response)
+
+    def _isr_answered(self, response: AlterIsrResponse, _sender: ReplyTo, now: Millis) -> None:
+        self._proposals.answered(response, now)
 
     def _ask_controller(self, request: Message, sender: ReplyTo, _now: Millis) -> None:
         self.controller.asked(request, sender)

@@ -1,0 +1,97 @@
+"""How a leader's ISR proposal leaves its broker and how the verdict comes back.
+
+Since KIP-497 it goes to the controller, which writes it. In older generations the leader writes it to the
+keeper itself and leaves a note for the controller. Either way a proposal stays open until it is answered: it
+is repeated to a new controller, on a new connection, and under the broker's own new epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidelog.core import events, paths
+from tidelog.core.coordination import ANY_VERSION, Create, Get, KeeperError, Result, SetValue
+from tidelog.core.leader import LeaderRole
+from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
+from tidelog.core.tasks import KeeperClient
+from tidelog.core.types import NO_LEADER, Millis, PartitionState
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.broker import Broker
+
+
+class IsrProposals:
+    __slots__ = ("_broker", "_ctx", "_keeper")
+
+    def __init__(self, broker: Broker, keeper: KeeperClient) -> None:
+        self._broker = broker
+        self._ctx = broker.ctx
+        self._keeper = keeper
+
+    def propose(self, proposal: AlterIsrRequest) -> None:
+        ctx, broker = self._ctx, self._broker
+        if ctx.generation.isr_through_controller:
+            if broker.known_controller != NO_LEADER:
+                ctx.send(broker.known_controller, proposal)
+            return
+        state = PartitionState(ctx.broker, proposal.leader_epoch, proposal.isr, broker.controller_epoch)
+        version = proposal.version if ctx.guards.partition_version else ANY_VERSION
+        write = SetValue(paths.state_path(proposal.tp), state, version)
+        self._keeper.call(write, lambda result: self._written(proposal, state, result))
+
+    def repeat(self) -> None:
+        """Ask again for every ISR change that is still open."""
+        for replica in self._broker.replicas.values():
+            role = replica.role
+            if isinstance(role, LeaderRole) and role.proposal is not None:
+                role.proposal = replace(role.proposal, broker_epoch=self._ctx.broker_epoch)
+                self.propose(role.proposal)
+
+    def answered(self, response: AlterIsrResponse, now: Millis) -> None:
+        replica = self._broker.replicas.get(response.tp)
+        role = replica.role if replica is not None else None
+        if isinstance(role, LeaderRole):
+            if response.error is ErrorCode.NOT_CONTROLLER and role.proposal is not None:
+                return  # repeated as soon as the new controller makes itself known
+            role.isr_change_answered(response, now)
+
+    # ------------------------------------------------------------ before KIP-497: the leader writes
+
+    def _written(self, proposal: AlterIsrRequest, state: PartitionState, result: Result) -> None:
+        """The keeper took or refused a leader's own ISR write."""
+        tp = proposal.tp
+        response = AlterIsrResponse(tp, ErrorCode.NONE, proposal.leader_epoch, proposal.version, proposal.isr)
+        if result.ok:
+            response.version = result.value.version
+            written = replace(state, version=result.value.version)
+            event = events.PartitionStateWritten(self._ctx.broker, tp, written, "written by the leader")
+            self._ctx.emit(event)
+            note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
+            self._keeper.call(note, lambda _: None)
+        elif result.error is KeeperError.BAD_VERSION:
+            # Refused, or a repeated call found its own write: only the node itself can tell.
+            self._keeper.call(Get(paths.state_path(tp)), lambda found: self._reread(proposal, state, found))
+            return
+        else:
+            response.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self.answered(response, self._ctx.now)
+
+    def _reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
+        response = AlterIsrResponse(
+            proposal.tp,
+            ErrorCode.INVALID_UPDATE_VERSION,
+            proposal.leader_epoch,
+            proposal.version,
+            proposal.isr,
+        )
+        written: PartitionState | None = found.value.value if found.ok else None
+        if written is not None and (written.leader, written.leader_epoch, written.isr) == (
+            state.leader,
+            state.leader_epoch,
+            state.isr,
+        ):
+            # Only the leader of an epoch writes ISRs in it: this is our own write, under some controller.
+            response.error, response.version = ErrorCode.NONE, found.value.stat.version
+        self.answered(response, self._ctx.now)
