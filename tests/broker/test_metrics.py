@@ -340,7 +340,8 @@ def test_the_keeper_s_view_of_a_broker() -> None:
 
 
 def test_what_recovery_found() -> None:
-    """How a start went stays visible for the life of the process."""
+    """How a start went is not known before the logs are open, and stays visible ever after."""
+    assert not read(Bench().core).has("clean_start")
     metrics = observed(
         [
             p.LogRecovered(TP, 5, 100, "cut off"),

@@ -83,8 +83,8 @@ class Metrics:
         self.stray_replicas = 0
         self.logs_repaired = 0
         self.recovery_truncated_bytes = 0
-        self.recovery_ms = 0
-        self.clean_start = True
+        self.recovery: p.StorageRecovered | None = None
+        """How the start went, once the logs are open."""
         self._isrs: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         """The ISR of what this broker leads, as last heard of: what a change is compared with."""
 
@@ -182,8 +182,7 @@ class Metrics:
         self.recovery_truncated_bytes += event.truncated_bytes
 
     def _storage_recovered(self, event: p.StorageRecovered) -> None:
-        self.recovery_ms = event.duration_ms
-        self.clean_start = event.clean_shutdown
+        self.recovery = event
 
 
 _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {

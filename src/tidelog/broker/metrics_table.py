@@ -245,12 +245,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         _gauge(
             "clean_start",
             "1 if the process before this one shut down in order.",
-            counted("clean_start"),
+            one(readings.clean_start),
         ),
         _gauge(
             "recovery_seconds",
             "How long opening the logs took at the last start.",
-            one(lambda sources: sources.metrics.recovery_ms / 1000),
+            one(readings.recovery_seconds),
         ),
         _counter(
             "stray_replicas",

@@ -135,6 +135,16 @@ def tail_bytes(sources: Sources) -> float | None:
     return getattr(sources.storage, "tail_bytes", None)
 
 
+def clean_start(sources: Sources) -> float | None:
+    recovery = sources.metrics.recovery
+    return None if recovery is None else recovery.clean_shutdown
+
+
+def recovery_seconds(sources: Sources) -> float | None:
+    recovery = sources.metrics.recovery
+    return None if recovery is None else recovery.duration_ms / 1000
+
+
 def recording(sources: Sources) -> float | None:
     return None if sources.recorder is None else sources.recorder.active
 
