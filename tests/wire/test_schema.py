@@ -217,6 +217,9 @@ def test_values_that_do_not_fit_are_the_callers_mistake() -> None:
         (300, "ac02"),
         (16383, "ff7f"),
         (16384, "808001"),
+        (2097151, "ffff7f"),
+        (2097152, "80808001"),
+        (268435456, "8080808001"),
         (0xFFFFFFFF, "ffffffff0f"),
     ],
 )
@@ -248,8 +251,8 @@ def test_signed_varints(value: int, data: str) -> None:
 
 def test_varints_without_an_end_are_refused() -> None:
     """A number may not go on for ever, nor exceed its width."""
-    for endless in (b"\x80" * 5 + b"\x00", b"\xff" * 20):
-        with pytest.raises(ProtocolError, match="five bytes"):
+    for endless in (b"\x80" * 5 + b"\x00", b"\xff" * 20, b"\xff" * 4 + b"\x10"):
+        with pytest.raises(ProtocolError, match="32 bits"):
             read_uvarint(endless, 0)
     with pytest.raises(ProtocolError, match="ten bytes"):
         read_varlong(b"\xff" * 11, 0)

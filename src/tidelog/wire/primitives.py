@@ -13,22 +13,32 @@ from tidelog.wire.errors import ProtocolError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-_UVARINT_SHIFT_MAX = 28
 _VARLONG_SHIFT_MAX = 63
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit integer, seven bits a byte, least significant first (KIP-482)."""
-    value = shift = 0
-    while True:
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > _UVARINT_SHIFT_MAX:
-            raise ProtocolError("a variable-length integer is longer than five bytes")
+    """An unsigned 32-bit integer, seven bits a byte, least significant first (KIP-482).
+
+    Written out up to three bytes, which is the length of nearly every record set.
+    """
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    second = buffer[position + 1]
+    if second < 0x80:
+        return first & 0x7F | second << 7, position + 2
+    third = buffer[position + 2]
+    value = first & 0x7F | (second & 0x7F) << 7 | (third & 0x7F) << 14
+    if third < 0x80:
+        return value, position + 3
+    fourth = buffer[position + 3]
+    value |= (fourth & 0x7F) << 21
+    if fourth < 0x80:
+        return value, position + 4
+    fifth = buffer[position + 4]
+    if fifth > 0x0F:
+        raise ProtocolError("a variable-length integer does not fit 32 bits")
+    return value | fifth << 28, position + 5
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -56,7 +66,10 @@ def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
 def encode_uvarint(value: int) -> bytes:
     if value < 0x80:
         return value.to_bytes(1, "big")
-    out = bytearray()
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    out = bytearray((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80))
+    value >>= 14
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
