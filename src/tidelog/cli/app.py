@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog import __version__
-from tidelog.cli import broker, down, explore, keeper, replay, scenario, up
+from tidelog.cli import broker, down, dump, explore, keeper, replay, scenario, topics, up
 
 EXAMPLES = """\b
 Examples:
@@ -48,6 +48,8 @@ app.command("up", epilog=up.EXAMPLES)(up.up)
 app.command("down")(down.down)
 app.command("broker", epilog=broker.EXAMPLES)(broker.broker)
 app.command("keeper")(keeper.keeper)
+app.command("dump", epilog=dump.EXAMPLES)(dump.dump)
+app.add_typer(topics.app, name="topics")
 app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)

@@ -23,7 +23,8 @@ def keeper(
 ) -> int:
     """Run the embedded keeper alone, until Ctrl-C.
 
-    It is the one that tidelog up brings along. Its one process is a single point of failure: for clusters that must not have one use ZooKeeper.
+    It is the one that tidelog up brings along. Its one process is a single point of failure: clusters that
+    must not have one use ZooKeeper.
 
     Example: tidelog keeper --listen 10.0.0.1:2180 --data-dir ./keeper
     """

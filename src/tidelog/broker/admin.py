@@ -1,0 +1,304 @@
+"""Questions about topics, and changes to them, put to a whole cluster: tidelog's or Apache Kafka's.
+
+Each question goes to the broker that can answer it: leaders know offsets, the controller makes changes. Where
+the answer is that somebody else is asked by now, metadata is fetched anew and the right one asked. What a
+cluster refuses raises `Refused`, in the words that it gave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from tidelog.broker.client import Client, ClientError, Unreachable, error_name
+from tidelog.wire.api import Api
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from tidelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tidelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+DEFAULT = -1
+"""Partitions or replicas: as many as the cluster gives by default."""
+
+_LATEST, _EARLIEST = -1, -2
+_CONSUMER, _DEBUGGER = -1, -2
+_TOPIC = 2
+_SET, _DELETE = 0, 1
+_DYNAMIC_TOPIC_CONFIG = 1
+_TIMEOUT_MS = 15_000
+_PATIENCE_SECONDS = 15.0
+_POLL_SECONDS = 0.05
+
+
+class Refused(ClientError):
+    """The cluster says no."""
+
+    def __init__(self, what: str, code: int, message: str | None) -> None:
+        name = error_name(code)
+        super().__init__(f"{what}: {message.rstrip('.')} ({name})" if message else f"{what}: {name}")
+        self.code = code
+
+
+@dataclass(slots=True)
+class PartitionView:
+    """A partition as the brokers see it. Offsets are None where nobody could be asked."""
+
+    number: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    offline: list[int]
+    start_offset: int | None = None
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
+
+    @property
+    def state(self) -> str:
+        """ok, under-replicated or leaderless."""
+        if self.leader < 0:
+            return "leaderless"
+        return "ok" if set(self.replicas) <= set(self.isr) else "under-replicated"
+
+
+@dataclass(slots=True)
+class TopicView:
+    name: str
+    internal: bool
+    partitions: list[PartitionView]
+    settings: dict[str, str] = field(default_factory=dict)
+    """Those that were given to the topic itself."""
+
+
+class Admin:
+    def __init__(self, bootstrap_servers: str) -> None:
+        """Connects to the first server that answers. Raises `ClientError`."""
+        self._open = ExitStack()
+        self._clients: dict[int, Client] = {}
+        self._first = self._open.enter_context(Client.to(bootstrap_servers))
+        self._metadata: MetadataResponse | None = None
+
+    def close(self) -> None:
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ looking
+
+    def metadata(self, topics: Sequence[str] | None = None) -> MetadataResponse:
+        self._metadata = self._first.metadata(topics)
+        return self._metadata
+
+    def topics(self, names: Sequence[str] | None = None) -> list[TopicView]:
+        """These topics or all, by name. A topic that does not exist raises `Refused`."""
+        answer = self.metadata(names)
+        for topic in answer.topics:
+            if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                raise Refused(f"topic {topic.name}", topic.error_code, _plainly(topic.error_code))
+        return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name)]
+
+    def add_offsets(self, topics: Sequence[TopicView]) -> None:
+        """Ask the leaders where their partitions start, are committed up to, and end."""
+        for attribute, replica, timestamp in (
+            ("start_offset", _CONSUMER, _EARLIEST),
+            ("high_watermark", _CONSUMER, _LATEST),
+            # Not as a consumer, who may see no further than the high watermark, but as a tool.
+            ("log_end_offset", _DEBUGGER, _LATEST),
+        ):
+            for leader in sorted({part.leader for topic in topics for part in topic.partitions} - {-1}):
+                led = [
+                    (topic.name, part)
+                    for topic in topics
+                    for part in topic.partitions
+                    if part.leader == leader
+                ]
+                with suppress(ClientError):  # a leader that cannot be asked leaves its offsets unknown
+                    self._fill(attribute, led, self._list_offsets(leader, led, replica, timestamp))
+
+    @staticmethod
+    def _fill(
+        attribute: str, led: list[tuple[str, PartitionView]], found: dict[tuple[str, int], int]
+    ) -> None:
+        for topic, part in led:
+            setattr(part, attribute, found.get((topic, part.number)))
+
+    def _list_offsets(
+        self, leader: int, led: list[tuple[str, PartitionView]], replica: int, timestamp: int
+    ) -> dict[tuple[str, int], int]:
+        asked: dict[str, list[ListOffsetsPartition]] = {}
+        for topic, part in led:
+            question = ListOffsetsPartition(partition_index=part.number, timestamp=timestamp)
+            asked.setdefault(topic, []).append(question)
+        request = ListOffsetsRequest(
+            replica_id=replica,
+            topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in asked.items()],
+        )
+        answer = self._client(leader).ask(Api.LIST_OFFSETS, request)
+        return {
+            (topic.name, part.partition_index): part.offset
+            for topic in answer.topics
+            for part in topic.partitions
+            if not part.error_code and part.offset >= 0
+        }
+
+    def add_settings(self, topics: Sequence[TopicView]) -> None:
+        """Ask for the settings that topics have of their own."""
+        if not topics:
+            return
+        resources = [
+            DescribeConfigsResource(resource_type=_TOPIC, resource_name=topic.name, configuration_keys=None)
+            for topic in topics
+        ]
+        answer = self._first.ask(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources))
+        own = {
+            result.resource_name: {
+                entry.name: entry.value or ""
+                for entry in result.configs
+                if entry.config_source == _DYNAMIC_TOPIC_CONFIG
+            }
+            for result in answer.results
+        }
+        for topic in topics:
+            topic.settings = own.get(topic.name, {})
+
+    # ------------------------------------------------------------ changing
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int = DEFAULT,
+        replicas: int = DEFAULT,
+        settings: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()],
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
+        self._change(Api.CREATE_TOPICS, request, lambda answer: answer.topics[0], f"topic {name}")
+
+    def delete(self, name: str) -> None:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS)
+        self._change(Api.DELETE_TOPICS, request, lambda answer: answer.responses[0], f"topic {name}")
+
+    def add_partitions(self, name: str, count: int) -> None:
+        """Give a topic more partitions, so that it has `count`."""
+        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        request = CreatePartitionsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False)
+        self._change(Api.CREATE_PARTITIONS, request, lambda answer: answer.results[0], f"topic {name}")
+
+    def alter(self, name: str, given: Mapping[str, str], removed: Sequence[str] = ()) -> None:
+        """Give a topic settings of its own, or take them away."""
+        configs = [
+            AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in given.items()
+        ]
+        configs += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in removed]
+        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        self._change(
+            Api.INCREMENTAL_ALTER_CONFIGS, request, lambda answer: answer.responses[0], f"topic {name}"
+        )
+
+    def wait_for_leaders(self, name: str) -> bool:
+        """Until every partition of a topic has a leader that the brokers know; False if that takes long."""
+
+        def led() -> bool:
+            answer = self.metadata([name])
+            parts = answer.topics[0].partitions if answer.topics else []
+            return bool(parts) and all(part.leader_id >= 0 and not part.error_code for part in parts)
+
+        return _eventually(led)
+
+    def wait_until_gone(self, name: str) -> bool:
+        """Until the broker that was asked knows a topic no more; False if that takes long."""
+        return _eventually(lambda: all(topic.name != name for topic in self.metadata(None).topics))
+
+    def _change(self, api: Api, request: Any, result_of: Callable[[Any], Any], what: str) -> None:
+        """Put a change to the controller, and to its successor if it is none any more."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            result = result_of(self._controller().ask(api, request))
+            if result.error_code == ErrorCode.NONE:
+                return
+            if result.error_code != ErrorCode.NOT_CONTROLLER or time.monotonic() > deadline:
+                message = getattr(result, "error_message", None) or _plainly(result.error_code)
+                raise Refused(what, result.error_code, message)
+            time.sleep(_POLL_SECONDS)
+
+    # ------------------------------------------------------------ connections
+
+    def _controller(self) -> Client:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (controller := self.metadata([]).controller_id) < 0:
+            if time.monotonic() > deadline:
+                raise ClientError(f"the cluster at {self._first.endpoint} has no controller")
+            time.sleep(_POLL_SECONDS)
+        return self._client(controller)
+
+    def _client(self, broker: int) -> Client:
+        if broker in self._clients:
+            return self._clients[broker]
+        answer = self._metadata or self.metadata([])
+        for each in answer.brokers:
+            if each.node_id == broker:
+                client = self._open.enter_context(Client(each.host, each.port))
+                self._clients[broker] = client
+                return client
+        raise Unreachable(f"broker {broker} is not there")
+
+
+def _topic_view(topic: MetadataResponseTopic) -> TopicView:
+    parts = [
+        PartitionView(
+            part.partition_index,
+            part.leader_id,
+            part.leader_epoch,
+            part.replica_nodes,
+            part.isr_nodes,
+            part.offline_replicas,
+        )
+        for part in sorted(topic.partitions, key=lambda part: part.partition_index)
+    ]
+    return TopicView(topic.name, topic.is_internal, parts)
+
+
+def _plainly(code: int) -> str | None:
+    """What an error means to whoever asked about a topic, where its name does not say it well."""
+    return {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic",
+        ErrorCode.TOPIC_ALREADY_EXISTS: "there is one already",
+        ErrorCode.INVALID_TOPIC_EXCEPTION: "no topic can have this name",
+        ErrorCode.TOPIC_DELETION_DISABLED: "the brokers do not allow deletion, see delete.topic.enable",
+    }.get(ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.NONE)
+
+
+def _eventually(check: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not check():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
