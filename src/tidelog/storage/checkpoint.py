@@ -1,0 +1,97 @@
+"""Kafka's checkpoint files: a version line ``0``, a count, then one entry per line.
+
+``leader-epoch-checkpoint`` in a partition's folder holds ``epoch startOffset``; three files in the log
+folder hold ``topic partition offset``. They are replaced as a whole (``durable.write_durably``), so one that
+cannot be read was not written by a broker: it is refused, not repaired, because silence would lose an epoch
+or a high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tidelog.core.epochs import EpochEntry
+from tidelog.core.types import Offset, TopicPartition
+from tidelog.storage.durable import write_durably
+from tidelog.storage.errors import StorageRefused
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+_VERSION = "0"
+
+
+class MalformedCheckpoint(StorageRefused):
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} is not a checkpoint: {reason}; restore the file, or remove it to start without"
+        )
+
+
+def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
+    """The offsets of a log folder's checkpoint; none if there is no such file."""
+    offsets = {}
+    for line in _read_lines(path):
+        # Topics have no spaces in their names; anything else than three fields is foreign.
+        match line.split(" "):
+            case [topic, partition, offset]:
+                offsets[TopicPartition(topic, _number(path, partition))] = _number(path, offset)
+            case _:
+                raise MalformedCheckpoint(path, f"the line {line!r} is not 'topic partition offset'")
+    return offsets
+
+
+def write_offsets(path: Path, offsets: Mapping[TopicPartition, Offset]) -> None:
+    _write_lines(path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+
+
+def read_epochs(path: Path) -> list[EpochEntry]:
+    """The epochs of a partition's checkpoint, increasing in both fields; none if there is no such file."""
+    entries: list[EpochEntry] = []
+    for line in _read_lines(path):
+        match line.split(" "):
+            case [epoch, start_offset]:
+                entry = EpochEntry(_number(path, epoch), _number(path, start_offset))
+            case _:
+                raise MalformedCheckpoint(path, f"the line {line!r} is not 'epoch startOffset'")
+        if entries and not (
+            entry.epoch > entries[-1].epoch and entry.start_offset > entries[-1].start_offset
+        ):
+            raise MalformedCheckpoint(path, f"the line {line!r} does not come after {tuple(entries[-1])}")
+        entries.append(entry)
+    return entries
+
+
+def write_epochs(path: Path, entries: Iterable[EpochEntry]) -> None:
+    _write_lines(path, [f"{entry.epoch} {entry.start_offset}" for entry in entries])
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return []
+    except UnicodeDecodeError:
+        raise MalformedCheckpoint(path, "it is not text") from None
+    lines = text.splitlines()
+    if not lines or lines[0] != _VERSION:
+        found = repr(lines[0]) if lines else "nothing"
+        raise MalformedCheckpoint(path, f"it starts with {found}, not with the version {_VERSION!r}")
+    if len(lines) < 2 or _number(path, lines[1]) != len(lines) - 2:
+        said = lines[1] if len(lines) > 1 else "no"
+        raise MalformedCheckpoint(path, f"it announces {said} entries and has {len(lines) - 2}")
+    return lines[2:]
+
+
+def _number(path: Path, text: str) -> int:
+    # Not int(): that takes spaces, underscores and other scripts' digits.
+    if not (text.isascii() and text.removeprefix("-").isdigit()):
+        raise MalformedCheckpoint(path, f"{text!r} is not a number")
+    return int(text)
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    write_durably(path, "\n".join((_VERSION, str(len(lines)), *lines, "")).encode())

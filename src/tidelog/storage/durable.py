@@ -1,0 +1,54 @@
+"""Making files durable: the few system calls that survive a power cut, in the one order that does.
+
+A rename is atomic, but only a sync of the file *before* it and of the folder *after* it make it durable.
+Everything here may take milliseconds; the event loop hands it to a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+# Data and size are what a reader needs; macOS has only the full sync.
+sync_data = getattr(os, "fdatasync", os.fsync)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: files created, renamed or removed in it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
+    """Replace a file as a whole: a reader finds the old content or the new, also after a power cut.
+
+    Until the folder is synced a power cut may bring the old content back, never a mixture.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        try:
+            write_all(descriptor, content)
+            sync_data(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    write_synced(path, content)
+    sync_folder(path.parent)
+
+
+def write_all(descriptor: int, content: bytes | bytearray | memoryview) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

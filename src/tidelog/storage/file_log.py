@@ -1,0 +1,455 @@
+"""A partition's log in Kafka's segment files: the port of ``core.log`` on a disk.
+
+Rules of this file:
+
+* An append is one write to the page cache, stamped in place; nothing on its way waits for a disk. What waits
+  (syncs, checkpoints, removals) is handed to ``_jobs`` and runs in order, in some thread.
+* ``start_offset``, ``end_offset`` and the tail change only after the files did: a failed write leaves the log
+  as it was, and says so with ``StorageFailure``.
+* After a sync has failed, nobody knows what is on the disk (the kernel drops the pages it could not write):
+  from then on every append fails, until the broker is started again and reads what is really there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.core.epochs import EpochEntry
+from tidelog.core.log import UNBOUNDED, Batch, StorageFailure
+from tidelog.core.producers import ProducerStates
+from tidelog.core.types import (
+    NO_EPOCH,
+    NO_PRODUCER,
+    Epoch,
+    InvariantViolation,
+    Millis,
+    Offset,
+    TopicPartition,
+)
+from tidelog.storage.background import JobQueue
+from tidelog.storage.checkpoint import LEADER_EPOCHS, write_epochs
+from tidelog.storage.errors import CorruptLog
+from tidelog.storage.flush import Durability
+from tidelog.storage.index import RELATIVE_OFFSET_MAX
+from tidelog.storage.log_config import Flush, LogConfig
+from tidelog.storage.producer_memory import ProducerMemory
+from tidelog.storage.recovery import OpenedLog
+from tidelog.storage.segment import Segment
+from tidelog.storage.segments import Segments
+from tidelog.storage.shared import Shared
+from tidelog.storage.tail import Tail
+from tidelog.storage.timestamps import TimestampedOffset, first_since, with_max_timestamp
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.record_builder import leader_change_batch
+
+REPLAYED_BYTES = 1 << 20
+"""So much of the end is told to the producers' states even if a snapshot knows it: a snapshot has only the
+last batch of each producer, but a client may send any of its last five again."""
+_NEVER: Millis = 1 << 62
+
+
+class LogDescription(NamedTuple):
+    tp: TopicPartition
+    size_bytes: int
+    segments: int
+    start_offset: Offset
+    end_offset: Offset
+    recovery_point: Offset
+
+
+class FileLog:
+    __slots__ = (
+        "_active",
+        "_clean_state",
+        "_deleted",
+        "_durability",
+        "_epochs_wanted",
+        "_epochs_written",
+        "_index_may_fill",
+        "_jobs",
+        "_producers",
+        "_roll_timestamp",
+        "_segment_bytes",
+        "_shared",
+        "_sync_each_append",
+        "_tail",
+        "config",
+        "end_offset",
+        "epochs",
+        "failure",
+        "folder",
+        "segments",
+        "start_offset",
+        "tp",
+    )
+
+    def __init__(
+        self, tp: TopicPartition, folder: Path, opened: OpenedLog, config: LogConfig, shared: Shared
+    ) -> None:
+        self.tp = tp
+        self.folder = folder
+        self.start_offset = opened.start_offset
+        self.end_offset = opened.end_offset
+        self.epochs = opened.epochs
+        self.segments = Segments(opened.segments)
+        self.failure = ""
+        """Why nothing can be appended any more."""
+        self._active = self.segments.active
+        self._shared = shared
+        self._durability = Durability(folder, opened.recovery_point, new=opened.new)
+        self._producers = ProducerMemory(folder)
+        self._tail = Tail(self.end_offset, shared.tails, shared.tail_bytes)
+        self._jobs = JobQueue(shared.background, self._failed)
+        self._epochs_wanted: tuple[EpochEntry, ...] = self.epochs.entries
+        self._epochs_written = None if opened.epochs_differ else self._epochs_wanted
+        self._deleted = False
+        self._clean_state = (self.end_offset, self._durability.cuts) if opened.clean else None
+        self.configure(config)
+        if opened.findings:
+            self._durability.names_changed()
+        if opened.epochs_differ:
+            self.epochs_changed()
+        self._remove(self.segments.drop_below(self.start_offset))
+
+    def configure(self, config: LogConfig) -> None:
+        self.config = config
+        self._segment_bytes = config.segment_bytes
+        self._sync_each_append = config.flush is Flush.ALWAYS
+        entries_max = config.segment_bytes // (config.index_interval_bytes + 1) + 2
+        self._index_may_fill = entries_max * 12 > config.segment_index_bytes
+        self._note_roll_time()
+
+    # ------------------------------------------------------------ appending
+
+    def append_as_leader(self, batch: Batch, epoch: Epoch) -> RecordBatch:
+        assert isinstance(batch, RecordBatch)
+        batch.stamp(self.end_offset, epoch)
+        self._append(batch)
+        return batch
+
+    def append_as_follower(self, batch: Batch) -> None:
+        assert isinstance(batch, RecordBatch)
+        if batch.base_offset != self.end_offset:
+            raise InvariantViolation(
+                f"offset {batch.base_offset} was appended to {self.tp}, which ends at {self.end_offset}"
+            )
+        self._append(batch)
+
+    def append_leader_change(self, epoch: Epoch) -> RecordBatch:
+        leader = self._shared.broker_id
+        content = leader_change_batch(epoch, leader, (leader,), self._shared.clock())
+        return self.append_as_leader(RecordBatch.parse(bytearray(content)), epoch)
+
+    def _append(self, batch: RecordBatch) -> None:
+        active = self._active
+        size = active.size
+        if size and (
+            size + len(batch.data) > self._segment_bytes
+            or batch.max_timestamp > self._roll_timestamp
+            or batch.next_offset - active.base_offset > RELATIVE_OFFSET_MAX
+            or (self._index_may_fill and active.index_is_full(self.config.segment_index_bytes))
+        ):
+            active = self._roll()
+            size = 0
+        if self.failure:
+            raise StorageFailure(self.failure)
+        active.append(batch)
+        self._tail.push(batch)
+        self.end_offset = batch.next_offset
+        if batch.producer_id != NO_PRODUCER:
+            self._producers.note(batch)
+        if self._sync_each_append:
+            self._shared.dirty.add(self)
+        if not size:
+            self._note_roll_time()
+
+    def _note_roll_time(self) -> None:
+        """``segment.ms`` counts from the first record of a segment, by the records' own time."""
+        first = self._active.first_timestamp
+        self._roll_timestamp = first + self.config.segment_ms if first >= 0 else _NEVER
+
+    def roll(self) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        if self._active.size:
+            self._roll()
+
+    def _roll(self) -> Segment:
+        sealed, base = self._active, self.end_offset
+        try:
+            sealed.trim()
+            created = self._create_segment(base)
+        except OSError as error:
+            raise StorageFailure(f"cannot roll {sealed.path}: {error.strerror or error}") from None
+        for segment in self.segments:
+            segment.release()
+        indexes = sealed.seal()
+        self.segments.add(created)
+        self._active = created
+        self._durability.names_changed()
+        sync = self._begin(base, self.segments.starting_with(self.recovery_point)[:-1])
+        write_snapshot = self._producers.take_snapshot(base)
+
+        def finish() -> None:
+            sealed.save_indexes(indexes)
+            if write_snapshot is not None:
+                write_snapshot()
+            sync()
+            self._shared.checkpoint_soon()
+
+        self._jobs.submit(finish)
+        return created
+
+    def _create_segment(self, base_offset: Offset) -> Segment:
+        interval = self.config.index_interval_bytes
+        segment = Segment(self.folder, base_offset, self._shared.open_files, interval)
+        segment.create()
+        return segment
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[RecordBatch]:
+        tail = self._tail
+        if start >= tail.first_offset:
+            return tail.read(start, end, max_bytes)
+        return self._read_files(start, min(end, self.end_offset), max_bytes)
+
+    def _read_files(self, start: Offset, end: Offset, max_bytes: int) -> list[RecordBatch]:
+        if start < self.start_offset:
+            raise InvariantViolation(f"{self.tp} starts at {self.start_offset}, {start} cannot be read")
+        for segment in self.segments.starting_with(start):
+            if segment.base_offset >= end or start >= end:
+                break
+            batches = segment.read(start, end, max_bytes)
+            if batches:
+                if self._shared.verify_epochs:
+                    self._verify_epochs(segment, batches)
+                return batches
+        return []
+
+    def _verify_epochs(self, segment: Segment, batches: list[RecordBatch]) -> None:
+        """The leader epoch is not under the CRC, but the epoch cache knows what it must be."""
+        known = self.epochs.epoch_at
+        for batch in batches:
+            expected = known(batch.next_offset - 1)
+            if batch.leader_epoch != expected and NO_EPOCH not in (expected, batch.leader_epoch):
+                position, _ = segment.locate(batch.base_offset)
+                found = f"leader epoch {batch.leader_epoch} at offset {batch.base_offset}"
+                raise CorruptLog(segment.path, position, f"{found}, which is of epoch {expected}")
+
+    def offset_for_timestamp(self, timestamp: Millis) -> TimestampedOffset | None:
+        """The first record that is not older."""
+        return first_since(self.segments, timestamp, self.start_offset)
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The first record with the largest timestamp (ListOffsets with -3)."""
+        return with_max_timestamp(self.segments, self.start_offset)
+
+    # ------------------------------------------------------------ losing an end
+
+    def truncate_to(self, offset: Offset) -> None:
+        if offset >= self.end_offset:
+            return
+        if offset <= self.start_offset:
+            self.restart_at(self.start_offset)
+            return
+        segment = self.segments.holding(offset)
+        position, end = segment.locate(offset)
+        if end < self.start_offset:
+            # A batch that began below the start reached beyond ``offset``, and went whole.
+            self.restart_at(self.start_offset)
+            return
+        self._cut_at(end)
+        try:
+            self._remove(self.segments.drop_after(segment))
+            if not segment.active:
+                segment.activate()
+                self._active = segment
+            segment.truncate(position, end)
+        except OSError as error:
+            raise self._give_up(error) from None
+        self._note_roll_time()
+
+    def restart_at(self, offset: Offset) -> None:
+        lower = offset < self.start_offset
+        self.start_offset = offset
+        self._cut_at(min(offset, self.recovery_point), snapshots=-1)
+        self.end_offset = offset
+        self._tail.clear(offset)
+        try:
+            self._remove(self.segments.drop_all())
+            self._active = self._create_segment(offset)
+        except OSError as error:
+            raise self._give_up(error) from None
+        self.segments.add(self._active)
+        self._durability.names_changed()
+        self._note_roll_time()
+        if lower:
+            # Else the checkpointed start would hide what is appended now.
+            self._shared.checkpoint_now()
+
+    def _cut_at(self, end: Offset, snapshots: Offset | None = None) -> None:
+        """Whatever speaks of what is at or beyond ``end`` must stop doing so before the files do."""
+        if self._durability.cut(end):
+            self._shared.checkpoint_now()
+        remove_snapshots = self._producers.cut(end if snapshots is None else snapshots)
+        if remove_snapshots is not None:
+            self._durability.names_changed()
+            self._jobs.submit(remove_snapshots)
+        self._tail.truncate(end)
+        self.end_offset = end
+
+    def advance_start(self, offset: Offset) -> None:
+        if offset > self.end_offset:
+            raise InvariantViolation(f"{self.tp} ends at {self.end_offset} and cannot start at {offset}")
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self._remove(self.segments.drop_below(offset))
+            self._shared.checkpoint_soon()
+
+    def _remove(self, renamed: list[Path]) -> None:
+        """Remove files that were taken out of the log by renaming them."""
+        if renamed:
+            self._durability.names_changed()
+            self._jobs.submit(lambda: _unlink(renamed))
+
+    # ------------------------------------------------------------ producers and epochs
+
+    def restore_producers(self, states: ProducerStates) -> None:
+        known = self._producers.begin_restore(states, self.end_offset)
+        recent = self._active.index.before(max(self._active.size - REPLAYED_BYTES, 0))
+        start = min(known, recent.last_offset if recent is not None else self._active.base_offset)
+        self._producers.replay(self._scan(max(start, self.start_offset)))
+
+    def _scan(self, start: Offset) -> Iterator[RecordBatch]:
+        for segment in self.segments.starting_with(start):
+            for _, batch in segment.scan(*segment.locate(start)):
+                yield batch
+
+    def expire_producers(self, before: Millis) -> int:
+        """Forget the producers that have been silent since; returns how many."""
+        return self._producers.expire(before)
+
+    def epochs_changed(self) -> None:
+        self._epochs_wanted = self.epochs.entries
+        self._jobs.submit(self._write_epochs)
+
+    def _write_epochs(self) -> None:
+        wanted = self._epochs_wanted
+        if wanted is not self._epochs_written:
+            write_epochs(self.folder / LEADER_EPOCHS, wanted)
+            self._epochs_written = wanted
+
+    # ------------------------------------------------------------ durability
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Everything below is on disk."""
+        return self._durability.recovery_point
+
+    def begin_sync(self) -> Callable[[], None]:
+        """Take up everything appended so far: once the returned call has returned, it is on disk. The call
+        blocks, and raises ``StorageFailure`` if that is no longer possible."""
+        end = self.end_offset
+        files = self.segments.starting_with(self.recovery_point) if end > self.recovery_point else []
+        sync = None
+        try:
+            sync = self._durability.begin(end, files)
+        except OSError as error:
+            self._failed(error)
+
+        def finish() -> None:
+            # The recovery point may pass an epoch's first batch only when the epoch is checkpointed.
+            self._jobs.finish()
+            try:
+                if sync is not None:
+                    sync()
+            except OSError as error:
+                self._failed(error)
+            if self.failure and not self._deleted:
+                raise StorageFailure(self.failure)
+
+        return finish
+
+    def _begin(self, end: Offset, files: Sequence[Segment]) -> Callable[[], None]:
+        try:
+            return self._durability.begin(end, files)
+        except OSError as error:
+            raise self._give_up(error) from None
+
+    def _failed(self, error: OSError) -> None:
+        if not self._deleted:
+            reason = error.strerror or error
+            self.failure = f"{self.folder} failed: {reason}; check the disk and start the broker again"
+
+    def _give_up(self, error: OSError) -> StorageFailure:
+        self._failed(error)
+        return StorageFailure(self.failure)
+
+    # ------------------------------------------------------------ the end
+
+    @property
+    def size_bytes(self) -> int:
+        return self.segments.size_bytes
+
+    def describe(self) -> LogDescription:
+        return LogDescription(
+            self.tp,
+            self.size_bytes,
+            len(self.segments),
+            self.start_offset,
+            self.end_offset,
+            self.recovery_point,
+        )
+
+    def begin_close(self) -> Callable[[], None]:
+        """Prepare the end. The returned call blocks and may be made in any thread; after it, ``release``.
+
+        It raises ``StorageFailure`` if not everything is on disk now.
+        """
+        self._shared.dirty.discard(self)
+        if self._clean_state == (self.end_offset, self._durability.cuts):
+            return self._finish_jobs
+        write_snapshot = self._producers.take_snapshot(self.end_offset)
+        self._durability.names_changed()
+        sync = self.begin_sync()
+        active = self._active
+        try:
+            active.trim()
+        except OSError as error:
+            self._failed(error)
+        indexes = active.seal()
+
+        def finish() -> None:
+            try:
+                active.save_indexes(indexes)
+                if write_snapshot is not None:
+                    write_snapshot()
+            except OSError as error:
+                self._failed(error)
+            sync()
+
+        return finish
+
+    def _finish_jobs(self) -> None:
+        self._jobs.finish()
+        if self.failure:
+            raise StorageFailure(self.failure)
+
+    def release(self) -> None:
+        """Let go of files and memory."""
+        self._shared.tails.leave(self._tail)
+        for segment in self.segments:
+            segment.close()
+
+    def abandon(self) -> None:
+        """The log is deleted, and its folder about to be: nothing that is still under way matters."""
+        self._deleted = True
+        self._shared.dirty.discard(self)
+        self.release()
+
+
+def _unlink(paths: list[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)

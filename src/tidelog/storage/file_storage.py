@@ -1,0 +1,303 @@
+"""All logs of a broker on disk: opened together, closed together, and the checkpoints they share.
+
+Three checkpoints in the folder speak of all logs: how far each is durable, where it starts, and its high
+watermark. They are written by one job at a time and always from the latest state, so an older write can
+never replace a newer one. A partition that was deleted must be out of them before one of the same name is
+created, or the new log would be judged by the old one's offsets.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+
+from tidelog.core.log import StorageFailure
+from tidelog.core.types import Millis, Offset, TopicPartition
+from tidelog.storage.background import Background, JobQueue, inline
+from tidelog.storage.checkpoint import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    read_offsets,
+    write_offsets,
+)
+from tidelog.storage.descriptors import OPEN_FILES_MAX, OpenFiles
+from tidelog.storage.errors import StorageRefused
+from tidelog.storage.file_log import FileLog, LogDescription
+from tidelog.storage.log_config import Flush, LogConfig
+from tidelog.storage.log_folder import LogFolder
+from tidelog.storage.recovery import LogOpener, OpenedLog, Recovered
+from tidelog.storage.retention import retained_from
+from tidelog.storage.shared import Shared
+from tidelog.storage.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
+
+PRODUCER_EXPIRATION_MS: Millis = 86_400_000
+_CLOSING_THREADS = 8
+
+
+def wall_clock() -> Millis:
+    return time.time_ns() // 1_000_000
+
+
+class FileStorage:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        broker_id: int,
+        cluster_id: str | None = None,
+        defaults: Mapping[str, str] | None = None,
+        background: Background = inline,
+        clock: Callable[[], Millis] = wall_clock,
+        verify_epochs: bool = True,
+        tail_bytes: int = TAIL_BYTES,
+        all_tails_bytes: int = ALL_TAILS_BYTES,
+        open_files_max: int = OPEN_FILES_MAX,
+        producer_expiration_ms: Millis = PRODUCER_EXPIRATION_MS,
+    ) -> None:
+        """Open the folder and every log in it. ``StorageRefused`` says why not; then nothing is held."""
+        self.trouble = ""
+        """The last thing that went wrong in the background, for whoever watches."""
+        self.recovered: list[Recovered] = []
+        """What opening the logs found, one line each."""
+        self._default_config = LogConfig.from_properties(defaults or {})
+        self._configs: dict[str, LogConfig] = {}
+        self._shared = Shared(
+            broker_id=broker_id,
+            clock=clock,
+            background=background,
+            verify_epochs=verify_epochs,
+            tail_bytes=tail_bytes,
+            tails=TailBudget(all_tails_bytes),
+            open_files=OpenFiles(open_files_max),
+            checkpoint_soon=self.write_checkpoints,
+            checkpoint_now=self._checkpoint_now,
+        )
+        self._producer_expiration_ms = producer_expiration_ms
+        self._jobs = JobQueue(background, self._failed)
+        self._logs: dict[TopicPartition, FileLog] = {}
+        self._high_watermarks: dict[TopicPartition, Offset] = {}
+        self._gone: set[TopicPartition] = set()
+        """Deleted, and perhaps still in the checkpoints."""
+        self._offsets_due = self._high_watermarks_due = False
+        self._writing = Lock()
+        self._unsynced_since: dict[FileLog, Millis] = {}
+        self._folder = LogFolder(folder, broker_id)
+        try:
+            if cluster_id is not None:
+                self.claim(cluster_id)
+            self._open_all()
+        except OSError as error:
+            self._folder.release()
+            raise StorageRefused(
+                f"cannot read {error.filename or folder}: {error.strerror or error}"
+            ) from None
+        except BaseException:
+            self._folder.release()
+            raise
+
+    def claim(self, cluster_id: str) -> None:
+        """The logs belong to this cluster. ``StorageRefused`` if they are known to belong to another."""
+        self._folder.claim(cluster_id)
+
+    # ------------------------------------------------------------ logs
+
+    def _open_all(self) -> None:
+        path = self._folder.path
+        recovery_points = read_offsets(path / RECOVERY_POINTS)
+        starts = read_offsets(path / LOG_STARTS)
+        self._high_watermarks = read_offsets(path / HIGH_WATERMARKS)
+        self.clean_shutdown = self._folder.take_clean_mark()
+        for tp, folder in self._folder.logs():
+            opener = LogOpener(folder, self._config(tp), self._shared)
+            opened = opener.open(recovery_points.get(tp, 0), starts.get(tp, 0), clean=self.clean_shutdown)
+            self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
+            if opened.findings:
+                finding = "; ".join(opened.findings)
+                self.recovered.append(Recovered(tp, opened.end_offset, opened.truncated_bytes, finding))
+
+    def _config(self, tp: TopicPartition) -> LogConfig:
+        return self._configs.get(tp.topic, self._default_config)
+
+    def configure(self, topic: str, config: LogConfig) -> None:
+        """The settings of a topic, for its logs of now and later."""
+        self._configs[topic] = config
+        for tp, log in self._logs.items():
+            if tp.topic == topic:
+                log.configure(config)
+
+    def open(self, tp: TopicPartition) -> FileLog:
+        log = self._logs.get(tp)
+        if log is None:
+            log = self._logs[tp] = self._create(tp)
+        return log
+
+    def _create(self, tp: TopicPartition) -> FileLog:
+        if tp in self._gone:
+            self._checkpoint_now()
+        folder = self._folder.path_of(tp)
+        try:
+            folder.mkdir()
+            opened: OpenedLog = LogOpener(folder, self._config(tp), self._shared).open(0, 0, clean=False)
+        except OSError as error:
+            raise StorageFailure(f"cannot create {folder}: {error.strerror or error}") from None
+        opened.new = True
+        return FileLog(tp, folder, opened, self._config(tp), self._shared)
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        return tuple(self._logs)
+
+    def describe(self) -> list[LogDescription]:
+        return [log.describe() for log in self._logs.values()]
+
+    def delete(self, tp: TopicPartition) -> None:
+        log = self._logs.pop(tp, None)
+        self._high_watermarks.pop(tp, None)
+        if log is None:
+            return
+        self._gone.add(tp)
+        self._unsynced_since.pop(log, None)
+        log.abandon()
+        try:
+            renamed = self._folder.take_out(log.folder)
+        except OSError as error:
+            raise StorageFailure(f"cannot delete {log.folder}: {error.strerror or error}") from None
+        self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
+        self._jobs.submit(self._write_offsets)
+        self._jobs.submit(self._write_high_watermarks)
+
+    # ------------------------------------------------------------ checkpoints
+
+    def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:
+        return self._high_watermarks.get(tp, 0)
+
+    def checkpoint_high_watermarks(self, offsets: dict[TopicPartition, Offset]) -> None:
+        self._high_watermarks.update(offsets)
+        if not self._high_watermarks_due:
+            self._high_watermarks_due = True
+            self._jobs.submit(self._write_high_watermarks)
+
+    def write_checkpoints(self) -> None:
+        """Write down, soon, how far logs are durable and where they start."""
+        if not self._offsets_due:
+            self._offsets_due = True
+            self._jobs.submit(self._write_offsets)
+
+    def _checkpoint_now(self) -> None:
+        try:
+            self._write_offsets()
+            self._write_high_watermarks()
+        except OSError as error:
+            raise StorageFailure(f"cannot write checkpoints: {error.strerror or error}") from None
+
+    def _write_offsets(self) -> None:
+        with self._writing:
+            self._offsets_due = False
+            gone = frozenset(self._gone)
+            logs = self._logs.copy()
+            path = self._folder.path
+            write_offsets(path / RECOVERY_POINTS, {tp: log.recovery_point for tp, log in logs.items()})
+            starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset}
+            write_offsets(path / LOG_STARTS, starts)
+            self._gone -= gone
+
+    def _write_high_watermarks(self) -> None:
+        with self._writing:
+            self._high_watermarks_due = False
+            write_offsets(self._folder.path / HIGH_WATERMARKS, self._high_watermarks.copy())
+
+    def _failed(self, error: OSError) -> None:
+        self.trouble = f"{error.filename or self._folder.path}: {error.strerror or error}"
+
+    # ------------------------------------------------------------ syncs
+
+    def dirty(self) -> bool:
+        """Some log with ``flush=always`` has appends that no sync has taken up: acknowledge nothing yet."""
+        return bool(self._shared.dirty)
+
+    def begin_sync(self) -> Callable[[], None]:
+        """Take up all those appends: when the returned call has returned, they are on disk. The call blocks,
+        is made in some thread, must be made, and raises ``StorageFailure`` if it cannot keep its promise."""
+        logs = list(self._shared.dirty)
+        self._shared.dirty.clear()
+        return _together(logs)
+
+    def sync_due(self, now_ms: Millis) -> Callable[[], None] | None:
+        """The same for logs with ``flush=interval`` whose time has come; None if there are none."""
+        due = []
+        for log in self._logs.values():
+            waiting = log.end_offset - log.recovery_point
+            if log.config.flush is Flush.INTERVAL and waiting > 0:
+                since = self._unsynced_since.setdefault(log, now_ms)
+                if now_ms - since >= log.config.flush_ms or waiting >= log.config.flush_messages:
+                    del self._unsynced_since[log]
+                    due.append(log)
+        return _together(due) if due else None
+
+    # ------------------------------------------------------------ retention
+
+    def enforce_retention(
+        self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> dict[TopicPartition, Offset]:
+        """Where logs must start now. Nothing is deleted yet: ``advance_start`` does it, and goes through the
+        core because that must follow. Producers that have been silent for long are forgotten on the way."""
+        starts = {}
+        for tp, log in self._logs.items():
+            log.expire_producers(now_ms - self._producer_expiration_ms)
+            try:
+                start = retained_from(log, now_ms, high_watermarks.get(tp, 0))
+            except (StorageFailure, OSError) as error:
+                self.trouble = str(error)
+                continue
+            if start > log.start_offset:
+                starts[tp] = start
+        return starts
+
+    # ------------------------------------------------------------ the end
+
+    def close(self) -> bool:
+        """Make everything durable and let go. True if it succeeded: only then the next start may trust what
+        it finds, and need not scan it."""
+        self._shared.dirty.clear()
+        logs = list(self._logs.values())
+        clean = True
+        try:
+            _run_all([log.begin_close() for log in logs])
+            self._jobs.finish()
+            self._checkpoint_now()
+        except StorageFailure as failure:
+            self.trouble = str(failure)
+            clean = False
+        for log in logs:
+            log.release()
+        self._logs.clear()
+        try:
+            if clean:
+                self._folder.leave_clean_mark()
+        except OSError as error:
+            self._failed(error)
+            clean = False
+        self._folder.release()
+        return clean
+
+
+def _together(logs: Sequence[FileLog]) -> Callable[[], None]:
+    calls = [log.begin_sync() for log in logs]
+    return lambda: _run_all(calls)
+
+
+def _run_all(calls: Sequence[Callable[[], None]]) -> None:
+    """Make blocking calls side by side (a file system commits many syncs as one), all of them in any case;
+    then raise the first failure."""
+    if len(calls) <= 1:
+        for call in calls:
+            call()
+        return
+    with ThreadPoolExecutor(min(len(calls), _CLOSING_THREADS)) as threads:
+        started = [threads.submit(call) for call in calls]
+    for future in started:
+        future.result()

@@ -1,0 +1,74 @@
+"""How far a log is on disk, and how it gets there.
+
+The recovery point is a promise: everything below it survives a power cut, and recovery need not look at it.
+It moves up only when the syncs it rests on have returned, those of the folder included (a file that was
+synced but whose name was not is gone), and it moves down *before* the log is truncated below it.
+
+A sync is prepared by the event loop and carried out by a thread, so both may be at work at once: whatever
+was truncated in between makes the thread's result void, and descriptors are duplicated so that nobody closes
+a file under it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+
+from tidelog.core.types import Offset
+from tidelog.storage.batch_file import BatchFile
+from tidelog.storage.durable import sync_data, sync_folder
+
+
+class Durability:
+    __slots__ = ("_folder", "_lock", "_names_changed", "_names_synced", "_new", "cuts", "recovery_point")
+
+    def __init__(self, folder: Path, recovery_point: Offset, *, new: bool = False) -> None:
+        self.recovery_point = recovery_point
+        self._new = new
+        """The folder's own name is not durable yet."""
+        self._folder = folder
+        self._lock = Lock()
+        self.cuts = 0
+        self._names_changed = int(new)
+        self._names_synced = 0
+
+    def names_changed(self) -> None:
+        """A file was created, renamed or removed in the log's folder."""
+        self._names_changed += 1
+
+    def cut(self, end_offset: Offset) -> bool:
+        """The log is about to end there. True if that breaks the promise in the checkpoint file, so that the
+        file must be written first."""
+        with self._lock:
+            self.cuts += 1
+            if end_offset >= self.recovery_point:
+                return False
+            self.recovery_point = end_offset
+            return True
+
+    def begin(self, end_offset: Offset, files: Sequence[BatchFile]) -> Callable[[], None]:
+        """Take up what ``files`` hold below ``end_offset``: durable when the returned call has returned.
+        That call blocks, may be made in any thread, and must be made."""
+        descriptors = [file.duplicate_descriptor() for file in files]
+        names, cuts = self._names_changed, self.cuts
+
+        def sync() -> None:
+            try:
+                for descriptor in descriptors:
+                    sync_data(descriptor)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+            if names != self._names_synced:
+                sync_folder(self._folder)
+                if self._new:
+                    sync_folder(self._folder.parent)
+                    self._new = False
+            with self._lock:
+                self._names_synced = max(self._names_synced, names)
+                if cuts == self.cuts:
+                    self.recovery_point = max(self.recovery_point, end_offset)
+
+        return sync

@@ -1,0 +1,212 @@
+"""The sparse indexes of a segment, in Kafka's format: where an offset is, and when an offset was.
+
+``.index`` holds 8-byte entries (relative offset of a batch's *last* record, position of the batch), about one
+for every ``index.interval.bytes`` of the log; ``.timeindex`` 12-byte entries (largest timestamp so far,
+relative offset of the last record of the batch that has it). Entries are strictly increasing in their first
+field, so a lookup is a binary search.
+
+Indexes can always be rebuilt from the log, therefore:
+
+* those of the segment that is written to live in memory and reach the disk when it is sealed. Kafka maps the
+  file instead, and dies of SIGBUS on a full disk;
+* nothing an index says is believed: whoever follows an entry checks that the batch it finds is the batch
+  that the entry speaks of.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_right
+from pathlib import Path
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from tidelog.core.types import Millis, Offset
+from tidelog.storage.durable import write_synced
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+
+
+class _SparseIndex:
+    """Fixed-size entries: growing in memory, sealed in memory, or in a file that is mapped when needed."""
+
+    __slots__ = ("_entries", "_saved", "base_offset", "path")
+
+    entry: ClassVar[Struct]
+
+    def __init__(self, path: Path, base_offset: Offset) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._entries: bytearray | bytes | mmap.mmap | None = None
+        """None: in the file only."""
+        self._saved: bytes | None = None
+        """The sealed content that the file is known to hold."""
+
+    def __len__(self) -> int:
+        return len(self._buffer()) // self.entry.size
+
+    @property
+    def size(self) -> int:
+        return len(self._buffer())
+
+    def _buffer(self) -> bytearray | bytes | mmap.mmap:
+        if self._entries is None:
+            self._entries = _mapped(self.path)
+        return self._entries
+
+    def grow(self) -> bytearray:
+        """The entries as a buffer that can grow: the segment is being written to."""
+        entries = self._entries
+        if type(entries) is not bytearray:
+            grown = bytearray(self._buffer())
+            self._unmap()
+            self._entries = entries = grown
+        return entries
+
+    def clear(self) -> None:
+        self._unmap()
+        self._entries = bytearray()
+
+    def seal(self) -> bytes:
+        """No more entries for now: this is what ``save`` must write, in whatever thread."""
+        content = bytes(self._buffer())
+        self._unmap()
+        self._entries = content
+        return content
+
+    def save(self, content: bytes) -> None:
+        """Write what ``seal`` gave. If the index has grown again since, its memory stays the truth."""
+        write_synced(self.path, content)
+        self._saved = content
+
+    def release(self) -> None:
+        """Keep nothing in memory that the file has as well."""
+        if isinstance(self._entries, mmap.mmap):
+            self._unmap()
+        elif type(self._entries) is bytes and self._entries is self._saved:
+            self._entries = self._saved = None
+
+    def _unmap(self) -> None:
+        if isinstance(self._entries, mmap.mmap):
+            self._entries.close()
+            self._entries = None
+
+    def file_fault(self) -> str | None:
+        """Kafka's sanity check of the file: why it must be rebuilt, None if it need not be."""
+        try:
+            size = os.stat(self.path).st_size
+        except FileNotFoundError:
+            return "is missing"
+        if size % self.entry.size:
+            return f"has {size} bytes, not a multiple of {self.entry.size}"
+        return None
+
+
+class IndexEntry(NamedTuple):
+    last_offset: Offset
+    """Of the batch at ``position``."""
+    position: int
+
+
+class OffsetIndex(_SparseIndex):
+    __slots__ = ()
+
+    entry = Struct(">ii")
+
+    def append(self, last_offset: Offset, position: int) -> None:
+        entries = self._entries
+        if type(entries) is not bytearray:
+            entries = self.grow()
+        entries += self.entry.pack(last_offset - self.base_offset, position)
+
+    def at(self, slot: int) -> IndexEntry:
+        relative, position = self.entry.unpack_from(self._buffer(), slot * 8)
+        return IndexEntry(self.base_offset + relative, position)
+
+    def lookup(self, offset: Offset) -> IndexEntry | None:
+        """The last entry whose batch ends at or before ``offset``; None: search from the segment's start."""
+        buffer, unpack, target = self._buffer(), self.entry.unpack_from, offset - self.base_offset
+        slot = bisect_right(range(len(buffer) // 8), target, key=lambda slot: unpack(buffer, slot * 8)[0]) - 1
+        return self.at(slot) if slot >= 0 else None
+
+    def before(self, position: int) -> IndexEntry | None:
+        """The last entry of a batch at or before ``position``."""
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        slot = (
+            bisect_right(range(len(buffer) // 8), position, key=lambda slot: unpack(buffer, slot * 8)[1]) - 1
+        )
+        return self.at(slot) if slot >= 0 else None
+
+    @property
+    def last(self) -> IndexEntry | None:
+        count = len(self)
+        return self.at(count - 1) if count else None
+
+    def truncate(self, position: int) -> None:
+        """Forget the batches at or beyond ``position``."""
+        entries = self.grow()
+        count = len(entries) // 8
+        while count and self.at(count - 1).position >= position:
+            count -= 1
+        del entries[count * 8 :]
+
+
+class TimeEntry(NamedTuple):
+    timestamp: Millis
+    last_offset: Offset
+    """Of the batch that brought this timestamp, the largest so far."""
+
+
+class TimeIndex(_SparseIndex):
+    __slots__ = ()
+
+    entry = Struct(">qi")
+
+    def append(self, timestamp: Millis, last_offset: Offset) -> None:
+        """Note the largest timestamp so far, unless the last entry says it already."""
+        entries = self.grow()
+        count = len(entries) // 12
+        if count and self.at(count - 1).timestamp >= timestamp:
+            return
+        entries += self.entry.pack(timestamp, last_offset - self.base_offset)
+
+    def at(self, slot: int) -> TimeEntry:
+        timestamp, relative = self.entry.unpack_from(self._buffer(), slot * 12)
+        return TimeEntry(timestamp, self.base_offset + relative)
+
+    def lookup(self, timestamp: Millis) -> TimeEntry | None:
+        """The last entry that is not later: records with this timestamp or a larger one come not before the
+        batch it names. None: they may be anywhere in the segment."""
+        buffer, unpack = self._buffer(), self.entry.unpack_from
+        count = len(buffer) // 12
+        slot = bisect_right(range(count), timestamp, key=lambda slot: unpack(buffer, slot * 12)[0]) - 1
+        return self.at(slot) if slot >= 0 else None
+
+    @property
+    def last(self) -> TimeEntry | None:
+        count = len(self)
+        return self.at(count - 1) if count else None
+
+    def truncate(self, end_offset: Offset) -> None:
+        """Forget the batches at or beyond ``end_offset``."""
+        entries = self.grow()
+        count = len(entries) // 12
+        while count and self.at(count - 1).last_offset >= end_offset:
+            count -= 1
+        del entries[count * 12 :]
+
+
+def _mapped(path: Path) -> mmap.mmap | bytes:
+    """A file's content without reading it; what does not exist (any more) is empty."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return b""
+    try:
+        # An empty file cannot be mapped.
+        if os.fstat(descriptor).st_size == 0:
+            return b""
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)

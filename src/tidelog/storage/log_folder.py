@@ -1,0 +1,163 @@
+"""The folder that holds all logs of a broker: whose it is, who uses it now, and how it was left.
+
+``meta.properties`` says to which broker of which cluster it belongs, ``.lock`` is held by the process that
+uses it, ``.kafka_cleanshutdown`` is there only while nobody does. Anything unexpected is refused with one
+line and nothing is changed: a mistyped path must not cost anybody their data.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidelog.core.types import TopicPartition
+from tidelog.storage.durable import sync_folder, write_durably
+from tidelog.storage.errors import StorageRefused
+
+META = "meta.properties"
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+NAME_LENGTH_MAX = 255
+
+_LOG_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
+_HARMLESS = {LOCK, "lost+found"}
+
+
+class LogFolder:
+    def __init__(self, path: Path, broker_id: int) -> None:
+        """Take the folder for this broker, made if need be; ``StorageRefused`` if it is not to be had."""
+        self.path = path
+        self._broker_id = broker_id
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = self._locked()
+        except OSError as error:
+            raise self._unusable(error) from None
+        try:
+            self._meta = self._checked_meta()
+            if "broker.id" not in self._meta:
+                self._write_meta({"version": "0", "broker.id": str(broker_id)})
+        except OSError as error:
+            self.release()
+            raise self._unusable(error) from None
+        except StorageRefused:
+            self.release()
+            raise
+
+    def _unusable(self, error: OSError) -> StorageRefused:
+        reason = error.strerror or error
+        return StorageRefused(
+            f"cannot use {self.path} for logs: {reason}; choose another folder or repair it"
+        )
+
+    # ------------------------------------------------------------ who uses it
+
+    def _locked(self) -> int:
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise StorageRefused(
+                f"{self.path} is used by another broker; stop that one or choose another folder"
+            ) from None
+        return descriptor
+
+    def release(self) -> None:
+        os.close(self._lock)
+
+    # ------------------------------------------------------------ whose it is
+
+    def _checked_meta(self) -> dict[str, str]:
+        try:
+            meta = _parse_properties((self.path / META).read_text("utf-8"))
+        except FileNotFoundError:
+            foreign = sorted(set(os.listdir(self.path)) - _HARMLESS)
+            if foreign:
+                raise StorageRefused(
+                    f"{self.path} holds {foreign[0]} but no {META}: not a folder of logs; choose an empty one"
+                ) from None
+            return {}
+        except UnicodeDecodeError:
+            raise StorageRefused(f"{self.path / META} is not text; choose another folder") from None
+        owner = meta.get("broker.id")
+        if meta.get("version") != "0" or owner is None:
+            raise StorageRefused(
+                f"{self.path / META} is not of version 0 with a broker.id; choose another folder"
+            )
+        if owner != str(self._broker_id):
+            raise StorageRefused(
+                f"{self.path} belongs to broker {owner}, not {self._broker_id}; choose another folder or id"
+            )
+        return meta
+
+    def claim(self, cluster_id: str) -> None:
+        """The folder belongs to this cluster from now on; refused if it belongs to another."""
+        owner = self._meta.get("cluster.id")
+        if owner == cluster_id:
+            return
+        if owner is not None:
+            raise StorageRefused(
+                f"{self.path} belongs to cluster {owner}, not {cluster_id}; choose another folder or keeper"
+            )
+        try:
+            self._write_meta({**self._meta, "cluster.id": cluster_id})
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _write_meta(self, meta: dict[str, str]) -> None:
+        text = "".join(f"{name}={value}\n" for name, value in meta.items())
+        write_durably(self.path / META, text.encode())
+        self._meta = meta
+
+    # ------------------------------------------------------------ how it was left
+
+    def take_clean_mark(self) -> bool:
+        """Whether the last broker here left cleanly. The mark goes at once: from now on nobody has."""
+        try:
+            (self.path / CLEAN_SHUTDOWN).unlink()
+        except FileNotFoundError:
+            return False
+        sync_folder(self.path)
+        return True
+
+    def leave_clean_mark(self) -> None:
+        write_durably(self.path / CLEAN_SHUTDOWN, b"")
+
+    # ------------------------------------------------------------ the logs in it
+
+    def logs(self) -> Iterator[tuple[TopicPartition, Path]]:
+        """The logs there are, after the remains of deleted ones were removed."""
+        for path in sorted(self.path.iterdir()):
+            if path.is_dir() and path.name.endswith(DELETE_SUFFIX):
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.is_dir() and (found := _LOG_NAME.fullmatch(path.name)):
+                yield TopicPartition(found["topic"], int(found["partition"])), path
+
+    def path_of(self, tp: TopicPartition) -> Path:
+        name = str(tp)
+        if not _LOG_NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+            raise ValueError(f"{name!r} cannot be the name of a partition's folder")
+        return self.path / name
+
+    def take_out(self, folder: Path) -> Path:
+        """Rename a log's folder so that it is none any more; returns what is left to be removed."""
+        suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
+        renamed = folder.with_name(folder.name[: NAME_LENGTH_MAX - len(suffix)] + suffix)
+        os.rename(folder, renamed)
+        return renamed
+
+
+def _parse_properties(text: str) -> dict[str, str]:
+    properties = {}
+    for line in text.splitlines():
+        name, separator, value = line.partition("=")
+        if separator and not line.lstrip().startswith(("#", "!")):
+            properties[name.strip()] = value.strip()
+    return properties

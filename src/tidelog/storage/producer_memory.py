@@ -1,0 +1,133 @@
+"""What a log remembers of its producers across restarts: snapshots, and the batches since.
+
+The replication core owns the states and keeps them in step with every append; the log only writes them down
+when a segment is rolled and when it is closed, and tells them again after opening or truncating. Timestamps
+are kept here because expiry (``producer.id.expiration.ms``) is about time, and the core has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tidelog.core.producers import ProducerStates
+from tidelog.core.types import NO_PRODUCER, Millis, Offset
+from tidelog.storage.durable import write_synced
+from tidelog.storage.producer_snapshot import (
+    SNAPSHOTS_KEPT,
+    SnapshotEntry,
+    decode_snapshot,
+    encode_snapshot,
+    snapshot_offsets,
+    snapshot_path,
+)
+from tidelog.wire.batch import RecordBatch
+
+NO_TIMESTAMP: Millis = -1
+
+
+class ProducerMemory:
+    __slots__ = ("_folder", "_last_timestamps", "_snapshots", "_states", "_unwritten")
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._states: ProducerStates | None = None
+        self._last_timestamps: dict[int, Millis] = {}
+        self._snapshots = snapshot_offsets(folder)
+        self._unwritten: dict[Offset, bytes] = {}
+        """Snapshots that a thread has still to write: what the folder has under their names may be older."""
+
+    def note(self, batch: RecordBatch) -> None:
+        """A batch of a producer was appended. The core updates the states itself, a moment later."""
+        self._last_timestamps[batch.producer_id] = batch.max_timestamp
+
+    # ------------------------------------------------------------ writing down
+
+    def take_snapshot(self, offset: Offset) -> Callable[[], None] | None:
+        """The states as they are at ``offset``, the end of the log: the returned call writes them down.
+
+        None if nobody has asked for them since the log was opened: then they are in the snapshots there are
+        and in the log, and not here.
+        """
+        if self._states is None:
+            return None
+        content = encode_snapshot(
+            SnapshotEntry(entry, self._last_timestamps.get(entry.producer_id, NO_TIMESTAMP))
+            for entry in self._states.entries()
+        )
+        self._unwritten[offset] = content
+        if offset not in self._snapshots:
+            self._snapshots = sorted([*self._snapshots, offset])
+        outdated = self._snapshots[:-SNAPSHOTS_KEPT]
+        self._snapshots = self._snapshots[-SNAPSHOTS_KEPT:]
+
+        def write() -> None:
+            write_synced(snapshot_path(self._folder, offset), content)
+            if self._unwritten.get(offset) is content:
+                del self._unwritten[offset]
+            self._remove(outdated)
+
+        return write
+
+    def cut(self, end_offset: Offset) -> Callable[[], None] | None:
+        """Forget the snapshots that speak of more than there is below ``end_offset``; the returned call
+        removes them. It must be made after the writes that were asked for before, or they would come back."""
+        beyond = [offset for offset in self._snapshots if offset > end_offset]
+        if not beyond:
+            return None
+        self._snapshots = [offset for offset in self._snapshots if offset <= end_offset]
+        for offset in beyond:
+            self._unwritten.pop(offset, None)
+        return lambda: self._remove(beyond)
+
+    def _remove(self, offsets: list[Offset]) -> None:
+        for offset in offsets:
+            snapshot_path(self._folder, offset).unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ telling again
+
+    def begin_restore(self, states: ProducerStates, end_offset: Offset) -> Offset:
+        """Make ``states`` those of the newest snapshot that can be read; returns the offset from which on the
+        log must be told to them (``replay``). -1: from its start, there is no snapshot."""
+        self._states = states
+        states.clear()
+        self._last_timestamps.clear()
+        for offset in reversed(self._snapshots):
+            entries = self._load(offset) if offset <= end_offset else None
+            if entries is not None:
+                for entry, timestamp in entries:
+                    states.put(entry)
+                    self._last_timestamps[entry.producer_id] = timestamp
+                return offset
+        return -1
+
+    def replay(self, batches: Iterator[RecordBatch]) -> None:
+        states = self._states
+        if states is not None:
+            for batch in batches:
+                if batch.producer_id != NO_PRODUCER:
+                    states.append(batch)
+                    self.note(batch)
+
+    def _load(self, offset: Offset) -> list[SnapshotEntry] | None:
+        unwritten = self._unwritten.get(offset)
+        if unwritten is not None:
+            return decode_snapshot(unwritten)
+        try:
+            return decode_snapshot(snapshot_path(self._folder, offset).read_bytes())
+        except OSError:
+            return None
+
+    # ------------------------------------------------------------ forgetting
+
+    def expire(self, before: Millis) -> int:
+        """Forget the producers whose last batch is older; returns how many. One whose batch came without a
+        timestamp stays."""
+        silent = [
+            producer for producer, last in self._last_timestamps.items() if NO_TIMESTAMP < last < before
+        ]
+        for producer in silent:
+            del self._last_timestamps[producer]
+            if self._states is not None:
+                self._states.forget(producer)
+        return len(silent)

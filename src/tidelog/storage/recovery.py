@@ -1,0 +1,229 @@
+"""Opening the folder of one log: trust what a clean shutdown left, and re-scan what a crash may have torn.
+
+Below the recovery point everything was synced before the point was written down, so only the size of the
+indexes is looked at. From the segment of the recovery point on, every batch is read (header, CRC, offsets
+without a gap, leader epochs in order) and the indexes are built anew. The log ends before the first batch
+that fails: the file is cut there and later segments are dropped, because what follows a hole was never
+acknowledged as durable. Every such loss becomes a finding for whoever started the broker.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.core.epochs import EpochCache
+from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
+from tidelog.storage.checkpoint import LEADER_EPOCHS, read_epochs
+from tidelog.storage.errors import CorruptLog
+from tidelog.storage.log_config import LogConfig
+from tidelog.storage.producer_snapshot import snapshot_offsets, snapshot_path
+from tidelog.storage.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    Segment,
+)
+from tidelog.storage.shared import Shared
+
+_LEFTOVERS = (DELETED_SUFFIX, ".tmp", ".cleaned", ".swap")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Opening a log found something: its tail was cut, or an index had to be built anew."""
+
+    tp: TopicPartition
+    log_end_offset: Offset
+    truncated_bytes: int
+    finding: str
+
+    def __str__(self) -> str:
+        return f"{self.tp}: {self.finding}"
+
+
+@dataclass(slots=True)
+class OpenedLog:
+    """What was found in the folder. The last segment is ready to be written to."""
+
+    segments: list[Segment]
+    start_offset: Offset
+    end_offset: Offset
+    recovery_point: Offset
+    epochs: EpochCache
+    new: bool = False
+    """The folder was made for it just now."""
+    clean: bool = False
+    """Nothing in the folder needs to change when the log is closed without having been changed."""
+    epochs_differ: bool = False
+    """From their checkpoint: it must be written."""
+    truncated_bytes: int = 0
+    findings: list[str] = field(default_factory=list)
+
+
+class LogOpener:
+    __slots__ = ("_config", "_epochs", "_expected", "_folder", "_opened", "_shared")
+
+    def __init__(self, folder: Path, config: LogConfig, shared: Shared) -> None:
+        self._folder = folder
+        self._config = config
+        self._shared = shared
+        self._epochs = EpochCache(read_epochs(folder / LEADER_EPOCHS))
+        self._opened = OpenedLog([], 0, 0, 0, self._epochs)
+
+    def open(self, recovery_point: Offset, start_offset: Offset, *, clean: bool) -> OpenedLog:
+        """``start_offset`` is the checkpointed one: the log may have lost more than that, never less."""
+        opened = self._opened
+        written = self._epochs.entries
+        self._remove_leftovers()
+        found = [self._segment(base) for base in self._bases()]
+        if not found:
+            found = [self._segment(start_offset)]
+            found[0].create()
+        opened.segments = found
+        # Recovery starts with the segment of the recovery point; what comes before is taken as it is.
+        first = max((slot for slot, s in enumerate(found) if s.base_offset <= recovery_point), default=0)
+        for segment in found[: len(found) - 1 if clean else first]:
+            self._load_sealed(segment)
+        if clean and self._trust(found[-1]):
+            recovery_point = opened.end_offset
+            opened.clean = True
+        else:
+            self._scan(found, first)
+        _remove_snapshots(self._folder, min(recovery_point, opened.end_offset))
+        opened.start_offset = max(start_offset, opened.segments[0].base_offset)
+        if opened.start_offset > opened.end_offset:
+            self._restart(opened.start_offset)
+        opened.recovery_point = min(recovery_point, opened.end_offset)
+        self._epochs.truncate_from_end(opened.end_offset)
+        self._epochs.truncate_from_start(opened.start_offset)
+        opened.epochs_differ = self._epochs.entries != written
+        opened.clean = opened.clean and not opened.findings
+        return opened
+
+    # ------------------------------------------------------------ files
+
+    def _remove_leftovers(self) -> None:
+        """What a crash interrupted: files renamed for removal or not yet renamed into place, and indexes that
+        lost their segment."""
+        for path in list(self._folder.iterdir()):
+            lonely = (
+                path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and not path.with_suffix(LOG_SUFFIX).exists()
+            )
+            if path.suffix in _LEFTOVERS or lonely:
+                path.unlink()
+
+    def _bases(self) -> list[Offset]:
+        return sorted(int(path.stem) for path in self._folder.glob("*" + LOG_SUFFIX) if path.stem.isdecimal())
+
+    def _segment(self, base_offset: Offset) -> Segment:
+        return Segment(self._folder, base_offset, self._shared.open_files, self._config.index_interval_bytes)
+
+    def _find(self, finding: str, lost_bytes: int = 0) -> None:
+        self._opened.findings.append(finding)
+        self._opened.truncated_bytes += lost_bytes
+
+    def _load_sealed(self, segment: Segment) -> None:
+        fault = segment.load_sealed()
+        if fault:
+            self._find(fault)
+
+    # ------------------------------------------------------------ after a clean shutdown
+
+    def _trust(self, last: Segment) -> bool:
+        """Read only the very end of the log. False if it is not what a clean shutdown leaves."""
+        try:
+            self._load_sealed(last)
+            last.activate()
+            self._opened.end_offset = last.load_contents()
+        except CorruptLog as error:
+            self._find(f"not as a clean shutdown leaves it: {error}")
+            return False
+        return True
+
+    # ------------------------------------------------------------ after a crash
+
+    def _scan(self, found: list[Segment], first: int) -> None:
+        opened = self._opened
+        expected = found[first].base_offset
+        # Epochs from here on are learnt from the batches again: the checkpoint may be of another time.
+        self._epochs.truncate_from_end(expected)
+        for slot in range(first, len(found)):
+            segment = found[slot]
+            if segment.base_offset != expected:
+                reason = f"{segment.path.name} where offset {expected} must come"
+                self._cut_after(slot - 1, reason)
+                break
+            whole = segment.size = segment.path.stat().st_size
+            segment.activate()
+            expected, reason = self._scan_segment(segment)
+            if segment.size < whole:
+                self._find(
+                    f"cut {whole - segment.size} bytes at offset {expected}: {reason}", whole - segment.size
+                )
+                self._cut_after(slot, "")
+                break
+            if slot < len(found) - 1:
+                segment.save_indexes(segment.seal())
+        opened.end_offset = expected
+
+    def _scan_segment(self, segment: Segment) -> tuple[Offset, str]:
+        """Index what is sound and cut the rest. Returns where the segment ends, and why there."""
+        segment.start_indexes()
+        position, end, reason = 0, segment.base_offset, ""
+        try:
+            for position, batch in segment.scan(0, end):
+                disorder = self._learn_epoch(batch.leader_epoch, end)
+                if disorder:
+                    raise CorruptLog(segment.path, position, disorder)
+                segment.note(batch, position)
+                position += len(batch.data)
+                end = batch.next_offset
+        except CorruptLog as error:
+            reason = str(error)
+            segment.cut(position)
+        return end, reason
+
+    def _learn_epoch(self, epoch: int, base_offset: Offset) -> str:
+        """As a follower does with what it fetches; returns what is wrong with it."""
+        latest = self._epochs.latest_epoch
+        if epoch not in (NO_EPOCH, latest):
+            if epoch < latest and self._shared.verify_epochs:
+                return f"leader epoch {epoch} after {latest}"
+            self._epochs.assign(epoch, base_offset)
+        return ""
+
+    def _cut_after(self, slot: int, reason: str) -> None:
+        """The log ends with this segment."""
+        opened = self._opened
+        kept, dropped = opened.segments[: slot + 1], opened.segments[slot + 1 :]
+        opened.segments = kept
+        if not kept[-1].active:
+            kept[-1].activate()
+        for segment in reversed(dropped):
+            size = segment.path.stat().st_size
+            why = f": {reason}" if reason else ""
+            self._find(f"dropped {segment.path.name} of {size} bytes{why}", size)
+            for path in segment.mark_deleted():
+                path.unlink()
+
+    def _restart(self, offset: Offset) -> None:
+        """Everything that was left lies below the start of the log."""
+        self._find(f"nothing left above the log's start {offset}")
+        for segment in reversed(self._opened.segments):
+            for path in segment.mark_deleted():
+                path.unlink()
+        segment = self._segment(offset)
+        segment.create()
+        self._opened.segments = [segment]
+        self._opened.end_offset = offset
+
+
+def _remove_snapshots(folder: Path, beyond: Offset) -> None:
+    """A snapshot beyond what is known to be durable may be of a log that was truncated since."""
+    for offset in snapshot_offsets(folder):
+        if offset > beyond:
+            with suppress(FileNotFoundError):
+                snapshot_path(folder, offset).unlink()

@@ -1,0 +1,253 @@
+"""One segment of a log: a file of batches and its two sparse indexes.
+
+The indexes follow the batches (``note``), never the other way round. An index that contradicts the file is
+rebuilt from it on the spot; batches that contradict each other are corruption, and are not served.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tidelog.core.log import UNBOUNDED
+from tidelog.core.types import Millis, Offset
+from tidelog.storage.batch_file import BatchFile
+from tidelog.storage.descriptors import OpenFiles
+from tidelog.storage.errors import CorruptLog
+from tidelog.storage.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex, TimeEntry, TimeIndex
+from tidelog.wire.batch import RecordBatch
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+DELETED_SUFFIX = ".deleted"
+NO_TIMESTAMP: Millis = -1
+
+
+def file_name(offset: Offset, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class Segment(BatchFile):
+    __slots__ = (
+        "_interval_bytes",
+        "bytes_since_entry",
+        "first_timestamp",
+        "index",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "time_index",
+    )
+
+    def __init__(
+        self, folder: Path, base_offset: Offset, open_files: OpenFiles, index_interval_bytes: int
+    ) -> None:
+        super().__init__(folder / file_name(base_offset, LOG_SUFFIX), base_offset, open_files)
+        self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self._interval_bytes = index_interval_bytes
+        self._forget_contents()
+
+    def _forget_contents(self) -> None:
+        self.bytes_since_entry = 0
+        self.first_timestamp: Millis = NO_TIMESTAMP
+        """Of the first batch: what ``segment.ms`` is measured from."""
+        self.max_timestamp: Millis = NO_TIMESTAMP
+        self.max_timestamp_offset: Offset = self.base_offset
+        """The last offset of the first batch that has the largest timestamp."""
+
+    # ------------------------------------------------------------ a segment's life
+
+    def create(self) -> None:
+        """Make the file of a new segment, and write to it from now on."""
+        self.open_for_writing(create=True)
+        self.start_indexes()
+
+    def activate(self) -> None:
+        """Write to this segment again: it is the last one of its log."""
+        self.open_for_writing()
+        self.index.grow()
+        self.time_index.grow()
+
+    def seal(self) -> tuple[bytes, bytes]:
+        """Write no more to this segment. What is returned is for ``save_indexes``."""
+        if self.max_timestamp > NO_TIMESTAMP:
+            self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        if self.active:
+            self.active = False
+            self._open_files.used(self)
+        return self.index.seal(), self.time_index.seal()
+
+    def save_indexes(self, sealed: tuple[bytes, bytes]) -> None:
+        self.index.save(sealed[0])
+        self.time_index.save(sealed[1])
+
+    def release(self) -> None:
+        """Keep nothing in memory that the files have as well."""
+        self.index.release()
+        self.time_index.release()
+
+    def close_file(self) -> None:
+        super().close_file()
+        self.release()
+
+    def close(self) -> None:
+        self.active = False
+        self._open_files.forget(self)
+        self.close_file()
+
+    def mark_deleted(self) -> list[Path]:
+        """Take the files out of the log by renaming them, and name what is left to be removed."""
+        self.close()
+        renamed = []
+        for path in (self.path, self.index.path, self.time_index.path):
+            target = path.with_name(path.name + DELETED_SUFFIX)
+            with suppress(FileNotFoundError):
+                os.rename(path, target)
+                renamed.append(target)
+        return renamed
+
+    # ------------------------------------------------------------ writing
+
+    def append(self, batch: RecordBatch) -> None:
+        position = self.size
+        self.write(batch.data)
+        self.note(batch, position)
+
+    def note(self, batch: RecordBatch, position: int) -> None:
+        """Count a batch that is at ``position`` of the file now: timestamps and indexes, as Kafka does."""
+        timestamp = batch.max_timestamp
+        if position == 0:
+            self.first_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = batch.next_offset - 1
+        if self.bytes_since_entry > self._interval_bytes:
+            self.index.append(batch.next_offset - 1, position)
+            if self.max_timestamp > NO_TIMESTAMP:
+                self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+            self.bytes_since_entry = 0
+        self.bytes_since_entry += len(batch.data)
+
+    def index_is_full(self, bytes_max: int) -> bool:
+        """There is no room for one more entry, or for the last entry that sealing may add."""
+        return self.index.size + 8 > bytes_max or self.time_index.size + 24 > bytes_max
+
+    def truncate(self, position: int, end_offset: Offset) -> None:
+        """Drop what is at or beyond ``position``, where the batch of ``end_offset`` begins."""
+        self.cut(position)
+        self.index.truncate(position)
+        self.time_index.truncate(end_offset)
+        self.load_contents()
+
+    # ------------------------------------------------------------ reading
+
+    def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> list[RecordBatch]:
+        """Batches from the one that holds ``start`` on, none that reaches beyond ``end``; the first whatever
+        its size, then as many as fit, perhaps fewer."""
+        batches = self.read_at(*self.locate(start), max_bytes)
+        while batches and batches[-1].next_offset > end:
+            batches.pop()
+        return batches
+
+    def locate(self, offset: Offset) -> tuple[int, Offset]:
+        """Position and base offset of the batch that holds ``offset``; beyond the last: the segment's end."""
+        return self.walk(*self._start_of_search(offset), offset)
+
+    def since(self, timestamp: Millis, start: Offset) -> Iterator[RecordBatch]:
+        """The batches from ``start`` on, but for those that the time index says are older."""
+        entry = self.time_index.lookup(timestamp)
+        if entry is not None and not self._is_true(entry):
+            self.rebuild_indexes()
+            entry = self.time_index.lookup(timestamp)
+        if entry is not None:
+            start = max(start, entry.last_offset)
+        for _, batch in self.scan(*self.locate(start)):
+            yield batch
+
+    def _start_of_search(self, offset: Offset) -> tuple[int, Offset]:
+        """Position and base offset of a batch that is not far before ``offset``."""
+        entry = self.index.lookup(offset)
+        if entry is not None and self._base_offset_at(entry) is None:
+            self.rebuild_indexes()
+            entry = self.index.lookup(offset)
+        if entry is None:
+            return 0, self.base_offset
+        base_offset = self._base_offset_at(entry)
+        if base_offset is None:
+            raise CorruptLog(self.path, entry.position, "the file changes while it is read")
+        return entry.position, base_offset
+
+    def _base_offset_at(self, entry: IndexEntry) -> Offset | None:
+        """The base offset of the batch that an entry speaks of; None if there is no such batch."""
+        header = self.header_at(entry.position)
+        return header[0] if header is not None and sum(header) == entry.last_offset else None
+
+    def _is_true(self, entry: TimeEntry) -> bool:
+        batches = self.read_at(*self.locate(entry.last_offset), 1)
+        return (
+            bool(batches)
+            and batches[0].last_offset == entry.last_offset
+            and batches[0].max_timestamp == entry.timestamp
+        )
+
+    # ------------------------------------------------------------ after opening, truncating, or in doubt
+
+    def load_sealed(self) -> str:
+        """Learn of a segment that is only read what is needed to do so. Returns what was wrong with it."""
+        self.size = os.stat(self.path).st_size
+        for index in (self.index, self.time_index):
+            fault = index.file_fault()
+            if fault:
+                corruption = self.rebuild_indexes()
+                return f"{index.path.name} {fault}: built anew" + (
+                    f", but {corruption}" if corruption else ""
+                )
+        last = self.time_index.last
+        if last is not None:
+            self.max_timestamp, self.max_timestamp_offset = last
+        self.release()
+        return ""
+
+    def load_contents(self) -> Offset:
+        """Learn from the file what is written down nowhere else; returns the segment's end offset.
+
+        Only what follows the last index entries is read: when they were made, everything before was counted.
+        ``CorruptLog`` if that does not lead to the end of the file.
+        """
+        self._forget_contents()
+        for first in self.read_at(0, self.base_offset, 1):
+            self.first_timestamp = first.max_timestamp
+        last_time = self.time_index.last
+        if last_time is not None:
+            self.max_timestamp, self.max_timestamp_offset = last_time
+        start, end = self._start_of_search(self.base_offset + RELATIVE_OFFSET_MAX)
+        for _, batch in self.scan(start, end):
+            end = batch.next_offset
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, end - 1
+        self.bytes_since_entry = self.size - start
+        return end
+
+    def start_indexes(self) -> None:
+        """Begin to index the file anew: every batch in it will be noted again."""
+        self.index.clear()
+        self.time_index.clear()
+        self._forget_contents()
+
+    def rebuild_indexes(self) -> CorruptLog | None:
+        """Read the file and index it anew, as far as it holds batches; returns what came after them."""
+        self.start_indexes()
+        corruption = None
+        try:
+            for position, batch in self.scan(0, self.base_offset):
+                self.note(batch, position)
+        except CorruptLog as error:
+            corruption = error
+        if not self.active:
+            # A full disk does not matter here: then memory keeps them.
+            with suppress(OSError):
+                self.save_indexes(self.seal())
+        return corruption
