@@ -146,6 +146,13 @@ ALERTS = (
         "make room",
     ),
     Alert(
+        "soon",
+        "max(tidelog_storage_trouble) == 1",
+        "",
+        "a checkpoint could not be written: the next start will scan more, or begin lower than it could",
+        "look at the disk",
+    ),
+    Alert(
         "note",
         "max(tidelog_recovery_truncated_bytes_total) > 0",
         "",

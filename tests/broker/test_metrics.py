@@ -30,10 +30,14 @@ from tidelog.broker.metrics import ELECTION_KINDS, Metrics
 from tidelog.broker.metrics_table import TABLE
 from tidelog.broker.readings import Sources
 from tidelog.core.broker import Broker
+from tidelog.core.config import BrokerConfig
+from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
 from tidelog.core.types import BrokerId, TopicConfig, TopicPartition
 from tidelog.evidence import process as p
 from tidelog.evidence.recorder import EventRecorder
+from tidelog.keeper.client import connect
+from tidelog.storage.file_storage import FileStorage
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 
@@ -67,8 +71,12 @@ class Scraped:
 
 
 def read(core: Broker, metrics: Metrics | None = None, recorder: EventRecorder | None = None) -> Scraped:
+    return scraped(Sources(metrics or Metrics(), core, recorder=recorder))
+
+
+def scraped(sources: Sources) -> Scraped:
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(Sources(metrics or Metrics(), core, recorder=recorder)))
+    registry.register(BrokerCollector(sources))
     return Scraped(generate_latest(registry).decode())
 
 
@@ -339,6 +347,14 @@ def test_the_keeper_s_view_of_a_broker() -> None:
     assert metrics.registered
 
 
+def test_whether_the_keeper_is_connected() -> None:
+    """Asked of the connection itself, because one that breaks tells nobody."""
+    core = Bench().core
+    assert not read(core).has("keeper_connected")
+    apart = connect("embedded://127.0.0.1:1")
+    assert scraped(Sources(Metrics(), core, keeper=apart))["keeper_connected"] == 0
+
+
 def test_what_recovery_found() -> None:
     """How a start went is not known before the logs are open, and stays visible ever after."""
     assert not read(Bench().core).has("clean_start")
@@ -352,6 +368,25 @@ def test_what_recovery_found() -> None:
     page = read(Bench().core, metrics)
     assert (page["logs_repaired_total"], page["recovery_truncated_bytes_total"]) == (2, 111)
     assert (page["recovery_seconds"], page["clean_start"]) == (1.5, 0)
+
+
+def test_what_files_weigh(tmp_path: Path) -> None:
+    """Segment files have a size, their tail is in memory, and trouble in the background shows."""
+    storage = FileStorage(tmp_path, broker_id=0)
+    core = Broker(BrokerId(0), storage, GENERATIONS["majority"], BrokerConfig())
+    log = core._replica(TP).log
+    sources = Sources(Metrics(), core, storage)
+    assert scraped(sources).by("partition_size_bytes", "topic", "partition") == {"t 0": 0}
+    log.append_leader_change(1)
+    [segment] = tmp_path.glob("t-0/*.log")
+    page = scraped(sources)
+    assert page.by("partition_size_bytes", "topic", "partition") == {"t 0": segment.stat().st_size}
+    assert page["tail_bytes"] > 0
+    assert page["storage_trouble"] == 0
+    storage.trouble = "no room"
+    assert scraped(sources)["storage_trouble"] == 1
+    storage.trouble = ""
+    assert storage.close()
 
 
 def test_whether_evidence_is_recorded(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tidelog.broker.readings import Sources
 from tidelog.core.broker import Broker
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
+from tidelog.storage.file_storage import FileStorage
 
 HEAD_BYTES_MAX = 8 * 1024
 VISITORS_MAX = 16
@@ -188,7 +189,7 @@ class _Visitor(asyncio.Protocol):
 async def serve(
     metrics: Metrics,
     broker: Broker,
-    storage: object = None,
+    storage: FileStorage | None = None,
     *,
     keeper: KeeperConnection | None = None,
     recorder: EventRecorder | None = None,

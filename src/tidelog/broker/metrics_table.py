@@ -243,6 +243,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
     "Storage and evidence": (
         _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),
         _gauge(
+            "storage_trouble",
+            "1 once a checkpoint could not be written or a deleted log not be removed.",
+            one(readings.storage_trouble),
+        ),
+        _gauge(
             "clean_start",
             "1 if the process before this one shut down in order.",
             one(readings.clean_start),

@@ -21,6 +21,8 @@ from tidelog.core.replica import Replica
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
+from tidelog.storage.file_log import FileLog
+from tidelog.storage.file_storage import FileStorage
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 
@@ -31,7 +33,7 @@ class Sources:
 
     metrics: Metrics
     core: Broker
-    storage: object = None
+    storage: FileStorage | None = None
     keeper: KeeperConnection | None = None
     recorder: EventRecorder | None = None
 
@@ -131,8 +133,11 @@ def keeper_connected(sources: Sources) -> float | None:
 
 
 def tail_bytes(sources: Sources) -> float | None:
-    """Only a storage with files has a tail in memory apart from them."""
-    return getattr(sources.storage, "tail_bytes", None)
+    return None if sources.storage is None else sources.storage._shared.tails.used
+
+
+def storage_trouble(sources: Sources) -> float | None:
+    return None if sources.storage is None else sources.storage.trouble != ""
 
 
 def clean_start(sources: Sources) -> float | None:
@@ -209,5 +214,4 @@ def follower_lag(sources: Sources) -> Iterator[Sample]:
 
 
 def log_bytes(replica: Replica) -> float | None:
-    """Segment files know their size; the port to the log does not ask for one."""
-    return getattr(replica.log, "size_bytes", None)
+    return replica.log.size_bytes if isinstance(replica.log, FileLog) else None
