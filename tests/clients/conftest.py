@@ -1,0 +1,125 @@
+"""The cluster that real clients are pointed at, the clients, and topics to work with.
+
+Without further ado a tidelog cluster of three brokers is started. The same tests run against a real Kafka:
+
+    TIDELOG_TEST_SYSTEM=kafka pytest tests/clients               starts Apache Kafka (needs mvn and java)
+    TIDELOG_TEST_BOOTSTRAP=host:port,… pytest tests/clients      uses a cluster that runs already
+
+A cluster that runs already gets topics with unlikely names, which are deleted in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pytest
+from bench.apache_kafka import ApacheKafka
+from bench.processes import Unavailable, eventually
+from bench.tidelog_up import COMMAND, TidelogUp
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.clients import raw
+from tests.clients.drivers.aio_kafka import AioKafka
+from tests.clients.drivers.base import Driver
+from tests.clients.drivers.confluent import Confluent, quiet
+from tests.clients.drivers.kafka_python import KafkaPython
+
+DRIVERS: tuple[type[Driver], ...] = (Confluent, KafkaPython, AioKafka)
+
+
+@dataclass
+class Cluster:
+    bootstrap_servers: str
+    data_dirs: list[Path] = field(default_factory=list)
+    """Where each broker keeps its partitions; empty for a cluster that was not started here."""
+
+    @property
+    def brokers(self) -> list[tuple[str, int]]:
+        addresses = (address.rpartition(":") for address in self.bootstrap_servers.split(","))
+        return [(host, int(port)) for host, _, port in addresses]
+
+
+class Topics:
+    """Makes topics whose names nobody else uses."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._admin = AdminClient(quiet(cluster.bootstrap_servers))
+        self._named: list[str] = []
+
+    def name(self, what: str = "test") -> str:
+        """A name for a topic that the test creates itself."""
+        self._named.append(f"{what}-{uuid.uuid4().hex[:12]}")
+        return self._named[-1]
+
+    def new(self, partitions: int = 1, **config: str | int) -> str:
+        """Create a topic and wait until every broker knows every leader."""
+        name = self.name()
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        replicas = min(3, len(self._cluster.brokers))
+        self._admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(30)
+        self.wait_until_known(name, partitions)
+        return name
+
+    def wait_until_known(self, name: str, partitions: int = 1) -> None:
+        for broker in self._cluster.brokers:
+            eventually(
+                partial(self._knows, broker, name, partitions), f"{broker} knows the leaders of {name}"
+            )
+
+    def _knows(self, broker: tuple[str, int], name: str, partitions: int) -> bool:
+        return len(raw.metadata(broker, name)[1]) == partitions
+
+    def delete_all(self) -> None:
+        present = self._admin.list_topics(timeout=10).topics
+        if left := [name for name in self._named if name in present]:
+            for deleted in self._admin.delete_topics(left, operation_timeout=10).values():
+                deleted.result(30)
+
+
+def start_tidelog(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp:
+    if subprocess.run([COMMAND, "up", "--help"], capture_output=True, check=False).returncode:
+        pytest.skip("this tidelog has no command 'up'")
+    return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data")
+
+
+def start_kafka(tmp_path_factory: pytest.TempPathFactory) -> ApacheKafka:
+    try:
+        return ApacheKafka(tmp_path_factory.mktemp("kafka") / "data")
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if bootstrap_servers := os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
+        yield Cluster(bootstrap_servers)
+        return
+    start = start_kafka if os.environ.get("TIDELOG_TEST_SYSTEM") == "kafka" else start_tidelog
+    with start(tmp_path_factory) as system:
+        yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
+
+
+@pytest.fixture(scope="session")
+def topics(cluster: Cluster) -> Iterator[Topics]:
+    topics = Topics(cluster)
+    yield topics
+    topics.delete_all()
+
+
+@pytest.fixture(scope="session")
+def topic(topics: Topics) -> str:
+    """A topic of three partitions that tests share: each looks only at what it wrote itself."""
+    return topics.new(partitions=3)
+
+
+@pytest.fixture(scope="session", params=DRIVERS, ids=lambda driver: driver.name)
+def client(request: pytest.FixtureRequest, cluster: Cluster) -> Driver:
+    driver: type[Driver] = request.param
+    return driver(cluster.bootstrap_servers)
