@@ -9,7 +9,8 @@ class Forwarder:
     """Listens on a port of its own and passes everything on, until told otherwise."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = host, port
+        self.target = host, port
+        """For connections to come."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,7 +66,7 @@ class Forwarder:
         try:
             if not self._open:
                 return
-            server_reader, server_writer = await asyncio.open_connection(*self._target)
+            server_reader, server_writer = await asyncio.open_connection(*self.target)
             self._writers.add(server_writer)
             try:
                 await _first_of(self._pass(reader, server_writer), self._pass(server_reader, writer))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from tests.forwarder import Forwarder, until
@@ -93,7 +93,7 @@ class Stage(AbstractAsyncContextManager["Stage"]):
     def __init__(self) -> None:
         self._leaving = AsyncExitStack()
 
-    async def __aenter__(self) -> "Stage":
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -107,12 +107,15 @@ class Stage(AbstractAsyncContextManager["Stage"]):
         await until(lambda: bool(client.sessions), "a session")
         return client
 
-    async def unconnected(self, timeout_ms: int = LONG_MS, *, cut: bool = False) -> Client:
-        """Started; ``cut``: with a line that is cut."""
+    async def unconnected(
+        self, timeout_ms: int = LONG_MS, *, cut: bool = False, started: bool = True
+    ) -> Client:
+        """``cut``: with a line that is cut."""
         client = await self._make(timeout_ms)
         if cut:
             self.cut(client)
-        client.start()
+        if started:
+            client.start()
         self._leaving.push_async_callback(client.connection.close)
         return client
 
@@ -186,7 +189,7 @@ class EmbeddedStage(NetworkedStage):
         super().__init__()
         self.keeper = EmbeddedKeeper(data_dir, session_timeout_min_ms=100)
 
-    async def __aenter__(self) -> "EmbeddedStage":
+    async def __aenter__(self) -> Self:
         await self.keeper.start()
         self._leaving.push_async_callback(self.keeper.stop)
         return self

@@ -31,7 +31,7 @@ from tidelog.keeper.protocol import result_to_json
 from tidelog.keeper.standard_nodes import standard_nodes
 from tidelog.keeper.state import Command, KeeperState, Session, apply_command, close_command, open_command
 from tidelog.keeper.tree import Notifications
-from tidelog.keeper.write_ahead_log import WriteAheadLog
+from tidelog.keeper.write_ahead_log import SNAPSHOT_AFTER_BYTES, WriteAheadLog
 
 log = logging.getLogger("tidelog.keeper")
 
@@ -56,6 +56,7 @@ class EmbeddedKeeper:
         session_timeout_max_ms: Millis = 120_000,
         sessions_max: int = 1000,
         fsync: bool = True,
+        snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> None:
         """``data_dir`` None: in memory only. Port 0: any free one, see ``port`` once started."""
         self._data_dir = data_dir
@@ -65,6 +66,7 @@ class EmbeddedKeeper:
         self._timeout_max_ms = session_timeout_max_ms
         self._sessions_max = sessions_max
         self._fsync = fsync
+        self._snapshot_after_bytes = snapshot_after_bytes
         self._tick_s = max(session_timeout_min_ms / 4000, 0.005)
         self._log: WriteAheadLog | None = None
         self._state = KeeperState()
@@ -117,7 +119,9 @@ class EmbeddedKeeper:
     def _recover(self) -> None:
         """Runs in a thread, before anybody is listened to."""
         if self._data_dir is not None:
-            self._log = WriteAheadLog(self._data_dir, fsync=self._fsync)
+            self._log = WriteAheadLog(
+                self._data_dir, fsync=self._fsync, snapshot_after_bytes=self._snapshot_after_bytes
+            )
             self._log.recover(self._state.restore, self._state.replay)
         commands = _standard_commands(self._state)
         if self._log is not None and commands:
@@ -255,7 +259,7 @@ class EmbeddedKeeper:
         for session, watch in notifications:
             presence = self._present.get(session)
             if presence is not None and presence.peer is not None:
-                presence.peer.send({"fired": watch.path, "children": watch.children})
+                presence.peer.notify(watch)
 
     def _submit(self, command: Command | None, execute: Callable[[], None]) -> None:
         if self._commits is not None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
+from tidelog.core.coordination import WatchFired
 from tidelog.core.types import Millis
 from tidelog.keeper.protocol import (
     PROTOCOL,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidelog.keeper")
 
 CALLS_WAITING_MAX = 1000
-UNSENT_BYTES_MAX = 64 * 1024 * 1024
+UNREAD_NOTICE_BYTES_MAX = 4 * 1024 * 1024
 HELLO_WITHIN_S = 10.0
 
 
@@ -37,7 +38,9 @@ class Peer(asyncio.Protocol):
         self._keeper = keeper
         self._reader = FrameReader(REQUEST_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
-        self._unsent = False
+        self._unread = False
+        """The peer does not read as fast as we write."""
+        self._unread_notice_bytes = 0
         self._greeted = False
         self._silence: asyncio.TimerHandle | None = None
         self.session = 0
@@ -70,11 +73,12 @@ class Peer(asyncio.Protocol):
         self._leave()
 
     def pause_writing(self) -> None:
-        self._unsent = True
+        self._unread = True
         self._hold_back()
 
     def resume_writing(self) -> None:
-        self._unsent = False
+        self._unread = False
+        self._unread_notice_bytes = 0
         self._hold_back()
 
     # ------------------------------------------------------------ messages
@@ -107,11 +111,17 @@ class Peer(asyncio.Protocol):
         self._keeper.greeted(self, timeout_ms, session, secret)
 
     def send(self, message: Message) -> None:
-        if self._transport is None:
-            return
-        self._transport.write(frame(message))
-        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
-            self.drop("it does not read what it is sent")
+        if self._transport is not None:
+            self._transport.write(frame(message))
+
+    def notify(self, watch: WatchFired) -> None:
+        """Unlike answers, of which there are never more than calls were read, these come unasked."""
+        if self._transport is not None:
+            notice = frame({"fired": watch.path, "children": watch.children})
+            self._transport.write(notice)
+            self._unread_notice_bytes += len(notice) if self._unread else 0
+            if self._unread_notice_bytes > UNREAD_NOTICE_BYTES_MAX:
+                self.drop("it does not read its notifications")
 
     def call_finished(self) -> None:
         self.calls_waiting -= 1
@@ -123,7 +133,7 @@ class Peer(asyncio.Protocol):
         """Read on only while what was read before is being dealt with."""
         if self._transport is None or self._transport.is_closing():
             return
-        busy = self._unsent or self.calls_waiting >= CALLS_WAITING_MAX
+        busy = self._unread or self.calls_waiting >= CALLS_WAITING_MAX
         if busy and self._transport.is_reading():
             self._transport.pause_reading()
         elif not busy and not self._transport.is_reading():

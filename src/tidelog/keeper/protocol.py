@@ -168,9 +168,9 @@ def _text(value: bytes | None) -> str | None:
     return value.decode() if value else None
 
 
-def _bytes(text: str | None) -> bytes:
+def _bytes(text: str | None) -> bytes | None:
     try:
-        return text.encode() if text else b""
+        return text.encode() if text else None
     except UnicodeEncodeError:
         raise ProtocolError("a value that is not text") from None
 

@@ -136,7 +136,7 @@ class _Link(asyncio.Protocol):
                 "secret": owner.secret,
             }
         )
-        self._beat = self._loop.call_later(self._timeout_s / 3, self._keep_alive)
+        self._beat_in(self._timeout_s / 3)
 
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -199,10 +199,16 @@ class _Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _keep_alive(self) -> None:
-        if self._loop.time() - self._heard > self._timeout_s * 2 / 3:
+    def _beat_in(self, seconds: float) -> None:
+        planned = self._loop.time() + seconds
+        self._beat = self._loop.call_at(planned, self._keep_alive, planned)
+
+    def _keep_alive(self, planned: float) -> None:
+        now = self._loop.time()
+        late_s = now - planned
+        if now - self._heard - late_s > self._timeout_s * 2 / 3:  # while we were stopped we heard nobody
             self.abort()
             return
         if self.spoken:
             self.send({"ping": 1})
-        self._beat = self._loop.call_later(self._timeout_s / 3, self._keep_alive)
+        self._beat_in(self._timeout_s / 3)

@@ -171,6 +171,8 @@ class WriteAheadLog:
 
 
 def _replay_all(replay: Callable[[list[Any]], None], commands: list[list[Any]]) -> None:
+    if not isinstance(commands, list):
+        raise ValueError("not a list of commands")
     for command in commands:
         replay(command)
 
