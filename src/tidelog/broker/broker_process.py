@@ -1,14 +1,13 @@
 """One broker as a child process: started from a properties file, listened to, and ended.
 
 What a broker promises whoever starts it: one line on stdout once it serves (`serving id=1 host=127.0.0.1
-port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM. It gets a pipe for its standard
-input that nothing is ever written to: when that ends, whoever started it is gone, and it shuts down too.
+port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or when its standard input ends
+(`supervised`): no broker outlives its cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 import sys
@@ -16,9 +15,6 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
-
-SUPERVISED = "TIDELOG_SUPERVISED"
-"""Set in the environment of a broker whose standard input is such a pipe."""
 
 _SERVING = re.compile(
     r"serving id=(?P<id>\d+) host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
@@ -73,12 +69,11 @@ class BrokerProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tidelog.broker",
+            "tidelog.broker.supervised",
             str(self.properties),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, SUPERVISED: "1"},
             start_new_session=True,
         )
         self._watch = asyncio.create_task(self._follow(self._process, self._serving))

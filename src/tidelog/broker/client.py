@@ -121,6 +121,11 @@ class Client:
             if not 0 <= size <= _ANSWER_BYTES_MAX:
                 raise ClientError(f"{self.endpoint} is not a Kafka broker: it answers with other bytes")
             correlation_id, answer = decode_response(api, version, self._receive(size))
+        except EOFError:
+            hint = (
+                "is it a Kafka broker?" if api is Api.API_VERSIONS else f"asked for {api.name}; see its log"
+            )
+            raise Unreachable(f"{self.endpoint} closed the connection, {hint}") from None
         except OSError as error:
             raise Unreachable(f"{self.endpoint}: {_why(error)}") from None
         except ProtocolError as error:
@@ -135,7 +140,7 @@ class Client:
         while rest:
             count = self._socket.recv_into(rest)
             if not count:
-                raise Unreachable(f"{self.endpoint} closed the connection; is it a Kafka broker?")
+                raise EOFError
             rest = rest[count:]
         return received
 

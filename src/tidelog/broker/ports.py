@@ -67,6 +67,6 @@ def _listeners(table: Path, port: int) -> Iterable[str]:
 
 def _command(process: Path) -> str:
     words = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-    if "tidelog.broker" in words:
+    if any(word.startswith("tidelog.broker") for word in words):
         return "another tidelog broker"
     return Path(words[0]).name or (process / "comm").read_text("utf-8").strip()

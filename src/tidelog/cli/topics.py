@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -79,10 +79,13 @@ def describe(
 
     Example: tidelog topics describe events
     """
+    from tidelog.broker.client import ClientError
+
     with _admin(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
         admin.add_offsets(topics)
-        admin.add_settings(topics)
+        with suppress(ClientError):  # what there is to see without them is worth seeing
+            admin.add_settings(topics)
     from tidelog.cli import topic_tables
 
     if as_json:
