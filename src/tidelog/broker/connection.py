@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.wire.api import RequestHeader, encode_response
 from tidelog.wire.errors import ProtocolError
@@ -73,12 +73,11 @@ class Connection(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self.peer = f"{address[0]}:{address[1]}" if address else "?"
         if not self.server.admit(self, address[0] if address else "?"):
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None

@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from logging import Logger
-from typing import Any
+from typing import Any, cast
 
 from tidelog.core.types import BrokerEndpoint
 from tidelog.wire.api import decode_response, encode_request
@@ -160,8 +160,7 @@ class _Line(asyncio.BufferedProtocol):
         self.unanswered: deque[tuple[int, int, int, Any, float]] = deque()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._watch is not None:

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -35,7 +36,7 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import BrokerEndpoint, BrokerId
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
-from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, connect
+from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage
 
@@ -101,6 +102,7 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
         broker_id=settings.broker_id,
         defaults=settings.log_defaults(),
         background=in_background,
+        verify_epochs=GENERATIONS[settings.tidelog_generation].stamps_epochs,
     )
 
 
@@ -158,7 +160,9 @@ async def _register(node: Node, keeper: KeeperConnection) -> None:
     """Connect to the keeper, make sure that the data belongs to this cluster, take our place in it."""
     settings = node.settings
     url = settings.keeper_url
-    keeper.start(node.keeper_says)
+    early: list[Notice] = []
+    notify: Callable[[Notice], None] = early.append
+    keeper.start(lambda notice: notify(notice))
     try:
         found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
     except KeeperUnreachable:
@@ -168,6 +172,10 @@ async def _register(node: Node, keeper: KeeperConnection) -> None:
     node.cluster_id = found.value.value if found.ok else ""
     node.storage.claim(node.cluster_id)
     await node.server.serve()
+    # Only now may the core hear that there is a session: it answers by registering us.
+    notify = node.keeper_says
+    for notice in early:
+        node.keeper_says(notice)
     try:
         async with asyncio.timeout(settings.zookeeper_session_timeout_ms * 1.5 / 1000 + 2):
             await node.registered.wait()
