@@ -30,6 +30,7 @@ from tidelog.core.messages import (
     ControlResponse,
     CreatePartitionsRequest,
     CreateTopicRequest,
+    DeleteTopicRequest,
     ElectLeadersRequest,
     EpochEndRequest,
     EpochEndResponse,
@@ -52,6 +53,7 @@ from tidelog.core.metadata import MetadataCache
 from tidelog.core.replica import Replica
 from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import (
+    LEADER_DURING_DELETION,
     NO_EPOCH,
     NO_LEADER,
     BrokerId,
@@ -267,7 +269,7 @@ class Broker:
             if isinstance(request, LeaderAndIsrRequest):
                 self._lead_and_follow(request, now)
             elif isinstance(request, UpdateMetadataRequest):
-                self.metadata.update(request)
+                self._update_metadata(request, now)
             elif isinstance(request, StopReplicaRequest):
                 self._stop_replicas(request, now)
         if isinstance(request, VoteRequest):
@@ -306,13 +308,43 @@ class Broker:
         return replica
 
     def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> None:
+        stored = set(self._storage.partitions()) if request.delete else set()
         for tp in request.partitions:
             replica = self.replicas.get(tp)
             if replica is not None:
                 replica.step_down(now)
-            if request.delete:
+            if request.delete or tp not in self.metadata:
+                # Its leader epoch goes with it: a partition of this name that comes later starts at 0 again.
                 self.replicas.pop(tp, None)
+            if tp in stored:  # else it was deleted before, and a new controller cannot know
                 self._storage.delete(tp)
+                self.ctx.emit(events.ReplicaDeleted(self.ctx.broker, tp))
+
+    def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
+        complete = self.metadata.is_complete(request)
+        self.metadata.update(request)
+        if complete:
+            deleting = {
+                partition.tp
+                for partition in request.partitions
+                if partition.state.leader == LEADER_DURING_DELETION
+            }
+            for tp in self._storage.partitions():
+                if tp not in deleting:  # else we shall be told what to do with it
+                    self._check_belonging(tp, now)
+
+    def _check_belonging(self, tp: TopicPartition, now: Millis) -> None:
+        """The log of a partition that is not ours is left on disk: only an administrator can know why."""
+        assignment = self.metadata.get(tp)
+        if assignment is not None and self.ctx.broker in assignment.replicas:
+            return
+        reason = "the partition does not exist"
+        if assignment is not None:
+            reason = f"the partition belongs to {', '.join(map(str, assignment.replicas))}"
+        self.ctx.emit(events.StrayReplicaFound(self.ctx.broker, tp, reason))
+        replica = self.replicas.pop(tp, None)
+        if replica is not None:
+            replica.step_down(now)
 
     def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
         replica = self._replica(request.tp)
@@ -387,6 +419,7 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     AlterIsrResponse: Broker._isr_answered,
     ElectLeadersRequest: Broker._ask_controller,
     CreateTopicRequest: Broker._ask_controller,
+    DeleteTopicRequest: Broker._ask_controller,
     CreatePartitionsRequest: Broker._ask_controller,
     ControlledShutdownRequest: Broker._ask_controller,
     ControlledShutdownResponse: Broker._shutdown_answered,

@@ -2,7 +2,7 @@
 
 Order matters more than speed here: a broker must see UpdateMetadata before the LeaderAndIsr that relies on
 it, and never an old request after a newer one. A line is closed when its broker leaves; whatever was queued
-was meant for an incarnation that is gone, and whoever waits for the answer hears of its end from the keeper.
+was meant for an incarnation that is gone, and whoever waits for its answer is told that there is none.
 """
 
 from __future__ import annotations
@@ -23,9 +23,23 @@ from tidelog.core.messages import (
 from tidelog.core.types import LEADER_DURING_DELETION, BrokerEndpoint, BrokerId, Epoch, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
-Then = Callable[[BrokerId, ErrorCode], None]
-"""Called with the answer to a request, at most once."""
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
+
+Then = Callable[[BrokerId, ErrorCode], None]
+"""Called exactly once: with the answer to a request, or with ``LINE_CLOSED`` if there will be none."""
+LINE_CLOSED = ErrorCode.NETWORK_EXCEPTION
+
+
+class _Queued:
+    __slots__ = ("request", "then")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.then: list[Then] = []
+
+    def answer(self, broker: BrokerId, error: ErrorCode) -> None:
+        for then in self.then:
+            then(broker, error)
 
 
 class ControlChannels:
@@ -33,7 +47,7 @@ class ControlChannels:
 
     def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
         self._ctx = ctx
-        self._queues: dict[BrokerId, deque[tuple[Request, Then | None]]] = {}
+        self._queues: dict[BrokerId, deque[_Queued]] = {}
         self._last_id = controller_epoch * 1_000_000  # unique across controllers: late answers match nothing
         self.controller_epoch = controller_epoch
         self.incarnations: dict[BrokerId, int] = {}
@@ -46,24 +60,37 @@ class ControlChannels:
         self.endpoints[broker] = registration.value
 
     def close(self, broker: BrokerId) -> None:
-        self._queues.pop(broker, None)
+        unanswered = self._queues.pop(broker, ())
         self.incarnations.pop(broker, None)
         self.endpoints.pop(broker, None)
+        for queued in unanswered:
+            queued.answer(broker, LINE_CLOSED)
+
+    def close_all(self) -> None:
+        for broker in list(self._queues):
+            self.close(broker)
 
     def answered(self, broker: BrokerId, request_id: int, error: ErrorCode) -> None:
         queue = self._queues.get(broker)
-        if queue and queue[0][0].request_id == request_id:
-            _, then = queue.popleft()
+        if queue and queue[0].request.request_id == request_id:
+            done = queue.popleft()
             if queue:
-                self._ctx.send(broker, queue[0][0])
-            if then is not None:
-                then(broker, error)
+                self._ctx.send(broker, queue[0].request)
+            done.answer(broker, error)
 
     def connected(self, broker: BrokerId) -> None:
         """The connection is new: the request in flight may have been lost."""
         queue = self._queues.get(broker)
         if queue:
-            self._ctx.send(broker, queue[0][0])
+            self._ctx.send(broker, queue[0].request)
+
+    def when_told(self, broker: BrokerId, then: Then) -> None:
+        """Call ``then`` as soon as a broker has answered everything that is queued for it now."""
+        queue = self._queues.get(broker)
+        if queue:
+            queue[-1].then.append(then)
+        else:
+            then(broker, LINE_CLOSED if queue is None else ErrorCode.NONE)
 
     # ------------------------------------------------------------ the four requests
 
@@ -76,16 +103,13 @@ class ControlChannels:
             live, endpoints = dict(self.incarnations), dict(self.endpoints)
             self._enqueue(broker, UpdateMetadataRequest(*self._header(broker), live, endpoints, partitions))
 
-    def stop_replica(
-        self,
-        broker: BrokerId,
-        partitions: tuple[TopicPartition, ...],
-        *,
-        delete: bool,
-        then: Then | None = None,
-    ) -> None:
+    def stop_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], *, delete: bool) -> None:
         if broker in self._queues:
-            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete), then)
+            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete))
+
+    def delete_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], then: Then) -> None:
+        self.stop_replica(broker, partitions, delete=True)
+        self.when_told(broker, then)
 
     def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: Epoch) -> None:
         if broker in self._queues:
@@ -95,9 +119,9 @@ class ControlChannels:
         self._last_id += 1
         return self._ctx.broker, self.controller_epoch, self.incarnations[broker], self._last_id
 
-    def _enqueue(self, broker: BrokerId, request: Request, then: Then | None = None) -> None:
+    def _enqueue(self, broker: BrokerId, request: Request) -> None:
         queue = self._queues[broker]
-        queue.append((request, then))
+        queue.append(_Queued(request))
         if len(queue) == 1:
             self._ctx.send(broker, request)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tidelog.core.messages import Assignment, PartitionAssignment
-from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import LEADER_DURING_DELETION, NO_LEADER, BrokerId, PartitionState, TopicPartition
 
 
 class PartitionPhase(Enum):
@@ -81,7 +81,13 @@ class Cluster:
         return PartitionAssignment(tp, self.assignments[tp], self.states[tp])
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:
-        return tuple(self.partition(tp) for tp in self.states)
+        """All of them, for somebody who knows nothing yet; those that are being deleted are told as such."""
+        known = [self.partition(tp) for tp in self.states]
+        for topic, assignment in self.deleting.items():
+            for partition, replicas in assignment.items():
+                state = PartitionState(LEADER_DURING_DELETION, 0, (), 0)
+                known.append(PartitionAssignment(TopicPartition(topic, partition), replicas, state))
+        return tuple(known)
 
     def replicas_on(self, broker: BrokerId) -> list[TopicPartition]:
         return [tp for tp, replicas in self.assignments.items() if broker in replicas]

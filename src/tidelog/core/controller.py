@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core import events, isr_changes, leadership, paths, topics
+from tidelog.core import deletion, events, isr_changes, leadership, paths, topics
 from tidelog.core.channels import ControlChannels
 from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
@@ -30,12 +30,14 @@ from tidelog.core.messages import (
     CreatePartitionsResponse,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     Message,
     VoteResponse,
 )
-from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue
+from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
@@ -143,13 +145,20 @@ class Controller:
         ctx.emit(events.ControllerElected(ctx.broker, self._epoch))
         cluster = Cluster()
         channels = ControlChannels(ctx, self._epoch)
-        self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version)
-        brokers = yield Children(paths.BROKERS, watch=True)
+        self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version, self._submit)
+        found = yield Together(
+            (
+                Children(paths.BROKERS, watch=True),
+                Children(paths.DELETE_TOPICS, watch=True, values=False),
+            )
+        )
+        brokers, marks = found.value
         yield from isr_changes.drain_isr_notifications(machines, update=False)
         for path, node in brokers.nodes.items():
             cluster.live[paths.broker_of(path)] = node.stat.created
             channels.open(paths.broker_of(path), node)
         yield from topics.load_topics(machines)
+        yield from deletion.adopt_marks(machines, [paths.name_of(path) for path in marks.nodes])
         for topic in cluster.topics:
             self._watch_topic(topic)
         for broker in cluster.live:
@@ -164,14 +173,23 @@ class Controller:
         yield from machines.replicas_offline(offline)
         self._mark_leaderless()
         yield from machines.elect_offline_partitions()
+        deletion.erase_replicas(machines, cluster.deleting)
 
     def _deposed(self) -> None:
         self._resign("the keeper refused its write")
 
     def _resign(self, reason: str) -> None:
         if self.machines is not None:
-            self.machines = None
+            machines, self.machines = self.machines, None
+            machines.channels.close_all()
             self._ctx.emit(events.ControllerResigned(self._ctx.broker, self._epoch, reason))
+
+    def _submit(self, machines: StateMachines, task: Callable[[], Task]) -> None:
+        self._tasks.submit(lambda: self._while_in_office(machines, task))
+
+    def _while_in_office(self, machines: StateMachines, task: Callable[[], Task]) -> Task:
+        if self.machines is machines:
+            yield from task()
 
     # ------------------------------------------------------------ what the keeper tells
 
@@ -187,6 +205,8 @@ class Controller:
                 self._tasks.submit(self._brokers_changed)
             elif path == paths.TOPICS:
                 self._tasks.submit(self._topics_changed)
+            elif path == paths.DELETE_TOPICS:
+                self._tasks.submit(self._deletion_requested)
             elif path == paths.ISR_NOTIFICATIONS:
                 self._tasks.submit(self._isr_notified)
             elif path.startswith(f"{paths.TOPICS}/"):
@@ -246,6 +266,7 @@ class Controller:
             machines.replicas_online(broker)
         machines.batch.send()
         yield from machines.elect_offline_partitions()
+        deletion.erase_replicas(machines, cluster.deleting, among=started)
 
     # ------------------------------------------------------------ topics that somebody else changes
 
@@ -259,9 +280,16 @@ class Controller:
         names = [paths.name_of(path) for path in listed.nodes]
         found = [name for name in names if name not in cluster.topics and name not in cluster.deleting]
         yield from topics.discover_topics(machines, found)
+        if listed.ok:
+            present = set(names)
+            topics.forget_topics(machines, [topic for topic in cluster.topics if topic not in present])
         for name in names:
             if name not in self._watched:
                 self._watch_topic(name)
+
+    def _deletion_requested(self) -> Task:
+        if self.machines is not None:
+            yield from deletion.heed_marks(self.machines)
 
     def _watch_topic(self, topic: str) -> None:
         """Read a topic's assignment, now and whenever it changes. This need not wait its turn; what is found
@@ -305,10 +333,16 @@ class Controller:
         request: Any,
         reply_to: ReplyTo,
     ) -> Task:
-        response = refuse(request)
-        if self.machines is not None:
-            response = yield from procedure(self.machines, request)
-        self._ctx.reply(reply_to, response)
+        machines, response = self.machines, refuse(request)
+        if machines is None:
+            self._ctx.reply(reply_to, response)
+            return
+        response = yield from procedure(machines, request)
+        if isinstance(request, _TOLD_HERE_FIRST):
+            broker = self._ctx.broker
+            machines.channels.when_told(broker, lambda *_: self._ctx.reply(reply_to, response))
+        else:
+            self._ctx.reply(reply_to, response)
 
     def unclean_election_enabled(self, topic: str) -> None:
         """The topic's configuration changed: what was offline may be electable now."""
@@ -365,5 +399,12 @@ _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], Callab
         topics.create_partitions,
         lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
     ),
+    DeleteTopicRequest: (
+        deletion.delete_topic,
+        lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
 }
 """How a request is served, and what is said instead by a broker that is not the controller."""
+
+_TOLD_HERE_FIRST = (CreateTopicRequest, CreatePartitionsRequest, DeleteTopicRequest)
+"""Answered when the controller's own broker has heard of it: who asks it next sees what has been done."""

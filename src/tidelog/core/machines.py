@@ -34,9 +34,16 @@ NEW_PARTITIONS_PER_WRITE = 100
 
 
 class StateMachines:
-    __slots__ = ("_fence", "ballots", "batch", "channels", "cluster", "ctx")
+    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx")
 
-    def __init__(self, ctx: Context, cluster: Cluster, channels: ControlChannels, epoch_version: int) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        cluster: Cluster,
+        channels: ControlChannels,
+        epoch_version: int,
+        submit: Callable[[StateMachines, Callable[[], Task]], None],
+    ) -> None:
         self.ctx = ctx
         self.cluster = cluster
         self.channels = channels
@@ -44,6 +51,11 @@ class StateMachines:
         self.ballots = Ballots(channels)
         self._fence = Check(CONTROLLER_EPOCH, epoch_version)
         """The first write of every transaction: a deposed controller's writes fail as a whole."""
+        self._submit = submit
+
+    def submit(self, task: Callable[[], Task]) -> None:
+        """Queue a task that is to run only while this controller is in office."""
+        self._submit(self, task)
 
     def fenced(self, *writes: Write) -> Procedure[Result]:
         """All of the writes or none, and none at all once another controller has been elected. If they are

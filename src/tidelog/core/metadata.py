@@ -12,22 +12,35 @@ from tidelog.core.types import (
     LEADER_DURING_DELETION,
     BrokerEndpoint,
     BrokerId,
+    Epoch,
     PartitionState,
     TopicPartition,
 )
 
 
 class MetadataCache:
-    __slots__ = ("endpoints", "live_brokers", "topics")
+    __slots__ = ("_origin", "endpoints", "live_brokers", "topics")
 
     def __init__(self) -> None:
         self.live_brokers: dict[BrokerId, int] = {}
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.topics: dict[str, dict[int, PartitionAssignment]] = {}
+        self._origin: tuple[Epoch, int] | None = None
 
-    def update(self, request: UpdateMetadataRequest) -> None:
+    def is_complete(self, request: UpdateMetadataRequest) -> bool:
+        """The first thing that a controller tells an incarnation of a broker is everything it knows. What is
+        not in there does not exist, whatever we were told before."""
+        return (request.controller_epoch, request.broker_epoch) != self._origin
+
+    def update(self, request: UpdateMetadataRequest) -> list[str]:
+        """Returns the topics that are gone."""
         self.live_brokers = request.live_brokers
         self.endpoints = request.endpoints
+        before: dict[str, dict[int, PartitionAssignment]] = {}
+        if self.is_complete(request):
+            self._origin = (request.controller_epoch, request.broker_epoch)
+            before, self.topics = self.topics, {}
+        deleted: dict[str, None] = dict.fromkeys(before)
         for assignment in request.partitions:
             topic, partition = assignment.tp
             if assignment.state.leader != LEADER_DURING_DELETION:
@@ -36,6 +49,8 @@ class MetadataCache:
                 self.topics[topic].pop(partition, None)
                 if not self.topics[topic]:
                     del self.topics[topic]
+                    deleted[topic] = None
+        return [topic for topic in deleted if topic not in self.topics]
 
     def __contains__(self, tp: TopicPartition) -> bool:
         return self.get(tp) is not None

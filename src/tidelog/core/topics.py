@@ -280,6 +280,20 @@ def take_assignment(machines: StateMachines, topic: str, found: Result, below: R
         yield from machines.create_partitions(added)
 
 
+def forget_topics(machines: StateMachines, topics: list[str]) -> None:
+    """Somebody removed the nodes of topics by force. Nobody serves them any more; their logs are left."""
+    stopped: dict[BrokerId, list[TopicPartition]] = {}
+    for topic in topics:
+        for partition in machines.cluster.remove_topic(topic):
+            machines.ballots.close(partition.tp)
+            machines.batch.add_deleted(partition)
+            for broker in partition.replicas:
+                stopped.setdefault(broker, []).append(partition.tp)
+    machines.batch.send()
+    for broker in sorted(stopped):
+        machines.channels.stop_replica(broker, tuple(stopped[broker]), delete=False)
+
+
 def _take_state(cluster: Cluster, topic: str, below: str, node: Node) -> None:
     """``below`` is a path below the topic's node: ``partitions/P/state`` is what is looked for."""
     parts = below.split("/")

@@ -1,0 +1,176 @@
+"""A topic ceases to exist: marked, forgotten by everybody, erased from every disk, then from the keeper.
+
+The mark in ``/admin/delete_topics`` decides: from then on there is no way back. The controller takes the
+topic out of all it knows except ``Cluster.deleting``, tells every broker to forget it, and tells those with
+a replica to erase it:
+
+    online or offline ──▶ deletion started ──▶ deletion successful
+                               │    ▲
+                  broker gone  ▼    │ broker back
+                        deletion ineligible
+
+Only when every replica is gone do the nodes go, and with the last write the topic's node, its settings and
+the mark at once: so whoever takes over in between finds the mark and the assignment, and begins again. A
+replica whose broker is away makes the topic wait, for a broker that returned with its log would bring back
+what was deleted; until then the name is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tidelog.core import events
+from tidelog.core.cluster import ReplicaPhase
+from tidelog.core.coordination import Children, Create, Delete, Get, Subtree
+from tidelog.core.machines import StateMachines
+from tidelog.core.messages import DeleteTopicRequest, DeleteTopicResponse
+from tidelog.core.paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
+from tidelog.core.tasks import Procedure, Task, Together
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+NODES_PER_WRITE = 200
+"""As for creation: a transaction must not grow without bound."""
+ATTEMPTS_MAX = 10
+"""To remove the nodes of a topic while somebody else works on them. Then a later controller tries again."""
+
+# ---------------------------------------------------------------- the beginning
+
+
+def delete_topic(machines: StateMachines, request: DeleteTopicRequest) -> Procedure[DeleteTopicResponse]:
+    topic, cluster = request.topic, machines.cluster
+    if topic in cluster.deleting:
+        return DeleteTopicResponse(topic, ErrorCode.NONE)  # who asks again gets what is being done
+    if topic not in cluster.topics:
+        message = f"The topic '{topic}' does not exist."
+        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    yield from machines.fenced(Create(deletion_path(topic)))  # it may be there already
+    _begin(machines, [topic])
+    return DeleteTopicResponse(topic, ErrorCode.NONE)
+
+
+def heed_marks(machines: StateMachines) -> Task:
+    """Somebody marked topics: we ourselves did, or a tool."""
+    found = yield Children(DELETE_TOPICS, watch=True, values=False)
+    marks = [name_of(path) for path in found.nodes]
+    _begin(machines, [topic for topic in marks if topic in machines.cluster.topics])
+    yield from _drop_idle_marks(machines, marks)
+
+
+def adopt_marks(machines: StateMachines, marks: list[str]) -> Task:
+    """A new controller finds what its predecessor had under way. Nobody has been told anything yet, and
+    nobody will be told of these topics."""
+    for topic in marks:
+        if topic in machines.cluster.topics:
+            _withdraw(machines, topic)
+    yield from _drop_idle_marks(machines, marks)
+
+
+def _drop_idle_marks(machines: StateMachines, marks: list[str]) -> Task:
+    """A mark without a topic would forbid its creation for ever."""
+    for topic in marks:
+        if topic not in machines.cluster.deleting:
+            yield from machines.fenced(Delete(deletion_path(topic)))
+
+
+def _begin(machines: StateMachines, topics: list[str]) -> None:
+    for topic in topics:
+        _withdraw(machines, topic)
+    machines.batch.send()
+    erase_replicas(machines, topics)
+
+
+def _withdraw(machines: StateMachines, topic: str) -> None:
+    partitions = machines.cluster.remove_topic(topic)
+    machines.cluster.deleting[topic] = {
+        partition.tp.partition: partition.replicas for partition in partitions
+    }
+    for partition in partitions:
+        machines.ballots.close(partition.tp)
+        machines.batch.add_deleted(partition)
+    machines.ctx.emit(events.TopicDeletionStarted(machines.ctx.broker, topic))
+
+
+# ---------------------------------------------------------------- the replicas
+
+
+def erase_replicas(
+    machines: StateMachines, topics: Iterable[str], among: Collection[BrokerId] | None = None
+) -> None:
+    """Tell live brokers, all or those ``among`` them, to delete their replicas of these topics."""
+    cluster = machines.cluster
+    told: dict[BrokerId, list[TopicPartition]] = {}
+    for topic in list(topics):
+        for tp, broker in _replicas(machines, topic):
+            if among is not None and broker not in among:
+                continue
+            if cluster.replicas.get((tp, broker)) is ReplicaPhase.DELETION_SUCCESSFUL:
+                continue
+            if broker in cluster.live:
+                cluster.replicas[tp, broker] = ReplicaPhase.DELETION_STARTED
+                told.setdefault(broker, []).append(tp)
+            else:
+                cluster.replicas[tp, broker] = ReplicaPhase.DELETION_INELIGIBLE
+        _complete_if_erased(machines, topic)  # one without partitions has nothing to wait for
+    for broker in sorted(told):
+        _erase(machines, broker, tuple(told[broker]))
+
+
+def _erase(machines: StateMachines, broker: BrokerId, tps: tuple[TopicPartition, ...]) -> None:
+    def answered(broker: BrokerId, error: ErrorCode) -> None:
+        phase = (
+            ReplicaPhase.DELETION_SUCCESSFUL if error is ErrorCode.NONE else ReplicaPhase.DELETION_INELIGIBLE
+        )
+        for tp in tps:
+            machines.cluster.replicas[tp, broker] = phase
+        for topic in dict.fromkeys(tp.topic for tp in tps):
+            _complete_if_erased(machines, topic)
+
+    machines.channels.delete_replica(broker, tps, answered)
+
+
+def _replicas(machines: StateMachines, topic: str) -> Iterable[tuple[TopicPartition, BrokerId]]:
+    for partition, replicas in machines.cluster.deleting.get(topic, {}).items():
+        for broker in replicas:
+            yield TopicPartition(topic, partition), broker
+
+
+# ---------------------------------------------------------------- the end
+
+
+def _complete_if_erased(machines: StateMachines, topic: str) -> None:
+    if _is_erased(machines, topic):
+        machines.submit(lambda: _complete(machines, topic))
+
+
+def _is_erased(machines: StateMachines, topic: str) -> bool:
+    phases = machines.cluster.replicas
+    return topic in machines.cluster.deleting and all(
+        phases.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL for replica in _replicas(machines, topic)
+    )
+
+
+def _complete(machines: StateMachines, topic: str) -> Task:
+    cluster = machines.cluster
+    if not _is_erased(machines, topic):
+        return  # it was queued twice, and has been done
+    for _ in range(ATTEMPTS_MAX):
+        if (yield from _remove_nodes(machines, topic)):
+            for replica in _replicas(machines, topic):
+                cluster.replicas.pop(replica, None)
+            del cluster.deleting[topic]
+            machines.ctx.emit(events.TopicDeleted(machines.ctx.broker, topic))
+            return
+
+
+def _remove_nodes(machines: StateMachines, topic: str) -> Procedure[bool]:
+    """False if something was changed by somebody else, or by an earlier try whose answer was lost."""
+    ends = (topic_path(topic), config_path(topic), deletion_path(topic))
+    found = yield Together((Subtree(topic_path(topic)), *map(Get, ends)))
+    below, *last = found.value
+    doomed = [*reversed(below.nodes), *(path for path, node in zip(ends, last, strict=True) if node.ok)]
+    while len(doomed) > NODES_PER_WRITE:
+        batch, doomed = doomed[:NODES_PER_WRITE], doomed[NODES_PER_WRITE:]
+        if not (yield from machines.fenced(*map(Delete, batch))).ok:
+            return False
+    return not doomed or (yield from machines.fenced(*map(Delete, doomed))).ok
