@@ -71,7 +71,7 @@ def test_the_directories_of_several_brokers_are_several_tables(logs: Path):
 def test_a_partition_is_shown_segment_by_segment(logs: Path):
     lines = plain(call("dump", logs / "events-0")).splitlines()
     assert lines[0].startswith(f"{FIRST}.log  0..5  2 batches  6 records")
-    assert lines[1].startswith(f"{SECOND}.log  6..8  1 batches  3 records")
+    assert lines[1].startswith(f"{SECOND}.log  6..8  1 batch  3 records")
     assert lines[2:4] == ["epoch 0  from offset 0", "epoch 2  from offset 6"]
     assert lines[4].startswith("events-0  offsets 0 to 9  9 records in 2 segments")
     assert lines[4].endswith("high watermark 9  no findings")

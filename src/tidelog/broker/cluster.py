@@ -228,8 +228,9 @@ class Cluster:
         if self._keeper is not None:
             await self._keeper.stop()
             self._keeper = None
-        (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
-        self._lock.release()
+        if self._lock.held:  # else the file is another cluster's
+            (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
+            self._lock.release()
 
     async def _all_ended(self) -> None:
         await asyncio.gather(*(process.ended() for process in self._processes.values()))
@@ -344,5 +345,5 @@ def obituary(process: BrokerProcess) -> str:
     """How a broker ended, in one line."""
     code = process.exit_code or 0
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    last = f": {process.last_lines[-1]}" if process.last_lines else ""
-    return f"broker {process.id} {how}{last}"
+    said = process.last_lines[-1].removeprefix(f"tidelog broker {process.id}: ") if process.last_lines else ""
+    return f"broker {process.id} {how}{f': {said}' if said else ''}"

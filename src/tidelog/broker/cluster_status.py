@@ -100,6 +100,10 @@ class DirectoryLock:
         self._path = data_dir / LOCK_FILE
         self._fd = -1
 
+    @property
+    def held(self) -> bool:
+        return self._fd >= 0
+
     def acquire(self) -> None:
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         for tries_left in reversed(range(_LOCK_TRIES)):
@@ -114,7 +118,7 @@ class DirectoryLock:
         self._fd = fd
 
     def release(self) -> None:
-        if self._fd >= 0:
+        if self.held:
             os.close(self._fd)
             self._fd = -1
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode, Refusal
-from tidelog.cli.output import write_text
+from tidelog.cli.output import counted, write_text
 from tidelog.cli.running import running_cluster
 
 _PATIENCE_SECONDS = 45.0
@@ -47,5 +47,5 @@ def down(
         if time.perf_counter() - began > _PATIENCE_SECONDS:
             raise Refusal(f"the cluster in {folder} does not end: kill -9 {status.pid}")
         time.sleep(_POLL_SECONDS)
-    write_text(f"stopped {len(status.brokers)} brokers in {time.perf_counter() - began:.1f} s\n")
+    write_text(f"stopped {counted(len(status.brokers), 'broker')} in {time.perf_counter() - began:.1f} s\n")
     return ExitCode.HELD

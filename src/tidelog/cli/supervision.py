@@ -23,7 +23,7 @@ from tidelog.broker.settings import SettingsError
 from tidelog.cli import palette
 from tidelog.cli.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.errors import Refusal
-from tidelog.cli.output import console, write_text
+from tidelog.cli.output import console, counted, write_text
 from tidelog.cli.running import remember
 
 _LAST_LINES = 5
@@ -123,7 +123,7 @@ class _Supervision:
         await self._cluster.stop()
         if running:
             kept = "" if self._temporary else f" · data kept in {self._cluster.data_dir}"
-            words = f"stopped {_counted(running)} in {time.perf_counter() - began:.1f} s{kept}"
+            words = f"stopped {counted(running, 'broker')} in {time.perf_counter() - began:.1f} s{kept}"
             self._log.note(words, warning=False)
 
     # ------------------------------------------------------------ what is said
@@ -134,7 +134,7 @@ class _Supervision:
         if self._plan.as_json:
             return json.dumps({**status.as_json(), "ready_seconds": round(seconds, 3)})
         return (
-            f"ready in {seconds:.1f} s · {_counted(len(status.brokers))} · generation {status.generation}"
+            f"ready in {seconds:.1f} s · {counted(len(status.brokers), 'broker')} · generation {status.generation}"
             f" · bootstrap.servers={status.bootstrap_servers}"
         )
 
@@ -167,7 +167,3 @@ def hints() -> list[str]:
         "  tidelog topics create events --partitions 6   a topic",
         "  tidelog topics describe                       who leads what, who is in sync",
     ]
-
-
-def _counted(brokers: int) -> str:
-    return f"{brokers} broker{'s' if brokers != 1 else ''}"

@@ -10,7 +10,7 @@ import typer
 
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import Refusal
-from tidelog.cli.output import console, write_json, write_lines, write_text
+from tidelog.cli.output import console, counted, write_json, write_lines, write_text
 from tidelog.cli.running import ServersOption, servers
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def create(
     else:
         copies = len(topic.partitions[0].replicas)
         write_text(
-            f"created {name}: {_counted(len(topic.partitions), 'partition')}, {_counted(copies, 'replica')}\n"
+            f"created {name}: {counted(len(topic.partitions), 'partition')}, {counted(copies, 'replica')}\n"
         )
 
 
@@ -183,8 +183,4 @@ def partitions(
     with _admin(bootstrap_servers) as admin:
         admin.add_partitions(name, count)
         admin.wait_for_leaders(name)
-    write_text(f"{name} has {_counted(count, 'partition')}\n")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
+    write_text(f"{name} has {counted(count, 'partition')}\n")

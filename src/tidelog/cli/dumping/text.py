@@ -12,6 +12,7 @@ from rich.text import Text
 from tidelog.cli import palette
 from tidelog.cli.columns import size_text
 from tidelog.cli.dumping.rows import FINDING, NOTE, Row
+from tidelog.cli.output import counted
 
 _SHOWN_MAX = 200
 """Characters of a value that fit on a screen; JSON has all of them."""
@@ -42,7 +43,7 @@ def _batch(row: Row) -> Text:
         f"@{row['position']:<10}",
         f"{row['base_offset']}..{row['last_offset']}",
         f"epoch {row['epoch']}",
-        f"{row['records']} record{'s' if row['records'] != 1 else ''}",
+        counted(row["records"], "record"),
         size_text(row["bytes"]),
         row["compression"],
         time_text(row["max_timestamp"]),
@@ -95,7 +96,12 @@ def _segment(row: Row) -> Text:
         if row["batches"]
         else "empty"
     )
-    words = (Path(row["file"]).name, offsets, f"{row['batches']} batches", f"{row['records']} records")
+    words = (
+        Path(row["file"]).name,
+        offsets,
+        f"{row['batches']} batch{'' if row['batches'] == 1 else 'es'}",
+        counted(row["records"], "record"),
+    )
     return Text("  ".join((*words, size_text(row["bytes"]))))
 
 
@@ -103,7 +109,7 @@ def _partition(row: Row) -> Text:
     words = [
         f"{row['topic']}-{row['partition']}",
         f"offsets {row['start_offset']} to {row['end_offset']}",
-        f"{row['records']} records in {row['segments']} segments",
+        f"{counted(row['records'], 'record')} in {counted(row['segments'], 'segment')}",
         size_text(row["bytes"]),
         f"epochs {epochs_text(row)}",
         f"high watermark {_or_dash(row['high_watermark'])}",
@@ -119,7 +125,7 @@ def epochs_text(row: Row) -> str:
 
 
 def findings_text(count: int) -> str:
-    return "no findings" if not count else f"{count} finding{'s' if count != 1 else ''}"
+    return counted(count, "finding") if count else "no findings"
 
 
 def _or_dash(value: int | None) -> str:

@@ -1,0 +1,168 @@
+"""`tidelog up` and `down`: the ready line, the log, the deaths, the end; in front and in the background."""
+
+import json
+import os
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from tests.cli.calling import call, refused
+from tests.cli.clusters import READY, Up, eventually, is_alive, kill
+
+from tidelog.broker.client import Client
+
+pytestmark = pytest.mark.slow
+
+
+def test_one_line_says_where_it_is_and_ctrl_c_ends_it(tmp_path: Path):
+    """On stdout that line and nothing else; afterwards no process, no temporary directory."""
+    with Up(tmp_path) as up:
+        ready = READY.fullmatch(up.line().rstrip("\n"))
+        assert ready is not None
+        assert (ready["count"], ready["generation"]) == ("3", "epoch")
+        with Client.to(ready["servers"]) as client:
+            assert {broker.node_id for broker in client.metadata([]).brokers} == {1, 2, 3}
+        pids = up.pids()
+        (folder,) = tmp_path.glob("tidelog-*")
+        assert up.end(signal.SIGINT) == 0, up.errors
+        assert up.line() == ""
+    assert not any(map(is_alive, pids))
+    assert not folder.exists()
+    assert re.search(r"^broker [123] │ \d\d:\d\d:\d\d\.\d{3} INFO    serving", up.errors, re.MULTILINE)
+    assert re.fullmatch(r"stopped 3 brokers in \d+\.\d s", up.errors.splitlines()[-1])
+
+
+def test_named_data_survives_and_settings_reach_the_brokers(tmp_path: Path):
+    data = tmp_path / "data"
+    arguments = ("--brokers", "1", "--data-dir", str(data), "--generation", "hw", "--set", "num.partitions=7")
+    with Up(tmp_path, *arguments, "--quiet") as up:
+        ready = READY.fullmatch(up.line().rstrip("\n"))
+        assert ready is not None
+        assert (ready["count"], ready["generation"]) == ("1", "hw")
+        assert up.end(signal.SIGTERM) == 0
+    properties = (data / "broker-1.properties").read_text("utf-8").splitlines()
+    assert "num.partitions=7" in properties
+    assert "tidelog.generation=hw" in properties
+    assert (data / "broker-1" / "meta.properties").exists()
+    assert up.errors == ""
+
+
+def test_a_script_gets_one_line_of_json(tmp_path: Path):
+    with Up(tmp_path, "--brokers", "1", "--json") as up:
+        said = json.loads(up.line())
+        assert said["bootstrap_servers"] == f"127.0.0.1:{said['brokers'][0]['port']}"
+        assert said["pid"] == up.process.pid
+        assert said["ready_seconds"] > 0
+
+
+def test_a_broker_that_dies_is_told_about_and_can_be_started_again(tmp_path: Path):
+    """With the command that does it; the others go on, and so does the cluster when it is back."""
+    with Up(tmp_path, "--brokers", "2", "--data-dir", str(tmp_path / "data")) as up:
+        ready = READY.fullmatch(up.line().rstrip("\n"))
+        assert ready is not None
+        kill(up.pids()[1])
+        eventually(lambda: "to start it again" in up.errors)
+        assert "broker 2 was ended by SIGKILL" in up.errors
+        command = f"tidelog broker --properties {tmp_path / 'data' / 'broker-2.properties'}"
+        assert f"  the others go on; to start it again: {command}\n" in up.errors
+        assert up.process.poll() is None
+        with Up(tmp_path / "unused") as _, Client.to(ready["servers"]) as client:
+            assert client.metadata([]).brokers
+
+
+def test_the_first_signal_during_the_start_ends_it(tmp_path: Path):
+    """Nobody has to wait for a cluster that nobody wants any more."""
+    with Up(tmp_path) as up:
+        eventually(lambda: any(tmp_path.glob("tidelog-*/cluster.lock")))
+        assert up.end(signal.SIGINT) == 0, up.errors
+    assert not list(tmp_path.glob("tidelog-*"))
+
+
+def test_in_the_background_until_down(tmp_path: Path):
+    """`--detach` returns when it is ready; other commands find it; `down` ends it and its data."""
+    with Up(tmp_path, "--brokers", "2", "--detach") as up:
+        ready = READY.fullmatch(up.line().rstrip("\n"))
+        assert ready is not None
+        assert up.process.wait(60) == 0
+        supervisor, pids = up.status()["pid"], up.pids()
+        assert is_alive(supervisor)
+        listed = up.run("topics", "list")
+        assert (listed.returncode, listed.stdout) == (0, "there are no topics\n")
+        again = up.run("up", "--detach")
+        assert again.returncode == 2
+        assert "a cluster runs in" in again.stderr
+        down = up.run("down")
+        assert down.returncode == 0
+        assert re.fullmatch(r"stopped 2 brokers in \d+\.\d s\n", down.stdout)
+        assert not any(map(is_alive, [supervisor, *pids]))
+        assert not (tmp_path / "state" / "tidelog" / "cluster").exists()
+        assert up.run("down").stdout == "no cluster is running\n"
+
+
+def test_what_fails_in_the_background_is_said_in_front(tmp_path: Path):
+    (tmp_path / "data" / "broker-1").mkdir(parents=True)
+    (tmp_path / "data" / "broker-1" / "meta.properties").write_text("version=0\nbroker.id=9\n")
+    with Up(tmp_path, "--detach", "--data-dir", str(tmp_path / "data")) as up:
+        assert up.process.wait(60) == 2
+        assert up.line() == ""
+    (line,) = up.errors.splitlines()
+    assert line.startswith("tidelog: broker 1 ended with exit code 2: ")
+
+
+def test_a_cluster_in_front_can_be_stopped_from_elsewhere(tmp_path: Path):
+    with Up(tmp_path, "--brokers", "1", "--data-dir", str(tmp_path / "data")) as up:
+        assert READY.fullmatch(up.line().rstrip("\n"))
+        assert up.run("down", "--data-dir", tmp_path / "data").stdout.startswith("stopped 1 broker in")
+        assert up.process.wait(60) == 0
+
+
+# ---------------------------------------------------------------- refusals, before anything starts
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        ("--set num.partitions=x", "num.partitions=x: expected an integer, --set"),
+        ("--set num.partitions", "'num.partitions': expected name=value, --set"),
+        ("--set broker.id=1", "--set broker.id: tidelog up gives every broker its own; see tidelog broker"),
+        ("--set zookeeper.connect=h", "--set zookeeper.connect: name the keeper with --keeper"),
+        (
+            "--keeper redis://h",
+            "--keeper redis://h: expected embedded or zookeeper://host:port,host:port/path",
+        ),
+        ("--quiet --verbose", "choose one of --quiet and --verbose"),
+        ("--properties /none", "/none: no such file or directory"),
+        ("--brokers 2 --port 65535", "port 65535 leaves no room for 2 brokers: choose a smaller one"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words: str, message: str, tmp_path: Path):
+    answer = call("up", *words.split(), TMPDIR=str(tmp_path), XDG_STATE_HOME=str(tmp_path))
+    assert refused(answer) == message
+
+
+def test_a_taken_port_is_named_with_who_has_it(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        message = refused(call("up", "--port", str(port), "--brokers", "1", XDG_STATE_HOME=str(tmp_path)))
+    assert message.startswith(f"port {port} is in use by python")
+    assert message.endswith(f"(pid {os.getpid()}): stop that, or choose another port")
+
+
+def test_remarks_about_a_file_come_before_the_log(tmp_path: Path):
+    """What is unknown is warned about once, not by each broker."""
+    (tmp_path / "kafka.properties").write_text("broker.id=5\nnum.io.threads=8\nnum.partitons=3\n")
+    with Up(tmp_path, "--properties", str(tmp_path / "kafka.properties"), "--brokers", "2") as up:
+        assert READY.fullmatch(up.line().rstrip("\n"))
+        up.end()
+    lines = up.errors.splitlines()
+    assert lines[:3] == [
+        "unknown setting num.partitons, line 3 of kafka.properties: did you mean num.partitions?",
+        "settings of Kafka without effect here: num.io.threads",
+        f"tidelog up decides itself about broker.id of {tmp_path / 'kafka.properties'}",
+    ]
+    assert up.errors.count("num.partitons") == 1
