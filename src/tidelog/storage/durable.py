@@ -10,8 +10,13 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-# Data and size are what a reader needs; macOS has only the full sync.
-sync_data = getattr(os, "fdatasync", os.fsync)
+
+def sync_data(descriptor: int) -> None:
+    """Make a file's bytes and its size durable."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)  # macOS
 
 
 def sync_folder(folder: Path) -> None:

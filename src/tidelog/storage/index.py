@@ -165,9 +165,10 @@ class TimeIndex(_SparseIndex):
 
     def append(self, timestamp: Millis, last_offset: Offset) -> None:
         """Note the largest timestamp so far, unless the last entry says it already."""
-        entries = self.grow()
-        count = len(entries) // 12
-        if count and self.at(count - 1).timestamp >= timestamp:
+        entries = self._entries
+        if type(entries) is not bytearray:
+            entries = self.grow()
+        if entries and self.entry.unpack_from(entries, len(entries) - 12)[0] >= timestamp:
             return
         entries += self.entry.pack(timestamp, last_offset - self.base_offset)
 

@@ -97,8 +97,8 @@ class LogOpener:
         if opened.start_offset > opened.end_offset:
             self._restart(opened.start_offset)
         opened.recovery_point = min(recovery_point, opened.end_offset)
-        self._epochs.truncate_from_end(opened.end_offset)
         self._epochs.truncate_from_start(opened.start_offset)
+        self._epochs.truncate_from_end(opened.end_offset)
         opened.epochs_differ = self._epochs.entries != written
         opened.clean = opened.clean and not opened.findings
         return opened
