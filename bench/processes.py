@@ -70,8 +70,6 @@ def stop(
             process.wait()
         finally:
             _alive.discard(process)
-            if process.stdout:
-                process.stdout.close()
 
 
 @atexit.register

@@ -6,6 +6,7 @@ is known here about tidelog's command line and files is in `start`, `start_broke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -17,13 +18,15 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Queue
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from bench.processes import Unavailable, accepts, eventually, is_alive, spawn, stop
 
 # The console script beside the Python that runs this: the one a user types.
 COMMAND = str(Path(sys.executable).with_name("tidelog"))
+READY_SECONDS_MAX = 60.0
 READY = re.compile(rb"^ready\b.*\bbootstrap\.servers=(\S+)")
 
 
@@ -35,6 +38,7 @@ class Node:
     pid: int
     data_dir: Path
     """The folder that holds one folder for each partition."""
+    properties: Path
 
 
 class TidelogUp:
@@ -47,6 +51,7 @@ class TidelogUp:
         self._brokers = brokers
         self._settings = dict(settings or {})
         self._up: subprocess.Popen[bytes] | None = None
+        self._reading: threading.Thread | None = None
         self._restarted: dict[int, subprocess.Popen[bytes]] = {}
         self.bootstrap_servers = ""
 
@@ -54,7 +59,12 @@ class TidelogUp:
     def nodes(self) -> dict[int, Node]:
         return {
             each["id"]: Node(
-                each["id"], each["host"], each["port"], self._pid(each), self._folder(int(each["id"]))
+                id=each["id"],
+                host=each["host"],
+                port=each["port"],
+                pid=self._pid(each),
+                data_dir=Path(each["data_dir"]),
+                properties=Path(each["properties"]),
             )
             for each in self._status()["brokers"]
         }
@@ -79,7 +89,9 @@ class TidelogUp:
         stop(list(self._restarted.values()))
         if self._up:
             stop([self._up], signal.SIGINT)
-        self._restarted, self._up = {}, None
+        if self._reading:
+            self._reading.join()
+        self._restarted, self._up, self._reading = {}, None, None
 
     def __enter__(self) -> Self:
         try:
@@ -98,12 +110,9 @@ class TidelogUp:
 
     def start_broker(self, number: int) -> None:
         """Start one broker again where it was: same id, address and folder."""
-        status = self._status()
         node = self.nodes[number]
-        where = ("--listen", f"{node.host}:{node.port}", "--data-dir", str(node.data_dir))
-        command = [COMMAND, "broker", "--id", str(number), "--keeper", str(status["keeper"]), *where]
         with open(self._directory / f"broker-{number}.log", "ab") as log:
-            self._restarted[number] = spawn(command, stdout=log)
+            self._restarted[number] = spawn([COMMAND, "broker", "--properties", node.properties], stdout=log)
         eventually(lambda: accepts(node.port, node.host), f"broker {number} listens")
 
     def stop_broker(self, number: int) -> None:
@@ -128,15 +137,25 @@ class TidelogUp:
     # ------------------------------------------------------------ how
 
     def _ready(self, up: subprocess.Popen[bytes]) -> str:
-        """Wait for the ready line, then keep reading so that the process never blocks on a full pipe."""
+        """The bootstrap servers of the ready line. Reading goes on after it: a full pipe would block them."""
         assert up.stdout is not None
-        said: deque[bytes] = deque(maxlen=5)
-        for line in up.stdout:
-            if found := READY.match(line):
-                threading.Thread(target=deque, args=(up.stdout, 0), daemon=True).start()
-                return found[1].decode()
-            said.append(line.rstrip())
-        raise Unavailable(f"tidelog up ended without a ready line: {b' / '.join(said).decode()}")
+        said: deque[str] = deque(maxlen=5)
+        found: Queue[str] = Queue()
+
+        def read(lines: IO[bytes]) -> None:
+            with lines:
+                for line in lines:
+                    if ready := READY.match(line):
+                        found.put(ready[1].decode())
+                    said.append(line.decode(errors="replace").strip())
+            found.put("")
+
+        self._reading = threading.Thread(target=read, args=(up.stdout,), daemon=True)
+        self._reading.start()
+        with contextlib.suppress(Empty):
+            if bootstrap_servers := found.get(timeout=READY_SECONDS_MAX):
+                return bootstrap_servers
+        raise Unavailable(f"tidelog up did not become ready; it said: {' / '.join(said) or 'nothing'}")
 
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = json.loads((self._directory / "cluster.json").read_text())
@@ -145,6 +164,3 @@ class TidelogUp:
     def _pid(self, broker: dict[str, Any]) -> int:
         restarted = self._restarted.get(broker["id"])
         return restarted.pid if restarted else int(broker["pid"])
-
-    def _folder(self, number: int) -> Path:
-        return self._directory / f"broker-{number}"
