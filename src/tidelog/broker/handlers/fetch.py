@@ -123,7 +123,7 @@ class PendingFetch:
             if not self._enough and not self._finishing:
                 # A consumer that wants more at once: go on reading behind what is here, while it waits.
                 part.fetch_offset = batches[-1].next_offset
-                self._node.when_settled(lambda: self.ask(tp, part))
+                self.ask(tp, part)
                 return
         if self._finishing:
             self._respond_if_complete()
