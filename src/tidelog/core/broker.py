@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core import events
+from tidelog.core import events, paths
 from tidelog.core.config import BrokerConfig
+from tidelog.core.configs import TopicConfigs
 from tidelog.core.context import Context, Effect
 from tidelog.core.controller import Controller
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
@@ -24,18 +25,23 @@ from tidelog.core.log import Storage
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
+    AlterTopicConfigRequest,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlRequest,
     ControlResponse,
     CreatePartitionsRequest,
     CreateTopicRequest,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicRequest,
+    DescribeTopicConfigRequest,
     ElectLeadersRequest,
     EpochEndRequest,
     EpochEndResponse,
     FetchRequest,
     FetchResponse,
+    InitProducerIdRequest,
     LeaderAndIsrRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -50,6 +56,7 @@ from tidelog.core.messages import (
     VoteResponse,
 )
 from tidelog.core.metadata import MetadataCache
+from tidelog.core.producer_ids import ProducerIds
 from tidelog.core.replica import Replica
 from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import (
@@ -68,9 +75,11 @@ from tidelog.wire.errors import ErrorCode
 class Broker:
     __slots__ = (
         "_checkpoint_due",
+        "_configs",
         "_early",
         "_keeper",
         "_left",
+        "_producer_ids",
         "_proposals",
         "_shutdown_attempts",
         "_storage",
@@ -99,6 +108,9 @@ class Broker:
         self._keeper = KeeperClient(self.ctx)
         self._proposals = IsrProposals(self, self._keeper)
         self.ctx.propose_isr = self._proposals.propose
+        self.ctx.is_alive = self._is_alive
+        self._configs = TopicConfigs(self.ctx, self._keeper, self.configure_topic, self._is_controller)
+        self._producer_ids = ProducerIds(self.ctx, self._keeper)
         self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
         self.replicas: dict[TopicPartition, Replica] = {}
         self.metadata = MetadataCache()
@@ -123,10 +135,15 @@ class Broker:
         if isinstance(notice, KeeperReply):
             self._keeper.answered(notice)
         elif isinstance(notice, WatchFired):
-            self.controller.watch_fired(notice.path)
+            if notice.path == paths.CONFIG_CHANGES:
+                self._configs.changed()
+            else:
+                self.controller.watch_fired(notice.path)
         elif isinstance(notice, SessionStarted):
             self._keeper.forget()
             self.controller.session_started(notice.session)
+            self._configs.session_started()
+            self._producer_ids.session_started()
         else:
             self._keeper.resend()
 
@@ -150,6 +167,12 @@ class Broker:
         next_wake = self.ctx.timers.fire(now)
         if next_wake is not None:
             self.effects.append(WakeAt(next_wake))
+
+    def _is_alive(self, broker: BrokerId) -> bool:
+        return broker in self.metadata.live_brokers
+
+    def _is_controller(self) -> bool:
+        return self.controller.active
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:
         self.ctx.topic_configs[topic] = config
@@ -217,6 +240,22 @@ class Broker:
             error = self._missing(request.tp)
             self.ctx.reply(sender, ListOffsetsResponse(request.tp, error, request.current_leader_epoch))
 
+    def _delete_records(self, request: DeleteRecordsRequest, sender: ReplyTo, now: Millis) -> None:
+        replica = self.replicas.get(request.tp)
+        if replica is not None:
+            replica.delete_records(request, sender, now)
+        else:
+            self.ctx.reply(sender, DeleteRecordsResponse(request.tp, self._missing(request.tp)))
+
+    def _alter_config(self, request: AlterTopicConfigRequest, sender: ReplyTo, _now: Millis) -> None:
+        self._configs.alter(request, sender)
+
+    def _describe_config(self, request: DescribeTopicConfigRequest, sender: ReplyTo, _now: Millis) -> None:
+        self._configs.describe(request, sender)
+
+    def _init_producer_id(self, _request: InitProducerIdRequest, sender: ReplyTo, _now: Millis) -> None:
+        self._producer_ids.init(sender)
+
     def _describe(self, _request: MetadataRequest, sender: ReplyTo, _now: Millis) -> None:
         live = tuple(self.metadata.live_brokers)
         self.ctx.reply(sender, MetadataResponse(live, self.known_controller, self.metadata.states()))
@@ -246,15 +285,26 @@ class Broker:
     # ------------------------------------------------------------ the controller's requests
 
     def _registered(self) -> None:
+        self._configs.registered()
         self._proposals.repeat()
         early, self._early = self._early, []
         for request, sender in early:
             self._controlled(request, sender, self.ctx.now)
 
-    def _controlled(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+    def _controlled(
+        self, request: ControlRequest, sender: ReplyTo, now: Millis, *, learnt: bool = False
+    ) -> None:
         if self.ctx.guards.broker_epoch and self.ctx.broker_epoch == NO_EPOCH:
             self._early.append((request, sender))
             return
+        if isinstance(request, LeaderAndIsrRequest) and not learnt:
+            topics = (partition.tp.topic for partition in request.partitions)
+            unknown = self._configs.unknown(topics, self.metadata.topics)
+            if unknown:
+                self._configs.learn(
+                    unknown, lambda: self._controlled(request, sender, self.ctx.now, learnt=True)
+                )
+                return
         error = self._control_refusal(request)
         if error is not ErrorCode.NONE:
             name = type(request).__name__
@@ -322,8 +372,10 @@ class Broker:
 
     def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
         complete = self.metadata.is_complete(request)
-        self.metadata.update(request)
+        for topic in self.metadata.update(request):
+            self._configs.forget(topic)
         if complete:
+            self._configs.retain(self.metadata.topics)
             deleting = {
                 partition.tp
                 for partition in request.partitions
@@ -408,6 +460,10 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     EpochEndResponse: Broker._epoch_end_answered,
     ListOffsetsRequest: Broker._list_offsets,
     ListOffsetsResponse: Broker._leader_end_answered,
+    DeleteRecordsRequest: Broker._delete_records,
+    AlterTopicConfigRequest: Broker._alter_config,
+    DescribeTopicConfigRequest: Broker._describe_config,
+    InitProducerIdRequest: Broker._init_producer_id,
     MetadataRequest: Broker._describe,
     LeaderAndIsrRequest: Broker._controlled,
     UpdateMetadataRequest: Broker._controlled,

@@ -43,7 +43,15 @@ class _Queued:
 
 
 class ControlChannels:
-    __slots__ = ("_ctx", "_last_id", "_queues", "controller_epoch", "endpoints", "incarnations")
+    __slots__ = (
+        "_ctx",
+        "_last_id",
+        "_queues",
+        "controller_epoch",
+        "endpoints",
+        "incarnations",
+        "live_brokers_told",
+    )
 
     def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
         self._ctx = ctx
@@ -53,16 +61,20 @@ class ControlChannels:
         self.incarnations: dict[BrokerId, int] = {}
         """The broker epoch of each broker with an open line."""
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
+        self.live_brokers_told = True
+        """Whether anybody has been told of the lines that were opened or closed last."""
 
     def open(self, broker: BrokerId, registration: Node) -> None:
         self._queues[broker] = deque()
         self.incarnations[broker] = registration.stat.created
         self.endpoints[broker] = registration.value
+        self.live_brokers_told = False
 
     def close(self, broker: BrokerId) -> None:
         unanswered = self._queues.pop(broker, ())
         self.incarnations.pop(broker, None)
         self.endpoints.pop(broker, None)
+        self.live_brokers_told = False
         for queued in unanswered:
             queued.answer(broker, LINE_CLOSED)
 
@@ -100,6 +112,7 @@ class ControlChannels:
 
     def update_metadata(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
         if broker in self._queues:
+            self.live_brokers_told = True
             live, endpoints = dict(self.incarnations), dict(self.endpoints)
             self._enqueue(broker, UpdateMetadataRequest(*self._header(broker), live, endpoints, partitions))
 

@@ -24,9 +24,11 @@ class Context:
         "broker",
         "broker_epoch",
         "config",
+        "default_topic_config",
         "effects",
         "generation",
         "guards",
+        "is_alive",
         "now",
         "propose_isr",
         "timers",
@@ -42,12 +44,17 @@ class Context:
         self.generation = generation
         self.guards = guards
         self.topic_configs: dict[str, TopicConfig] = {}
+        self.default_topic_config = TopicConfig(
+            config.min_insync_replicas, config.unclean_leader_election_enable
+        )
         self.effects: list[Effect] = []
         self.timers = Timers()
         self.now: Millis = 0
         """When the keeper last spoke: its answers reach code that was started by something else."""
         self.propose_isr: Callable[[AlterIsrRequest], None] = _nowhere
         """How a leader's ISR proposal leaves the broker: the broker decides who gets it."""
+        self.is_alive: Callable[[BrokerId], bool] = _anybody
+        """Whether a broker is alive, as far as this one was told."""
 
     def emit(self, event: Event) -> None:
         self.effects.append(event)
@@ -64,10 +71,11 @@ class Context:
             self.effects.append(WakeAt(wake_at))
 
     def topic_config(self, topic: str) -> TopicConfig:
-        return self.topic_configs.get(topic, _DEFAULT_TOPIC)
+        return self.topic_configs.get(topic, self.default_topic_config)
 
 
-_DEFAULT_TOPIC = TopicConfig()
+def _anybody(_broker: BrokerId) -> bool:
+    return True
 
 
 def _nowhere(proposal: AlterIsrRequest) -> None:

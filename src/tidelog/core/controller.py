@@ -243,6 +243,10 @@ class Controller:
                 machines.channels.update_metadata(broker, ())
         yield from machines.elect_offline_partitions()
         yield from machines.replicas_offline(replicas)
+        if not machines.channels.live_brokers_told:
+            # No partition changed, because what the dead held was offline or behind: tell of their death.
+            for broker in cluster.live:
+                machines.channels.update_metadata(broker, ())
 
     def _mark_leaderless(self) -> bool:
         assert self.machines is not None

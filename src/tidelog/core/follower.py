@@ -64,6 +64,7 @@ class FollowerRole:
                 self.epoch,
                 ctx.config.replica_fetch_wait_max_ms,
                 ctx.broker_epoch,
+                log_start_offset=self.log.start_offset,
             ),
         )
 

@@ -25,11 +25,13 @@ from tidelog.core.messages import (
     CONSUMER,
     AlterIsrRequest,
     AlterIsrResponse,
+    DeleteRecordsRequest,
     FetchRequest,
     FetchResponse,
     ProduceRequest,
     ProduceResponse,
 )
+from tidelog.core.record_deletion import RecordDeletion
 from tidelog.core.types import (
     NO_PRODUCER,
     UNKNOWN_OFFSET,
@@ -56,6 +58,7 @@ class FollowerProgress:
     last_fetch: Millis = NEVER
     leader_end_at_last_fetch: Offset = UNKNOWN_OFFSET
     broker_epoch: int = -1
+    log_start_offset: Offset = UNKNOWN_OFFSET
 
     def fetched(self, offset: Offset, leader_end: Offset, now: Millis) -> None:
         """Book a fetch. Caught up *now* if it reached our end; caught up *then*, at the previous fetch, if it
@@ -92,6 +95,7 @@ class LeaderRole:
         "_next_fetch_deadline",
         "_next_produce_deadline",
         "_produces",
+        "_record_deletion",
         "ctx",
         "epoch",
         "epoch_start",
@@ -122,6 +126,7 @@ class LeaderRole:
         self._next_produce_deadline: Millis | None = None
         self._next_fetch_deadline: Millis | None = None
         self._check_scheduled = False
+        self._record_deletion: RecordDeletion | None = None
 
     # ------------------------------------------------------------ epochs of leadership
 
@@ -156,6 +161,8 @@ class LeaderRole:
             self.ctx.reply(reply_to, FetchResponse(tp, error, request.offset, request.current_leader_epoch))
         self._produces = []
         self._fetches = {}
+        if self._record_deletion is not None:
+            self._record_deletion.abdicate(error)
 
     @property
     def is_current(self) -> bool:
@@ -264,11 +271,14 @@ class LeaderRole:
     def _book_fetch(self, request: FetchRequest, follower: FollowerProgress, now: Millis) -> None:
         before = follower.log_end_offset
         follower.broker_epoch = request.broker_epoch
+        follower.log_start_offset = request.log_start_offset
         follower.fetched(request.offset, self.log.end_offset, now)
         if self.proposal is None and request.replica not in self.isr:
             self._maybe_expand_isr(request.replica, follower)
         if before != request.offset:
             self.advance_high_watermark(now)
+        if self._record_deletion is not None:
+            self._record_deletion.progressed()
 
     def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
         replica = self.replica
@@ -315,6 +325,16 @@ class LeaderRole:
             committed = self.replica.high_watermark
             limit = committed if request.replica == CONSUMER else self.log.end_offset
             self._answer_fetch(request, reply_to, limit)
+
+    def release_fetches_of_followers(self) -> None:
+        """There is something to tell them, though nothing to read."""
+        for reply_to in [to for to, parked in self._fetches.items() if parked.request.replica != CONSUMER]:
+            self.release_fetch(reply_to)
+
+    def delete_records(self, request: DeleteRecordsRequest, reply_to: ReplyTo, now: Millis) -> None:
+        if self._record_deletion is None:
+            self._record_deletion = RecordDeletion(self)
+        self._record_deletion.request(request, reply_to, now)
 
     def _expire_fetches(self, now: Millis) -> None:
         if not self.is_current:

@@ -16,6 +16,8 @@ from tidelog.core.follower import FollowerRole
 from tidelog.core.leader import FollowerProgress, LeaderRole
 from tidelog.core.log import Batch, Log
 from tidelog.core.messages import (
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     EpochEndRequest,
     EpochEndResponse,
     FetchRequest,
@@ -193,6 +195,13 @@ class Replica:
             end = self.ctx.generation.epoch_end(self.log, request.asked_epoch)
             response.epoch, response.end_offset = end
         self.ctx.reply(reply_to, response)
+
+    def delete_records(self, request: DeleteRecordsRequest, reply_to: ReplyTo, now: Millis) -> None:
+        role = self.role
+        if isinstance(role, LeaderRole):
+            role.delete_records(request, reply_to, now)
+        else:
+            self.ctx.reply(reply_to, DeleteRecordsResponse(self.tp, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def list_offsets(self, request: ListOffsetsRequest, reply_to: ReplyTo) -> None:
         error = self._refusal(request.current_leader_epoch)

@@ -87,7 +87,8 @@ class _Job:
 class TaskQueue:
     __slots__ = ("_job", "_keeper", "_on_deposed", "_running", "_waiting")
 
-    def __init__(self, keeper: KeeperClient, on_deposed: Callable[[], None]) -> None:
+    def __init__(self, keeper: KeeperClient, on_deposed: Callable[[], None] | None = None) -> None:
+        """Only a controller's tasks can be ``Deposed``."""
         self._keeper = keeper
         self._on_deposed = on_deposed
         self._waiting: deque[_Job] = deque()
@@ -128,6 +129,8 @@ class TaskQueue:
             self._running = None
         except Deposed:
             self._running = None
+            if self._on_deposed is None:
+                raise
             self._on_deposed()
             if self._job is not None and self._job.abandoned is not None:
                 self._job.abandoned()

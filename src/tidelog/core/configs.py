@@ -1,0 +1,242 @@
+"""The settings of topics: every broker knows them, and hears of each change (Kafka's DynamicConfigManager).
+
+They are in ``/config/topics/T``. Whoever changes them leaves a numbered note in ``/config/changes`` in the
+same transaction; brokers watch the notes, not the settings. A broker that misses notes because they have
+been cleared away sees a gap in the numbers and reads everything anew, so clearing needs no clock.
+
+Settings must be known *before* a partition is led: a leader that has not heard of min.insync.replicas would
+acknowledge what it must not. So a LeaderAndIsr waits until the settings of its topics are known, which costs
+one read for a topic that is new here. After a lost session nothing is known until it has been read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+
+from tidelog.core import events
+from tidelog.core.config import BrokerConfig
+from tidelog.core.context import Context
+from tidelog.core.coordination import Check, Children, Create, Delete, Get, Multi, Result, SetValue
+from tidelog.core.effects import ReplyTo
+from tidelog.core.messages import (
+    AlterTopicConfigRequest,
+    AlterTopicConfigResponse,
+    DescribeTopicConfigRequest,
+    DescribeTopicConfigResponse,
+)
+from tidelog.core.paths import (
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES,
+    TOPIC_CONFIGS,
+    config_path,
+    name_of,
+    topic_path,
+)
+from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
+from tidelog.core.types import TopicConfig
+from tidelog.wire.errors import ErrorCode
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+NOTES_MAX = 100
+"""The controller clears half of the notes away when there are more than this."""
+ATTEMPTS_MAX = 20
+"""Of a change that others get in the way of."""
+
+_TOPICS = "topics/"
+
+
+def topic_config(values: Mapping[str, str], defaults: BrokerConfig) -> TopicConfig:
+    """What replication obeys of a topic's settings. A value nobody can read counts as not given: it was
+    written past the checks, and a broker must not die of it."""
+    least, unclean = values.get(MIN_INSYNC_REPLICAS, ""), values.get(UNCLEAN_LEADER_ELECTION, "").lower()
+    return TopicConfig(
+        int(least) if least.isascii() and least.isdigit() else defaults.min_insync_replicas,
+        unclean == "true" if unclean in ("true", "false") else defaults.unclean_leader_election_enable,
+    )
+
+
+class TopicConfigs:
+    __slots__ = ("_configure", "_ctx", "_is_controller", "_last_note", "_stale", "_tasks", "_values")
+
+    def __init__(
+        self,
+        ctx: Context,
+        keeper: KeeperClient,
+        configure: Callable[[str, TopicConfig], None],
+        is_controller: Callable[[], bool],
+    ) -> None:
+        self._ctx = ctx
+        self._configure = configure
+        self._is_controller = is_controller
+        self._tasks = TaskQueue(keeper)
+        self._values: dict[str, dict[str, str]] = {}
+        """What the keeper said, by topic."""
+        self._stale: set[str] = set()
+        """Topics whose settings may have changed while we had no session: never iterated."""
+        self._last_note = -1
+
+    # ------------------------------------------------------------ knowing
+
+    def session_started(self) -> None:
+        self._tasks.cancel()
+        self._stale = set(self._values)
+
+    def registered(self) -> None:
+        self._tasks.submit(self._load)
+
+    def changed(self) -> None:
+        """The watch on the notes fired."""
+        self._tasks.submit(self._read_notes)
+
+    def unknown(self, topics: Iterable[str], listed: Container[str]) -> list[str]:
+        """Which of these topics' settings must be read before their partitions may be led. One that is not
+        ``listed`` in the metadata yet is new: what is remembered is of a former topic of that name."""
+        known, stale, values = self._ctx.topic_configs, self._stale, self._values
+        return [
+            topic
+            for topic in dict.fromkeys(topics)
+            if topic not in known or topic in stale or (topic in values and topic not in listed)
+        ]
+
+    def learn(self, topics: list[str], then: Callable[[], None]) -> None:
+        self._tasks.submit(lambda: self._learn(topics, then))
+
+    def retain(self, listed: Container[str]) -> None:
+        """These are all the topics there are."""
+        for topic in [topic for topic in self._values if topic not in listed]:
+            self.forget(topic)
+
+    def forget(self, topic: str) -> None:
+        """The topic is gone. One of the same name will have settings of its own."""
+        if self._values.pop(topic, None) is not None:
+            self._ctx.topic_configs.pop(topic, None)
+
+    def _load(self) -> Task:
+        # The notes first: what changes after that is told again.
+        found = yield Together((Children(CONFIG_CHANGES, watch=True, values=False), Children(TOPIC_CONFIGS)))
+        notes, settings = found.value
+        self._last_note = max((_number(path) for path in notes.nodes), default=-1)
+        self._take_all(settings)
+
+    def _read_notes(self) -> Task:
+        found = yield Children(CONFIG_CHANGES, watch=True)
+        notes = sorted((_number(path), path) for path in found.nodes)
+        fresh = [path for number, path in notes if number > self._last_note]
+        if not fresh:
+            return
+        gap = _number(fresh[0]) > self._last_note + 1
+        self._last_note = notes[-1][0]
+        if gap:
+            self._take_all((yield Children(TOPIC_CONFIGS)))
+        else:
+            entities = [str(found.nodes[path].value) for path in fresh]
+            yield from self._read([e[len(_TOPICS) :] for e in entities if e.startswith(_TOPICS)])
+        if len(notes) > NOTES_MAX and self._is_controller():
+            yield Together(tuple(Delete(path) for _, path in notes[: -NOTES_MAX // 2]))
+
+    def _learn(self, topics: list[str], then: Callable[[], None]) -> Task:
+        yield from self._read(topics)
+        then()
+
+    def _read(self, topics: list[str]) -> Task:
+        topics = list(dict.fromkeys(topics))
+        if topics:
+            found = yield Together(tuple(Get(config_path(topic)) for topic in topics))
+            for topic, settings in zip(topics, found.value, strict=True):
+                self._take(topic, _values_of(settings))
+
+    def _take_all(self, settings: Result) -> None:
+        if settings.ok:
+            present = {name_of(path): node.value or {} for path, node in settings.nodes.items()}
+            for topic in [topic for topic in self._values if topic not in present]:
+                self._take(topic, {})
+            for topic, values in present.items():
+                self._take(topic, values)
+
+    def _take(self, topic: str, values: dict[str, str]) -> None:
+        self._stale.discard(topic)
+        if self._values.get(topic) != values:
+            self._values[topic] = values
+            self._configure(topic, topic_config(values, self._ctx.config))
+            self._ctx.emit(events.TopicConfigured(self._ctx.broker, topic, values))
+
+    # ------------------------------------------------------------ changing and telling
+
+    def alter(self, request: AlterTopicConfigRequest, reply_to: ReplyTo) -> None:
+        """Any broker may do this: the keeper keeps conflicting changes apart."""
+        self._tasks.submit(
+            lambda: self._alter(request, reply_to),
+            # Whether it was written before the session ended, nobody can tell.
+            abandoned=lambda: self._ctx.reply(
+                reply_to, AlterTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT)
+            ),
+        )
+
+    def _alter(self, request: AlterTopicConfigRequest, reply_to: ReplyTo) -> Task:
+        response = AlterTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT, "Too many conflicts.")
+        for _ in range(ATTEMPTS_MAX):
+            error = yield from self._try_to_alter(request)
+            if error is not None:
+                message = None
+                if error is not ErrorCode.NONE:
+                    message = f"The topic '{request.topic}' does not exist."
+                response = AlterTopicConfigResponse(request.topic, error, message)
+                break
+        self._ctx.reply(reply_to, response)
+
+    def _try_to_alter(self, request: AlterTopicConfigRequest) -> Procedure[ErrorCode | None]:
+        """None: somebody else was faster, or an earlier try of this write was taken without an answer."""
+        topic = request.topic
+        found = yield Together((Get(topic_path(topic)), Get(config_path(topic))))
+        node, settings = found.value
+        if not node.ok:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        before = _values_of(settings)
+        after = _altered(before, request)
+        if after == before and settings.ok:
+            return ErrorCode.NONE
+        path = config_path(topic)
+        result = yield Multi(
+            (
+                Check(topic_path(topic), node.value.stat.version),  # no settings without a topic
+                SetValue(path, after, settings.value.stat.version) if settings.ok else Create(path, after),
+                Create(CONFIG_CHANGE_PREFIX, f"{_TOPICS}{topic}", sequential=True),
+            )
+        )
+        return ErrorCode.NONE if result.ok else None
+
+    def describe(self, request: DescribeTopicConfigRequest, reply_to: ReplyTo) -> None:
+        self._tasks.submit(
+            lambda: self._describe(request, reply_to),
+            abandoned=lambda: self._ctx.reply(
+                reply_to, DescribeTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT)
+            ),
+        )
+
+    def _describe(self, request: DescribeTopicConfigRequest, reply_to: ReplyTo) -> Task:
+        found = yield Together((Get(topic_path(request.topic)), Get(config_path(request.topic))))
+        node, settings = found.value
+        error = ErrorCode.NONE if node.ok else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._ctx.reply(reply_to, DescribeTopicConfigResponse(request.topic, error, _values_of(settings)))
+
+
+def _altered(before: dict[str, str], request: AlterTopicConfigRequest) -> dict[str, str]:
+    after = {} if request.replace else dict(before)
+    for name, value in request.values.items():
+        if value is None:
+            after.pop(name, None)
+        else:
+            after[name] = value
+    return after
+
+
+def _values_of(settings: Result) -> dict[str, str]:
+    return (settings.value.value or {}) if settings.ok else {}
+
+
+def _number(path: str) -> int:
+    """A note's place in the order of all notes there ever were; −1 for what is not a note."""
+    digits = path.removeprefix(CONFIG_CHANGE_PREFIX)
+    return int(digits) if digits.isascii() and digits.isdigit() else -1

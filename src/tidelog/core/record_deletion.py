@@ -1,0 +1,92 @@
+"""DeleteRecords (KIP-107): a leader gives up the front of its log, and says so when its followers have, too.
+
+The leader moves its log start at once; followers learn of it with the next fetch response and report their
+own log start with the fetch after that. The request is answered when the *low watermark*, the smallest log
+start among the live replicas, has reached what was asked for: from then on no change of leadership brings the
+records back. A replica whose broker is away does not count; it will catch up when it returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tidelog.core.effects import ReplyTo
+from tidelog.core.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from tidelog.core.types import UNKNOWN_OFFSET, Millis, Offset
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.leader import LeaderRole
+
+
+@dataclass(slots=True)
+class _Parked:
+    reply_to: ReplyTo
+    offset: Offset
+    deadline: Millis
+
+
+class RecordDeletion:
+    """What one leader has been asked to delete and has not confirmed yet."""
+
+    __slots__ = ("_leader", "_parked")
+
+    def __init__(self, leader: LeaderRole) -> None:
+        self._leader = leader
+        self._parked: list[_Parked] = []
+
+    def request(self, request: DeleteRecordsRequest, reply_to: ReplyTo, now: Millis) -> None:
+        leader, offset = self._leader, request.offset
+        committed = leader.replica.high_watermark
+        if offset == UNKNOWN_OFFSET:
+            offset = committed
+        if not 0 <= offset <= committed:
+            # What is not committed may yet turn out never to have been there.
+            self._reply(reply_to, ErrorCode.OFFSET_OUT_OF_RANGE, UNKNOWN_OFFSET)
+            return
+        leader.replica.advance_start(offset)
+        self._parked.append(_Parked(reply_to, offset, now + request.timeout_ms))
+        leader.release_fetches_of_followers()  # so that they hear of it now
+        self.progressed()
+        if self._parked:
+            leader.ctx.set_timer(now + request.timeout_ms, self._expire)
+
+    @property
+    def low_watermark(self) -> Offset:
+        leader = self._leader
+        starts = [
+            follower.log_start_offset
+            for broker, follower in leader.followers.items()
+            if leader.ctx.is_alive(broker)
+        ]
+        return min((leader.log.start_offset, *starts))
+
+    def progressed(self) -> None:
+        """A log start may have moved: answer whoever waited for that."""
+        if self._parked:
+            low_watermark = self.low_watermark
+            waiting, self._parked = self._parked, []
+            for parked in waiting:
+                if parked.offset <= low_watermark:
+                    self._reply(parked.reply_to, ErrorCode.NONE, low_watermark)
+                else:
+                    self._parked.append(parked)
+
+    def _expire(self, now: Millis) -> None:
+        if self._leader.is_current:
+            self.progressed()  # a broker that is gone since then no longer counts
+            late = [parked for parked in self._parked if parked.deadline <= now]
+            self._drop(late, ErrorCode.REQUEST_TIMED_OUT)
+
+    def abdicate(self, error: ErrorCode) -> None:
+        self._drop(list(self._parked), error)
+
+    def _drop(self, dropped: list[_Parked], error: ErrorCode) -> None:
+        self._parked = [parked for parked in self._parked if parked not in dropped]
+        for parked in dropped:
+            self._reply(parked.reply_to, error, self.low_watermark)
+
+    def _reply(self, reply_to: ReplyTo, error: ErrorCode, low_watermark: Offset) -> None:
+        leader = self._leader
+        leader.ctx.reply(reply_to, DeleteRecordsResponse(leader.replica.tp, error, low_watermark))

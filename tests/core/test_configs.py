@@ -1,0 +1,307 @@
+"""Settings of topics: every broker obeys them before it leads, and hears of each change however late."""
+
+import pytest
+from tests.core.administrator import Administrator, replicas
+
+from tidelog.core import configs, paths
+from tidelog.core.config import BrokerConfig
+from tidelog.core.configs import topic_config
+from tidelog.core.coordination import Create, Multi, SetValue
+from tidelog.core.events import BecameLeader, TopicConfigured
+from tidelog.core.messages import (
+    ACKS_ALL,
+    AlterTopicConfigRequest,
+    AlterTopicConfigResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DescribeTopicConfigRequest,
+    DescribeTopicConfigResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from tidelog.core.types import TopicConfig, TopicPartition
+from tidelog.lab.network import Channel
+from tidelog.lab.setup import Setup
+from tidelog.storage.memory_log import MemoryBatch
+from tidelog.wire.errors import ErrorCode
+
+TWO_IN_SYNC = {"min.insync.replicas": "2"}
+
+
+def alter(
+    admin: Administrator, values: dict[str, str | None], *, replace: bool = False, to: int = 1
+) -> AlterTopicConfigResponse:
+    return admin.ask(AlterTopicConfigRequest("t", values, replace), AlterTopicConfigResponse, to=to)
+
+
+def known(admin: Administrator, topic: str = "t") -> list[int]:
+    """min.insync.replicas of a topic as each running broker obeys it."""
+    cores = [process.core for process in admin.world.processes]
+    return [core.ctx.topic_config(topic).min_insync_replicas for core in cores if core is not None]
+
+
+def cut_off(admin: Administrator, broker: int) -> None:
+    admin.world.cut([(broker, f"keeper-{member}") for member in range(3)])
+
+
+# ---------------------------------------------------------------- what the values mean
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, TopicConfig(1, False)),
+        ({"min.insync.replicas": "2"}, TopicConfig(2, False)),
+        ({"unclean.leader.election.enable": "true"}, TopicConfig(1, True)),
+        ({"unclean.leader.election.enable": "TRUE", "retention.ms": "1"}, TopicConfig(1, True)),
+        ({"min.insync.replicas": "two", "unclean.leader.election.enable": "yes"}, TopicConfig(1, False)),
+    ],
+)
+def test_what_replication_obeys(values: dict[str, str], expected: TopicConfig) -> None:
+    """Two settings; the others are storage's; what nobody can read counts as not given."""
+    assert topic_config(values, BrokerConfig()) == expected
+
+
+def test_a_topic_without_settings_has_the_brokers_defaults() -> None:
+    """Said by the topic, else by the broker."""
+    config = BrokerConfig(min_insync_replicas=2, unclean_leader_election_enable=True)
+    assert topic_config({}, config) == TopicConfig(2, True)
+    off = {"unclean.leader.election.enable": "false", "min.insync.replicas": "1"}
+    assert topic_config(off, config) == TopicConfig(1, False)
+    admin = Administrator(Setup(brokers=3, config=config))
+    assert known(admin, "any") == [2, 2, 2]
+
+
+# ---------------------------------------------------------------- settings come first
+
+
+def test_a_broker_knows_the_settings_before_it_leads() -> None:
+    """Not a moment passes in which a new leader would acknowledge too much."""
+    admin = Administrator()
+    admin.create("t", config=TWO_IN_SYNC)
+    leading = next(i for i, event in enumerate(admin.events) if isinstance(event, BecameLeader))
+    configured = [event.broker for event in admin.events[:leading] if isinstance(event, TopicConfigured)]
+    assert admin.events[leading].broker in configured
+    assert known(admin) == [2, 2, 2]
+    admin.world.crash(1)
+    admin.world.crash(2)
+    admin.until(lambda: admin.core(0).replicas[TopicPartition("t", 0)].leader_epoch == 2)
+    request = ProduceRequest(TopicPartition("t", 0), ACKS_ALL, MemoryBatch("a"), 5_000)
+    assert admin.ask(request, ProduceResponse, to=0).error is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_broker_reads_all_settings_when_it_starts() -> None:
+    """Also of topics it holds nothing of, and without anybody telling it."""
+    admin = Administrator()
+    admin.create("t", config=TWO_IN_SYNC)
+    admin.ask(CreateTopicRequest("u", assignment={0: replicas(0)}, config=TWO_IN_SYNC), CreateTopicResponse)
+    admin.world.crash(2)
+    admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
+    admin.world.start(2)
+    admin.world.settle()
+    assert (known(admin)[2], known(admin, "u")[2]) == (2, 2)
+
+
+def test_a_topic_created_anew_does_not_inherit_settings() -> None:
+    """Neither where it had replicas nor where it gets them now, even if a note of the old life is late."""
+    admin = Administrator()
+    admin.ask(
+        CreateTopicRequest("t", assignment={0: replicas(0, 1)}, config=TWO_IN_SYNC), CreateTopicResponse
+    )
+    alter(admin, {"retention.ms": "1"})
+    for broker in range(3):
+        admin.world.network.hold(Channel("keeper-reply", "keeper", broker))
+    alter_number = admin.send(AlterTopicConfigRequest("t", {"retention.ms": "2"}), to=1)
+    admin.world.settle()
+    admin.world.network.release_everything()
+    admin.world.settle()
+    assert admin.answer(alter_number, AlterTopicConfigResponse).error is ErrorCode.NONE
+    assert known(admin) == [2, 2, 2]
+    admin.delete("t")
+    assert known(admin) == [1, 1, 1]
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
+    assert known(admin) == [1, 1, 1]
+    assert admin.value(paths.config_path("t")) == {}
+
+
+# ---------------------------------------------------------------- changes
+
+
+def test_a_change_reaches_every_broker() -> None:
+    """Whoever wrote it: all obey it, and the shell of each is told all values."""
+    admin = Administrator()
+    admin.create("t", config={"retention.ms": "1"})
+    assert alter(admin, {"min.insync.replicas": "3", "retention.ms": None}).error is ErrorCode.NONE
+    assert known(admin) == [3, 3, 3]
+    told = {event.broker: event.values for event in admin.happened(TopicConfigured)}
+    assert told == {broker: {"min.insync.replicas": "3"} for broker in range(3)}
+
+
+def test_settings_change_one_by_one_or_all_at_once() -> None:
+    """IncrementalAlterConfigs and AlterConfigs; DescribeConfigs reads what is written."""
+    admin = Administrator()
+    admin.create("t", config={"a": "1", "b": "2"})
+    for values, replace, expected in (
+        ({"b": "3", "c": "4"}, False, {"a": "1", "b": "3", "c": "4"}),
+        ({"a": None, "never": None}, False, {"b": "3", "c": "4"}),
+        ({"d": "5", "b": None}, True, {"d": "5"}),
+        ({}, True, {}),
+    ):
+        assert alter(admin, values, replace=replace).error is ErrorCode.NONE  # type: ignore[arg-type]
+        answer = admin.ask(DescribeTopicConfigRequest("t"), DescribeTopicConfigResponse, to=2)
+        assert answer == DescribeTopicConfigResponse("t", ErrorCode.NONE, expected)
+
+
+def test_a_change_that_changes_nothing_is_not_announced() -> None:
+    """No write, no note."""
+    admin = Administrator()
+    admin.create("t", config={"a": "1"})
+    assert alter(admin, {"a": "1"}).error is ErrorCode.NONE
+    assert admin.value(f"{paths.CONFIG_CHANGE_PREFIX}0000000000") is None
+
+
+def test_settings_of_a_topic_that_does_not_exist() -> None:
+    """UNKNOWN_TOPIC_OR_PARTITION, and nothing is left in the keeper."""
+    admin = Administrator()
+    assert alter(admin, {"a": "1"}).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    answer = admin.ask(DescribeTopicConfigRequest("t"), DescribeTopicConfigResponse)
+    assert answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not admin.exists(paths.config_path("t"))
+
+
+def test_a_topic_without_a_node_for_settings_gets_one() -> None:
+    """A tool created it and wrote none."""
+    admin = Administrator()
+    admin.tool(Create(paths.topic_path("t"), {0: replicas(0)}))
+    assert alter(admin, {"min.insync.replicas": "2"}).error is ErrorCode.NONE
+    assert known(admin) == [2, 2, 2]
+
+
+def test_changes_at_the_same_time_are_both_made() -> None:
+    """Two brokers write at once: one of them looks again."""
+    admin = Administrator()
+    admin.create("t")
+    numbers = [
+        admin.send(AlterTopicConfigRequest("t", {name: "1"}), to=broker)
+        for broker, name in enumerate(("a", "b", "c"))
+    ]
+    admin.world.settle()
+    assert {admin.answer(n, AlterTopicConfigResponse).error for n in numbers} == {ErrorCode.NONE}
+    assert admin.value(paths.config_path("t")) == {"a": "1", "b": "1", "c": "1"}
+
+
+def test_a_tool_changes_settings_by_a_note() -> None:
+    """kafka-configs writes the node and the note itself; notes about other things are ignored."""
+    admin = Administrator()
+    admin.create("t")
+    note = paths.CONFIG_CHANGE_PREFIX
+    admin.tool(
+        Multi(
+            (
+                SetValue(paths.config_path("t"), TWO_IN_SYNC),
+                Create(note, "clients/c", sequential=True),
+                Create(note, None, sequential=True),
+                Create(note, "topics/t", sequential=True),
+            )
+        )
+    )
+    assert known(admin) == [2, 2, 2]
+
+
+def test_permission_for_an_unclean_election_elects() -> None:
+    """The controller hears of the change like every broker, and tries what was offline."""
+    admin = Administrator()
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}), CreateTopicResponse)
+    admin.world.crash(2)
+    admin.until(lambda: (state := admin.state("t")) is not None and state.isr == (1,))
+    admin.world.crash(1)
+    admin.until(lambda: (state := admin.state("t")) is not None and state.leader == -1)
+    admin.world.start(2)
+    admin.world.advance(5_000)
+    assert alter(admin, {"unclean.leader.election.enable": "true"}, to=2).error is ErrorCode.NONE
+    state = admin.state("t")
+    assert state is not None
+    assert (state.leader, state.isr) == (2, (2,))
+
+
+# ---------------------------------------------------------------- missed changes
+
+
+def test_a_change_while_the_connection_to_the_keeper_was_broken() -> None:
+    """Within the session: the keeper tells what was missed."""
+    admin = Administrator()
+    admin.create("t")
+    cut_off(admin, 2)
+    alter(admin, {"min.insync.replicas": "2"})
+    assert known(admin) == [2, 2, 1]
+    admin.world.heal()
+    admin.world.settle()
+    assert known(admin) == [2, 2, 2]
+
+
+def test_a_change_while_the_session_was_lost() -> None:
+    """All settings are read again before anything is led in the new session."""
+    admin = Administrator()
+    admin.create("t")
+    cut_off(admin, 2)
+    admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
+    alter(admin, {"min.insync.replicas": "2"})
+    admin.world.heal()
+    admin.world.settle()
+    assert known(admin) == [2, 2, 2]
+
+
+def test_notes_that_were_cleared_away_unread_are_noticed() -> None:
+    """More changes than notes are kept, all while a broker is cut off: the numbers have a gap, so it reads
+    everything again."""
+    admin = Administrator()
+    admin.create("t")
+    admin.create("u")
+    cut_off(admin, 2)
+    alter(admin, {"min.insync.replicas": "3"})
+    for number in range(configs.NOTES_MAX * 2):
+        request = AlterTopicConfigRequest("u", {"retention.ms": str(number)})
+        assert admin.ask(request, AlterTopicConfigResponse, to=1).error is ErrorCode.NONE
+    kept = [path for path in admin.world.quorum.tree.dump()["nodes"] if path.startswith(paths.CONFIG_CHANGES)]
+    assert len(kept) <= configs.NOTES_MAX + 1
+    assert known(admin) == [3, 3, 1]
+    admin.world.heal()
+    admin.world.settle()
+    assert known(admin) == [3, 3, 3]
+
+
+@pytest.mark.parametrize("lost", range(1, 4))
+def test_a_lost_answer_of_the_keeper_is_no_second_change(lost: int) -> None:
+    """The repeated write finds its own traces; the change is made once and announced once."""
+    admin = Administrator()
+    admin.create("t")
+    number = admin.send(AlterTopicConfigRequest("t", {"min.insync.replicas": "2"}), to=1)
+    answers = 0
+    while answers < lost and (head := admin.world.network.earliest(())):
+        due, channel = head
+        admin.world.now = max(admin.world.now, due)
+        answers += channel == Channel("keeper-reply", "keeper", 1)
+        if answers < lost:
+            admin.world.deliver(channel)
+    cut_off(admin, 1)
+    admin.world.heal()
+    admin.world.settle()
+    assert admin.answer(number, AlterTopicConfigResponse).error is ErrorCode.NONE
+    assert known(admin) == [2, 2, 2]
+    assert not admin.exists(f"{paths.CONFIG_CHANGE_PREFIX}0000000001")
+
+
+def test_a_change_whose_session_ends_is_answered() -> None:
+    """Whether it was made nobody can tell: REQUEST_TIMED_OUT."""
+    admin = Administrator()
+    admin.create("t")
+    cut_off(admin, 1)
+    numbers = [
+        admin.send(AlterTopicConfigRequest("t", {"a": "1"}), to=1),
+        admin.send(DescribeTopicConfigRequest("t"), to=1),
+    ]
+    admin.world.advance(20_000)
+    admin.world.heal()
+    admin.world.settle()
+    assert admin.answer(numbers[0], AlterTopicConfigResponse).error is ErrorCode.REQUEST_TIMED_OUT
+    assert admin.answer(numbers[1], DescribeTopicConfigResponse).error is ErrorCode.REQUEST_TIMED_OUT
