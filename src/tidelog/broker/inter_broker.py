@@ -100,7 +100,7 @@ def fetch_from_wire(
                 request.current_leader_epoch,
                 data.high_watermark,
                 split(data.records) if data.records else (),
-                max(data.log_start_offset, 0),
+                data.log_start_offset,
             )
 
 

@@ -68,6 +68,7 @@ class Node:
         self.stopped = asyncio.Event()
         self.log = logging.getLogger("tidelog.node")
         self.leaving = False
+        self._leaving_since = 0
         self.cluster_id = ""
         # Made once the port is bound: the core registers where we are, the server hands us what comes in.
         self.core: Broker
@@ -89,7 +90,7 @@ class Node:
             Send: self._send,
             KeeperCall: keeper.call,
             WakeAt: self._schedule_wake,
-            Stopped: lambda _: self.stopped.set(),
+            Stopped: self._left,
         }
 
     # ------------------------------------------------------------ inputs
@@ -125,9 +126,11 @@ class Node:
         self.core.keeper_says(notice, self.now())
         self.settle()
 
-    def stop(self) -> None:
+    def stop(self, reason: str) -> None:
         """Begin to leave: ``stopped`` is set when leadership has moved, or when waiting is no use."""
+        self.observe(happened.ControlledShutdownBegun(reason))
         self.leaving = True
+        self._leaving_since = self.now()
         self.core.stop(self.now())
         self.settle()
 
@@ -186,6 +189,11 @@ class Node:
             self.core.receive(self._local, send.message, self.now())
         else:
             self.peers.send(send.to, send.message)
+
+    def _left(self, _effect: Stopped) -> None:
+        leading = sum(map(self.leads, self.core.replicas))
+        self.observe(happened.ControlledShutdownFinished(leading, self.now() - self._leaving_since))
+        self.stopped.set()
 
     def _schedule_wake(self, wake: WakeAt) -> None:
         at = wake.at / 1000

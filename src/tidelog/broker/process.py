@@ -64,11 +64,13 @@ async def _serve(settings: Settings) -> int:
         threads = ThreadPoolExecutor(4, thread_name_prefix="disk")
         leaving.callback(threads.shutdown)
         storage = _open_storage(settings, threads)
+        recovered_after = time.perf_counter() - started
         leaving.callback(storage.close)
         keeper = connect(settings.keeper_url, settings.zookeeper_session_timeout_ms)
         leaving.push_async_callback(_end_session, keeper)
         node = await _assemble(settings, storage, keeper, threads)
         leaving.callback(node.close)
+        _report_recovery(node, storage, recovered_after)
         leaving.push_async_callback(node.server.close)
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
@@ -156,6 +158,19 @@ async def _assemble(
     return node
 
 
+def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
+    for found in storage.recovered:
+        log.warning("%s", found)
+        node.observe(
+            happened.LogRecovered(found.tp, found.log_end_offset, found.truncated_bytes, found.finding)
+        )
+    node.observe(
+        happened.StorageRecovered(
+            storage.clean_shutdown, len(storage.partitions()), len(storage.recovered), int(seconds * 1000)
+        )
+    )
+
+
 async def _register(node: Node, keeper: KeeperConnection) -> None:
     """Connect to the keeper, make sure that the data belongs to this cluster, take our place in it."""
     settings = node.settings
@@ -216,8 +231,7 @@ def _hand_over(node: Node, signum: int) -> None:
     if node.leaving or not node.settings.controlled_shutdown_enable or not node.registered.is_set():
         node.stopped.set()
         return
-    node.observe(happened.ControlledShutdownBegun(signal.Signals(signum).name))
-    node.stop()
+    node.stop(signal.Signals(signum).name)
 
 
 async def _end_session(keeper: KeeperConnection) -> None:

@@ -72,7 +72,7 @@ class FetchResponse:
     current_leader_epoch: Epoch
     high_watermark: Offset = UNKNOWN_OFFSET
     batches: Sequence[Batch] = ()
-    log_start_offset: Offset = 0
+    log_start_offset: Offset = UNKNOWN_OFFSET
 
 
 @dataclass(slots=True)

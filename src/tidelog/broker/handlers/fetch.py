@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -115,6 +116,7 @@ class PendingFetch:
         self._responses[tp] = response
         if response.error is not ErrorCode.NONE:
             self._failed = True
+            self._node.metrics.error_answered(Api.FETCH, response.error)
             self._batches.pop(tp, None)
         batches = response.batches
         if batches and (self._bytes < self._budget or not self._bytes):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.produce import (
     PartitionProduceData,
@@ -97,7 +98,9 @@ class PendingProduce:
         part = self._parts[response.tp]
         part.error_code = response.error
         part.base_offset = response.base_offset
-        if response.error is ErrorCode.NONE:
+        if response.error is not ErrorCode.NONE:
+            self._node.metrics.error_answered(Api.PRODUCE, response.error)
+        else:
             part.log_append_time_ms = self._append_time
             replica = self._node.core.replicas.get(response.tp)
             part.log_start_offset = replica.log.start_offset if replica is not None else -1
