@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.zookeeper import ZooKeeper
 
 from tidelog.broker.client import Client
 from tidelog.broker.cluster import Cluster, ClusterError
@@ -248,3 +249,14 @@ def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
         return died
 
     assert asyncio.run(scenario()) == [2]
+
+
+def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
+    """Then nothing but brokers runs, and what they agree on is in ZooKeeper, below the given path."""
+    url = zookeeper.url()
+    with LocalCluster(tmp_path, brokers=2, keeper=url) as cluster:
+        assert known_brokers(cluster.brokers[1]) == {1, 2}
+        status = read_status(tmp_path)
+        assert status is not None
+        assert status.keeper == url
+        assert not (tmp_path / "keeper").exists()

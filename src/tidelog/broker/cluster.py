@@ -188,19 +188,22 @@ class Cluster:
 
     async def ready(self) -> None:
         """Until every broker that runs knows all the others, and that one of them is the controller."""
+        knows: dict[int, set[int]] = {}
         try:
             async with asyncio.timeout(_READY_SECONDS):
-                await asyncio.gather(*(self._knows_everybody(number) for number in self.pids))
+                await asyncio.gather(*(self._learns_of_all(number, knows) for number in self.pids))
         except TimeoutError:
-            raise ClusterError(f"the brokers have not found each other after {_READY_SECONDS:g} s") from None
+            ignorant = min(number for number in self.pids if not knows.get(number, set()) >= self.pids.keys())
+            known = ", ".join(map(str, sorted(knows.get(ignorant, ())))) or "no controller"
+            raise ClusterError(f"after {_READY_SECONDS:g} s broker {ignorant} knows {known}") from None
         self.status.ready = True
         self._tell()
 
-    async def _knows_everybody(self, number: int) -> None:
+    async def _learns_of_all(self, number: int, knows: dict[int, set[int]]) -> None:
         broker = self.broker(number)
         while number in self.pids:
-            known = await asyncio.to_thread(_known_brokers, broker.host, broker.port)
-            if known >= self.pids.keys():
+            knows[number] = await asyncio.to_thread(_known_brokers, broker.host, broker.port)
+            if knows[number] >= self.pids.keys():
                 return
             await asyncio.sleep(_POLL_SECONDS)
 

@@ -134,8 +134,8 @@ class _Supervision:
         if self._plan.as_json:
             return json.dumps({**status.as_json(), "ready_seconds": round(seconds, 3)})
         return (
-            f"ready in {seconds:.1f} s · {counted(len(status.brokers), 'broker')} · generation {status.generation}"
-            f" · bootstrap.servers={status.bootstrap_servers}"
+            f"ready in {seconds:.1f} s · {counted(len(status.brokers), 'broker')}"
+            f" · generation {status.generation} · bootstrap.servers={status.bootstrap_servers}"
         )
 
     def _print_ready(self, line: str) -> None:
