@@ -1,4 +1,4 @@
-"""`tidelog topics` against a running cluster: tidelog's own, or the one that TIDELOG_TEST_SERVERS names.
+"""`tidelog topics` against a running cluster: tidelog's own, or the one that TIDELOG_TEST_BOOTSTRAP names.
 
 The tests ask for nothing that Apache Kafka could not do: point them at one to see that.
 """
@@ -17,7 +17,7 @@ from tidelog.broker.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
 
-SERVERS = "TIDELOG_TEST_SERVERS"
+SERVERS = "TIDELOG_TEST_BOOTSTRAP"
 
 
 @dataclass

@@ -222,13 +222,14 @@ class Admin:
             Api.INCREMENTAL_ALTER_CONFIGS, request, lambda answer: answer.responses[0], f"topic {name}"
         )
 
-    def wait_for_leaders(self, name: str) -> bool:
-        """Until every partition of a topic has a leader that the brokers know; False if that takes long."""
+    def wait_for_leaders(self, name: str, count: int = 1) -> bool:
+        """Until a topic is known to have so many partitions, or more, and each of them a leader; False if
+        that takes long."""
 
         def led() -> bool:
             answer = self.metadata([name])
             parts = answer.topics[0].partitions if answer.topics else []
-            return bool(parts) and all(part.leader_id >= 0 and not part.error_code for part in parts)
+            return len(parts) >= count and all(part.leader_id >= 0 and not part.error_code for part in parts)
 
         return _eventually(led)
 

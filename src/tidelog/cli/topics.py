@@ -115,7 +115,7 @@ def create(
     settings = _settings(config)
     with _admin(bootstrap_servers) as admin:
         admin.create(name, partitions=partitions or DEFAULT, replicas=replicas or DEFAULT, settings=settings)
-        led = admin.wait_for_leaders(name)
+        led = admin.wait_for_leaders(name, partitions or 1)
         (topic,) = admin.topics([name]) if led else (None,)
     if topic is None:
         write_text(f"created {name}; some of its partitions have no leader yet\n")
@@ -182,5 +182,5 @@ def partitions(
     """
     with _admin(bootstrap_servers) as admin:
         admin.add_partitions(name, count)
-        admin.wait_for_leaders(name)
+        admin.wait_for_leaders(name, count)
     write_text(f"{name} has {counted(count, 'partition')}\n")

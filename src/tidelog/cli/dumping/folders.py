@@ -33,14 +33,20 @@ def folder_rows(folder: Path, *, records: bool = False) -> Rows:
         yield from checkpoints.findings
         yield from partition_rows(folder, checkpoints, records=records, detailed=True)
         return
-    # A log directory, or what holds those of several brokers.
-    below = [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]
-    log_dirs = [path for path in below if _is_log_dir(path)]
+    log_dirs = _log_dirs(folder)
     if not log_dirs:
         yield finding(folder, "there is no log here: neither segments nor folders of partitions")
     for path in log_dirs:
         yield {"kind": "log dir", "file": str(path)}
         yield from _log_dir_rows(path, records=records)
+
+
+def _log_dirs(folder: Path, depth: int = 2) -> list[Path]:
+    """The folder itself, or those below it: what holds the data of several brokers."""
+    if _is_log_dir(folder):
+        return [folder]
+    below = sorted(path for path in folder.iterdir() if path.is_dir()) if depth else []
+    return [found for path in below for found in _log_dirs(path, depth - 1)]
 
 
 def _has_segments(folder: Path) -> bool:
