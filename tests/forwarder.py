@@ -31,11 +31,9 @@ class Forwarder:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        self.drop()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        self.thaw()
+        self.cut()
+        await until(lambda: not self._tasks, "the end of every connection")
 
     def drop(self) -> None:
         """Break every connection there is; new ones are welcome."""

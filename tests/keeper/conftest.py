@@ -1,11 +1,14 @@
 """Asynchronous tests, on the loop that brokers use, and the keepers they are run against."""
 
+import asyncio
 import inspect
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import pytest
 import uvloop
 from tests.keeper.stages import EmbeddedStage, LocalStage, NetworkedStage, Stage, ZooKeeperStage
+
+WITHIN_S = 100.0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -20,7 +23,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             for argument in arguments.values():
                 if isinstance(argument, AbstractAsyncContextManager):
                     await contexts.enter_async_context(argument)
-            await pyfuncitem.obj(**arguments)
+            async with asyncio.timeout(WITHIN_S):  # an alarm from outside does not get into uvloop
+                await pyfuncitem.obj(**arguments)
 
     uvloop.run(run())
     return True

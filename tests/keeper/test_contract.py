@@ -588,6 +588,19 @@ async def test_an_unreadable_node_is_named_and_left_out(
         await client.connection.request(Get("/brokers/topics/bad"))
 
 
+async def test_a_call_that_is_too_large_is_not_sent(
+    networked: NetworkedStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The keeper would hang up on it, again and again; so it is said here, and the connection stays."""
+    client = await networked.client()
+    with pytest.raises(KeeperUnreachable, match="Create"):
+        await client.connection.request(Create("/x", "v" * 5_000_000))
+    client.call(SetValue("/", "v" * 5_000_000))
+    await client.do(Create("/x"))
+    assert "SetValue" in caplog.text
+    assert client.notices[1:] == [KeeperReply(2, client.replies[2])]
+
+
 async def test_closing_twice_or_without_a_connection_does_no_harm(networked: NetworkedStage) -> None:
     """A process that leaves need not know how far it came."""
     never_there: Client = await networked.unconnected(cut=True)

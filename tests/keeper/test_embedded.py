@@ -20,6 +20,7 @@ from tests.keeper.raw import RawClient
 from tests.keeper.stages import LONG_MS, Client, EmbeddedStage
 
 from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, SetValue, WatchFired
+from tidelog.keeper import peer
 from tidelog.keeper.client import connect
 from tidelog.keeper.data_dir import KeeperStorageError
 from tidelog.keeper.embedded import EmbeddedKeeper
@@ -266,6 +267,7 @@ async def test_there_is_a_limit_to_sessions(caplog: pytest.LogCaptureFixture) ->
         await until(lambda client=client: bool(client.sessions), "a session")  # type: ignore[misc]
     clients[2].start()
     await until(lambda: "takes no more" in caplog.text, "the refusal")
+    assert clients[2].notices == []
     await clients[0].connection.close()
     await until(lambda: bool(clients[2].sessions), "a session")
     for client in clients[1:]:
@@ -422,12 +424,16 @@ async def test_large_answers_do_arrive(in_memory: EmbeddedStage) -> None:
     assert client.fired == [WatchFired("/x", children=True)]
 
 
-async def test_a_call_that_is_too_large_is_refused_here(
-    in_memory: EmbeddedStage, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is not sent, for the keeper would hang up on it again and again."""
-    client = await in_memory.client()
-    with pytest.raises(ConnectionError, match="too large"):
-        await client.connection.request(Create("/x", "v" * REQUEST_BYTES_MAX))
-    assert client.connection.connected
-    assert "too large" in caplog.text
+async def test_there_is_a_limit_to_watches(in_memory: EmbeddedStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are pending count, not those that were ever set."""
+    monkeypatch.setattr(peer, "WATCHES_MAX", 10)
+    async with RawClient(in_memory.keeper.port) as raw:
+        await raw.greet()
+        await raw.ask(["create", "/x", None, False, False])
+        for _ in range(30):
+            await raw.ask(["get", "/x", True])
+            await raw.ask(["set", "/x", None, -1])
+        for number in range(10):
+            await raw.ask(["get", f"/{number}", True])
+        raw.send({"call": 99, "operation": ["children", "/", True]})
+        assert await raw.closed()

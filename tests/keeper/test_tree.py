@@ -150,6 +150,38 @@ def test_an_operation_of_a_closed_session_is_a_bug_of_the_caller() -> None:
             tree.apply(session, Get("/"))
 
 
+def test_watches_can_be_forgotten_without_the_session() -> None:
+    """When nobody listens any more; ephemeral nodes stay, and others' watches too."""
+    tree, mine = grown("/ids")
+    other = tree.open_session()
+    done(tree, mine, Create("/ids/1", ephemeral=True))
+    for watcher in (mine, other):
+        done(tree, watcher, Get("/ids/1", watch=True))
+        done(tree, watcher, Children("/ids", watch=True))
+    tree.forget_watches(mine)
+    assert fired(tree, other, Delete("/ids/1")) == [data(other, "/ids/1"), child(other, "/ids")]
+    assert tree.has_session(mine)
+
+
+def test_a_tree_can_be_loaded_from_its_dump() -> None:
+    """Equal in everything but the watches, and with an equal future."""
+    tree, mine = grown("/ids", "/a/b/c")
+    tree.close_session(tree.open_session())
+    done(tree, mine, Create("/ids/e", 1, ephemeral=True))
+    done(tree, mine, Create("/ids/n-", sequential=True))
+    done(tree, mine, SetValue("/a/b", (1, 2)))
+    twin = Tree.load(tree.dump())
+    assert twin.dump() == tree.dump()
+    done(tree, mine, Get("/a", watch=True))
+    assert Tree.load(tree.dump()).dump() == twin.dump()
+    tree.forget_watches(mine)
+    for each in (tree, twin):
+        done(each, mine, Create("/ids/n-", sequential=True))
+        each.close_session(mine)
+        each.open_session()
+    assert twin.dump() == tree.dump()
+
+
 # ---------------------------------------------------------------- writes
 
 

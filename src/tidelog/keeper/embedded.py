@@ -164,7 +164,7 @@ class EmbeddedKeeper:
                 presence.peer.abort()
             self._attach(peer, session, known, resumed=True)
         elif len(self._state.sessions) + self._opening >= self._sessions_max:
-            peer.send({"refused": f"the keeper has {self._sessions_max} sessions and takes no more"})
+            peer.send({"refused": f"it has {self._sessions_max} sessions and takes no more"})
             peer.finish()
         else:
             timeout_ms = min(max(timeout_ms, self._timeout_min_ms), self._timeout_max_ms)
@@ -235,6 +235,8 @@ class EmbeddedKeeper:
     def call(self, peer: Peer, number: int, operation: Operation) -> None:
         self.heard(peer)
         reads = isinstance(operation, (Get, Children, Subtree))
+        if isinstance(operation, (Get, Children, Subtree)) and operation.watch:
+            peer.watch(operation.path, children=not isinstance(operation, Get))
         if reads and not peer.calls_waiting:
             self._execute(peer, number, operation)
             return

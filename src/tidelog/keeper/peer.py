@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidelog.keeper")
 
 CALLS_WAITING_MAX = 1000
+WATCHES_MAX = 20_000
 UNREAD_NOTICE_BYTES_MAX = 4 * 1024 * 1024
 HELLO_WITHIN_S = 10.0
 
@@ -47,6 +48,7 @@ class Peer(asyncio.Protocol):
         """Set by the keeper once the session is open."""
         self.calls_waiting = 0
         """Calls of this connection whose turn has not come."""
+        self._watched: set[tuple[str, bool]] = set()
 
     @property
     def closed(self) -> bool:
@@ -114,8 +116,14 @@ class Peer(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(frame(message))
 
+    def watch(self, path: str, *, children: bool) -> None:
+        self._watched.add((path, children))
+        if len(self._watched) > WATCHES_MAX:
+            raise ProtocolError(f"more than {WATCHES_MAX} watches")
+
     def notify(self, watch: WatchFired) -> None:
         """Unlike answers, of which there are never more than calls were read, these come unasked."""
+        self._watched.discard((watch.path, watch.children))
         if self._transport is not None:
             notice = frame({"fired": watch.path, "children": watch.children})
             self._transport.write(notice)

@@ -44,28 +44,24 @@ class RemoteConnection(Connection):
         self.secret = ""
         self._link: _Link | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._complaint = ""
 
     def _begin(self) -> None:
         self._connecting = asyncio.create_task(self._connect_for_ever())
 
     async def _connect_for_ever(self) -> None:
         pause_s = PAUSE_FIRST_S
-        said = False
         loop = asyncio.get_running_loop()
         while True:
             try:
                 async with asyncio.timeout(self.timeout_ms / 3000):
                     _, link = await loop.create_connection(lambda: _Link(self), self._host, self._port)
             except OSError as error:  # includes the timeout
-                if not said:
-                    log.warning(
-                        "keeper %s:%d cannot be reached: %s", self._host, self._port, str(error) or "time-out"
-                    )
-                    said = True
+                self.complain(f"it cannot be reached: {str(error) or 'time-out'}")
             else:
                 await link.lost
                 if link.spoken:
-                    pause_s, said = PAUSE_FIRST_S, False
+                    pause_s = PAUSE_FIRST_S
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, PAUSE_MAX_S, self.timeout_ms / 6000)
 
@@ -88,6 +84,7 @@ class RemoteConnection(Connection):
 
     def welcomed(self, link: _Link, session: int, secret: str, *, resumed: bool) -> None:
         self._link = link
+        self._complaint = ""
         self.session, self.secret = session, secret
         self._opened(session, resumed=resumed)
 
@@ -100,6 +97,12 @@ class RemoteConnection(Connection):
 
     def fail(self, number: int, why: str) -> None:
         self._fail(number, why)
+
+    def complain(self, what: str) -> None:
+        """Once, however many attempts to connect end in the same way."""
+        if what != self._complaint:
+            self._complaint = what
+            log.warning("keeper %s:%d: %s", self._host, self._port, what)
 
     def broke(self, link: _Link) -> None:
         if self._link is link:
@@ -144,7 +147,7 @@ class _Link(asyncio.Protocol):
             for message in self._reader.feed(data):
                 self._received(message)
         except ProtocolError as error:
-            log.error("keeper: closed the connection to it: it sent %s", error)
+            self._owner.complain(f"closed the connection to it: it sent {error}")
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -176,7 +179,7 @@ class _Link(asyncio.Protocol):
                 resumed=field(message, "resumed", bool),
             )
         elif "refused" in message:
-            log.warning("keeper: %s", message["refused"])
+            self._owner.complain(str(message["refused"])[:200])
         elif "pong" not in message and "closed" not in message:
             raise ProtocolError("a message it cannot mean")
 

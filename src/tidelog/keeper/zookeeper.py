@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
 from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
-from tidelog.core.coordination import Children, Operation, Result, Subtree
+from tidelog.core.coordination import Children, Create, Multi, Operation, Result, SetValue, Subtree
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import Connection, log
 from tidelog.keeper.standard_nodes import standard_nodes
@@ -42,6 +43,8 @@ from tidelog.keeper.zookeeper_requests import InlineHandler, Requests
 CLOSE_WITHIN_S = 5.0
 PAUSE_FIRST_S = 0.05
 PAUSE_MAX_S = 2.0
+VALUE_BYTES_MAX = 1_000_000
+"""ZooKeeper hangs up on a request of more than 1 MiB, however often it is repeated."""
 
 _kazoo_log = logging.getLogger("tidelog.keeper.kazoo")
 _kazoo_log.addHandler(logging.NullHandler())
@@ -122,12 +125,19 @@ class ZooKeeperConnection(Connection):
         self._opened(self._session, resumed=False)
 
     async def close(self) -> None:
+        """kazoo may be stuck in an attempt to connect: it gets a thread that nobody has to wait for."""
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
         def stop() -> None:
             self._client.stop()
             self._client.close()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(stopped.set)
 
-        stopping = asyncio.ensure_future(asyncio.to_thread(stop))
-        await asyncio.wait([stopping], timeout=CLOSE_WITHIN_S)
+        threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), CLOSE_WITHIN_S)
         self._adopt(None)
 
     # ------------------------------------------------------------ calls
@@ -140,8 +150,12 @@ class ZooKeeperConnection(Connection):
         requests = self._known
         while requests is not None and self._waiting and not self._listing:
             number, operation = self._waiting.popleft()
+            encoded = encode_operation(operation, _now())
+            if _value_bytes(encoded) > VALUE_BYTES_MAX:
+                self._refused(number, operation, ValueError(f"more than {VALUE_BYTES_MAX} bytes"))
+                continue
             self._listing = isinstance(operation, (Children, Subtree))
-            requests.execute(encode_operation(operation, _now()), self._then(number, operation))
+            requests.execute(encoded, self._then(number, operation))
 
     def _then(self, number: int, operation: Operation) -> Callable[[Result | Exception], None]:
         def then(result: Result | Exception) -> None:
@@ -157,13 +171,19 @@ class ZooKeeperConnection(Connection):
 
     def _refused(self, number: int, operation: Operation, error: Exception) -> None:
         """For a reason that the port does not know, such as missing rights: nothing one could go on with."""
-        what = f"ZooKeeper refused a {type(operation).__name__}: {_said(error)}"
+        what = f"ZooKeeper does not take a {type(operation).__name__}: {_said(error)}"
         log.error("%s", what)
         self._fail(number, what)
 
 
 _UNHEARD = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
 """The answer got lost with the connection: whoever asked hears of that, and asks again."""
+
+
+def _value_bytes(encoded: Operation) -> int:
+    if isinstance(encoded, Multi):
+        return sum(map(_value_bytes, encoded.writes))
+    return len(encoded.value) if isinstance(encoded, (Create, SetValue)) else 0
 
 
 def _now() -> Millis:
