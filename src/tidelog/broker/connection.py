@@ -49,7 +49,7 @@ class Request:
 
     def _settle(self, answer: list[Any], failed: bool) -> None:
         self.answer = answer
-        self.body = None
+        self.on_superseded = None  # it refers back to us, and cycles keep whole fetches in memory
         connection = self.connection
         server = connection.server
         server.unflushed[connection] = None

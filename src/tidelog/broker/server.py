@@ -136,6 +136,7 @@ class Server:
         connection.enqueue(request)
         try:
             handler(request)
+            request.body = None  # a produce that waits for its followers need not hold its batches
         except ProtocolError:
             raise
         except Exception:
