@@ -229,6 +229,8 @@ async def test_only_who_knows_the_secret_takes_up_a_session(in_memory: EmbeddedS
         await mine.ask(["create", "/e", None, True, False])
         assert (await thief.greet(given["session"], "guessed"))["resumed"] is False
         assert (await mine.ask(["get", "/e", False]))[0] is None
+        async with RawClient(in_memory.keeper.port) as odd:
+            assert (await odd.greet(given["session"], "\u00e4\ud800"))["resumed"] is False
     async with RawClient(in_memory.keeper.port) as back:
         assert (await back.greet(given["session"], given["secret"])) == {**given, "resumed": True}
 

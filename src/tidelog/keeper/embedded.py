@@ -159,7 +159,7 @@ class EmbeddedKeeper:
         """A client wants its session back, or a first one."""
         presence = self._present.get(session)
         known = self._state.sessions.get(session)
-        if presence is not None and known is not None and secrets.compare_digest(known.secret, secret):
+        if presence is not None and known is not None and _same(known.secret, secret):
             if presence.peer is not None:
                 presence.peer.abort()
             self._attach(peer, session, known, resumed=True)
@@ -266,6 +266,10 @@ class EmbeddedKeeper:
     def _submit(self, command: Command | None, execute: Callable[[], None]) -> None:
         if self._commits is not None:
             self._commits.submit(command, execute)
+
+
+def _same(secret: str, claimed: str) -> bool:
+    return secrets.compare_digest(secret.encode(), claimed.encode(errors="replace"))
 
 
 def _standard_commands(state: KeeperState) -> list[Command]:

@@ -56,7 +56,7 @@ class RemoteConnection(Connection):
             try:
                 async with asyncio.timeout(self.timeout_ms / 3000):
                     _, link = await loop.create_connection(lambda: _Link(self), self._host, self._port)
-            except OSError as error:  # includes the timeout
+            except (OSError, UnicodeError) as error:  # a time-out, a name that cannot be one
                 self.complain(f"it cannot be reached: {str(error) or 'time-out'}")
             else:
                 await link.lost

@@ -18,7 +18,9 @@ they heard to the event loop.
 from __future__ import annotations
 
 import asyncio
+import select
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
@@ -85,6 +87,18 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
 
+    def select(
+        self, readers: list[Any], writers: list[Any], _errors: list[Any], timeout: float | None = None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """kazoo's own makes an epoll object for each call, and it calls several times for each answer."""
+        poll = select.poll()
+        for file in readers:
+            poll.register(file, select.POLLIN)
+        for file in writers:
+            poll.register(file, select.POLLOUT)
+        ready = {number for number, _ in poll.poll(None if timeout is None else max(timeout, 0) * 1000)}
+        return [f for f in readers if f.fileno() in ready], [f for f in writers if f.fileno() in ready], []
+
     def async_result(self) -> AsyncResult:
         return _StampedResult(self)
 
@@ -136,6 +150,8 @@ class Requests:
         self._lock = threading.Lock()
         self._broken = False
         self._over = False
+        self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._woken = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.session: int = client.client_id[0]
 
@@ -166,13 +182,19 @@ class Requests:
         asked.rawlink(lambda result: self._post(heard, result.exception, result.value, result.zxid))
 
     def _post(self, heard: Callable[..., None], *what: Any) -> None:
-        """From any thread."""
-        with suppress(RuntimeError):  # the loop was closed: nobody is left to hear it
-            self._loop.call_soon_threadsafe(self._hear, heard, *what)
+        """From any thread. The loop is woken once for many: two threads that wake each other are slow."""
+        self._posted.append((heard, what))
+        if not self._woken:
+            self._woken = True
+            with suppress(RuntimeError):  # the loop was closed: nobody is left to hear it
+                self._loop.call_soon_threadsafe(self._hear_posted)
 
-    def _hear(self, heard: Callable[..., None], *what: Any) -> None:
-        if not self._over:
-            heard(*what)
+    def _hear_posted(self) -> None:
+        self._woken = False  # first, so that what is posted from now on wakes again
+        while self._posted:
+            heard, what = self._posted.popleft()
+            if not self._over:
+                heard(*what)
 
     def _watch(self, path: str, children: bool) -> tuple[_Watch, Callable[[Any], None]]:
         watch = _Watch(lambda: self._on_watch(path, children))
@@ -300,14 +322,16 @@ class Requests:
             found.update((path, Node(value, _stat(stat))) for path, (value, stat) in nodes.items())
             if isinstance(operation, Children):
                 break
-            families = await self._answers(self._client.get_children_async, level)
+            parents = [path for path, (_, stat) in nodes.items() if stat.numChildren]
+            families = await self._answers(self._client.get_children_async, parents)
             level = [child for path, names in families.items() for child in _paths_below(path, names)]
         return found
 
     async def _answers(self, request: Callable[[str], Any], paths: Iterable[str]) -> dict[str, Any]:
         """Ask the same of many nodes at once, and leave out those that are gone."""
         asked = {path: self._answer(partial(request, self._full(path))) for path in paths}
-        await asyncio.wait(asked.values())
+        if asked:
+            await asyncio.wait(asked.values())
         return {
             path: future.result()
             for path, future in asked.items()
