@@ -96,12 +96,17 @@ def start_kafka(tmp_path_factory: pytest.TempPathFactory) -> ApacheKafka:
         pytest.skip(str(error))
 
 
+def start(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
+    """A new cluster of the kind that is tested, started on entering `with`."""
+    kafka = os.environ.get("TIDELOG_TEST_SYSTEM") == "kafka"
+    return start_kafka(tmp_path_factory) if kafka else start_tidelog(tmp_path_factory)
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if bootstrap_servers := os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
         yield Cluster(bootstrap_servers)
         return
-    start = start_kafka if os.environ.get("TIDELOG_TEST_SYSTEM") == "kafka" else start_tidelog
     with start(tmp_path_factory) as system:
         yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
 
