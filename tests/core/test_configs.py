@@ -124,6 +124,44 @@ def test_a_topic_created_anew_does_not_inherit_settings() -> None:
     assert admin.value(paths.config_path("t")) == {}
 
 
+def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor() -> None:
+    """A broker hears of a change while the topic is on its way out. It reads the settings again before it
+    leads the next topic of that name."""
+    admin = Administrator()
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.world.network.hold(Channel("control-reply", 1, 0))
+    alter(admin, {"min.insync.replicas": "3"}, to=0)
+    admin.delete("t")
+    admin.world.network.release(Channel("keeper-reply", "keeper", 2))
+    admin.world.settle()
+    assert known(admin)[2] == 3
+    admin.world.network.release_everything()
+    admin.world.settle()
+    assert not admin.exists(paths.topic_path("t"))
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
+    assert known(admin)[2] == 1
+
+
+def test_after_a_lost_session_nothing_is_led_under_old_settings() -> None:
+    """The broker is registered again and told its roles, and waits with them for the settings."""
+    admin = Administrator()
+    admin.create("t", partitions=3)
+    cut_off(admin, 2)
+    admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
+    alter(admin, {"min.insync.replicas": "2"})
+    former = admin.core(2).ctx.broker_epoch
+    admin.world.heal()
+    admin.until(lambda: admin.core(2).ctx.broker_epoch != former)
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.world.settle()
+    replica = admin.core(2).replicas[TopicPartition("t", 0)]
+    assert (replica.leader_epoch, known(admin)[2]) == (0, 1)
+    admin.world.network.release_everything()
+    admin.world.settle()
+    assert (replica.leader_epoch, known(admin)[2]) == (1, 2)
+
+
 # ---------------------------------------------------------------- changes
 
 
@@ -175,6 +213,22 @@ def test_a_topic_without_a_node_for_settings_gets_one() -> None:
     admin.tool(Create(paths.topic_path("t"), {0: replicas(0)}))
     assert alter(admin, {"min.insync.replicas": "2"}).error is ErrorCode.NONE
     assert known(admin) == [2, 2, 2]
+
+
+def test_no_settings_are_left_of_a_topic_that_goes_meanwhile() -> None:
+    """The topic is there when the broker looks and gone when it writes: the write is refused as a whole."""
+    admin = Administrator()
+    admin.tool(Create(paths.topic_path("t"), {0: replicas(0)}))
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 1))
+    number = admin.send(AlterTopicConfigRequest("t", {"a": "1"}), to=1)
+    admin.world.settle()
+    admin.delete("t")
+    assert not admin.exists(paths.topic_path("t"))
+    admin.world.network.release_everything()
+    admin.world.settle()
+    answer = admin.answer(number, AlterTopicConfigResponse)
+    assert answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not admin.exists(paths.config_path("t"))
 
 
 def test_changes_at_the_same_time_are_both_made() -> None:

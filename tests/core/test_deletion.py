@@ -4,6 +4,7 @@ import pytest
 from tests.core.administrator import Administrator, replicas
 
 from tidelog.core import paths
+from tidelog.core.cluster import ReplicaPhase
 from tidelog.core.coordination import Create, Delete, Multi
 from tidelog.core.events import ReplicaDeleted, StrayReplicaFound, TopicDeleted
 from tidelog.core.messages import (
@@ -255,6 +256,13 @@ def test_a_replica_that_dies_while_it_deletes_is_asked_again() -> None:
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
     admin.world.advance(1_000)
     assert admin.exists(paths.deletion_path("t"))
+    machines = admin.core(0).controller.machines
+    assert machines is not None
+    assert [machines.cluster.replicas[TP, BrokerId(broker)] for broker in range(3)] == [
+        ReplicaPhase.DELETION_SUCCESSFUL,
+        ReplicaPhase.DELETION_SUCCESSFUL,
+        ReplicaPhase.DELETION_INELIGIBLE,
+    ]
     admin.world.start(2)
     admin.until(lambda: traces(admin) == [])
 

@@ -124,6 +124,18 @@ class Process:
         self.collect()
 
 
+def test_two_processes_under_one_broker_id_never_share_a_block() -> None:
+    """An old process that was thought dead and its successor make the very same write: one of them is
+    refused and must not take the block for its own, though the node says its name."""
+    tree = Tree()
+    twins = [Process(tree, 1), Process(tree, 1)]
+    for _ in range(3):
+        for action in ("ask", *["execute", "answer"] * 6):
+            for process in twins:
+                process.do(action)
+    assert sorted(id_ for process in twins for id_ in process.given) == [0, 1, 2, 1000, 1001, 1002]
+
+
 ACTIONS = ("ask", "ask for many", "execute", "answer", "break", "new session", "reboot")
 
 

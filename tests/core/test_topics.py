@@ -13,6 +13,7 @@ from tidelog.core.messages import (
     CreateTopicResponse,
 )
 from tidelog.core.types import TopicPartition
+from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
 from tidelog.wire.errors import ErrorCode
 
@@ -219,12 +220,22 @@ def test_requests_in_the_queue_of_a_controller_that_loses_its_session_are_answer
     ]
 
 
-@pytest.mark.parametrize("lost", range(1, 6))
-def test_a_lost_answer_of_the_keeper_is_not_a_failure(lost: int) -> None:
-    """The connection to the keeper breaks with the n-th answer on it; the repeated call finds its own
-    traces, and the topic is created all the same."""
+def test_an_answer_that_waits_for_the_controllers_own_broker_is_given_when_it_loses_its_office() -> None:
+    """The topic was created, and somebody else looks after it now: the administrator may know."""
     admin = Administrator()
-    number = admin.send(CreateTopicRequest("t", 2, 3))
+    admin.world.network.hold(Channel("control", 0, 0))
+    number = admin.send(CreateTopicRequest("t", 1, 3))
+    admin.world.settle()
+    assert number not in admin.answers
+    admin.world.cut([(0, f"keeper-{member}") for member in range(3)])
+    admin.world.advance(20_000)
+    admin.world.heal()
+    admin.world.settle()
+    assert admin.answer(number, CreateTopicResponse).error is ErrorCode.NONE
+
+
+def lose_answer(admin: Administrator, lost: int) -> None:
+    """The controller's connection to the keeper breaks with the n-th answer on it, and comes back."""
     answers = 0
     while answers < lost and (head := admin.world.network.earliest(())):
         due, channel = head
@@ -235,8 +246,27 @@ def test_a_lost_answer_of_the_keeper_is_not_a_failure(lost: int) -> None:
     admin.world.cut([(0, f"keeper-{member}") for member in range(3)])
     admin.world.heal()
     admin.world.settle()
+
+
+@pytest.mark.parametrize("lost", range(1, 6))
+def test_a_lost_answer_of_the_keeper_is_not_a_failure(lost: int) -> None:
+    """The repeated call finds its own traces, and the topic is created all the same."""
+    admin = Administrator()
+    number = admin.send(CreateTopicRequest("t", 2, 3))
+    lose_answer(admin, lost)
     assert admin.answer(number, CreateTopicResponse).error is ErrorCode.NONE
     assert [admin.listed(broker) for broker in range(3)] == [{"t": [0, 1]}] * 3
+
+
+@pytest.mark.parametrize("lost", range(1, 6))
+def test_a_lost_answer_does_not_add_partitions_twice(lost: int) -> None:
+    """The repeated write is refused, and what is found is what was asked for."""
+    admin = Administrator()
+    admin.create("t", partitions=1, factor=3)
+    number = admin.send(CreatePartitionsRequest("t", 3))
+    lose_answer(admin, lost)
+    assert admin.answer(number, CreatePartitionsResponse).error is ErrorCode.NONE
+    assert [admin.listed(broker) for broker in range(3)] == [{"t": [0, 1, 2]}] * 3
 
 
 def test_a_topic_without_any_live_replica_waits_for_one() -> None:
