@@ -82,9 +82,13 @@ class _Peer:
 
     def _reconnected(self) -> None:
         """Both lines lead to one process. If it was lost on one of them, ask again for everything: the core
-        drops an answer that comes twice."""
+        drops an answer that comes twice. A line that gave up while the peer was away tries again now: nobody
+        else would make it, and without it the core would never hear that the peer is back."""
         if self.commands.usable and self.fetches.usable:
             self._node.connected(self._broker)
+        else:
+            self.commands.endpoint_changed()
+            self.fetches.endpoint_changed()
 
     def fetch(self) -> None:
         outstanding = self.fetches.outstanding()
