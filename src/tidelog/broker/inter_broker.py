@@ -53,11 +53,10 @@ def request_to_wire(message: core.Message) -> tuple[int, int, Any]:
     return api, version, translate(message)
 
 
-def response_from_wire(asked: core.Message, body: Any) -> Iterator[core.Message]:
-    """The answer, unless nobody waits for it: a topic asked for in passing shows when it is there."""
-    translate = _RESPONSES.get(type(asked))
-    if translate is not None:
-        yield translate(asked, body)
+def response_from_wire(asked: core.Message, body: Any) -> core.Message:
+    """The answer to a request to another broker."""
+    response: core.Message = _RESPONSES[type(asked)](asked, body)
+    return response
 
 
 # ---------------------------------------------------------------- Fetch
@@ -383,6 +382,11 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
     return create_topics.CreateTopicsRequest(topics=[topic])
 
 
+def _create_topic_from_wire(asked: core.CreateTopicRequest, body: Any) -> core.CreateTopicResponse:
+    result = body.topics[0]
+    return core.CreateTopicResponse(asked.topic, ErrorCode(result.error_code), result.error_message)
+
+
 _REQUESTS: dict[type, tuple[int, int, Any]] = {
     core.EpochEndRequest: (Api.OFFSET_FOR_LEADER_EPOCH, 3, _epoch_end_to_wire),
     core.ListOffsetsRequest: (Api.LIST_OFFSETS, 5, _list_offsets_to_wire),
@@ -403,5 +407,6 @@ _RESPONSES: dict[type, Any] = {
     core.StopReplicaRequest: _control_from_wire,
     core.VoteRequest: _vote_answer_from_wire,
     core.AlterIsrRequest: _alter_isr_answer_from_wire,
+    core.CreateTopicRequest: _create_topic_from_wire,
     core.ControlledShutdownRequest: _controlled_shutdown_from_wire,
 }

@@ -30,12 +30,16 @@ from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarte
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerRegistered, TopicConfigured
 from tidelog.core.leader import LeaderRole
-from tidelog.core.messages import CreateTopicRequest, Message
+from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, Message
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, TopicPartition
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_storage import FileStorage
+from tidelog.wire.errors import ErrorCode
+
+REFUSED_TOPICS_MAX = 1000
+_CREATED_SOON = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER)
 
 KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
 
@@ -68,6 +72,9 @@ class Node:
         self.stopped = asyncio.Event()
         self.log = logging.getLogger("tidelog.node")
         self.leaving = False
+        self.failure = ""
+        """Why the process ends without having been asked to."""
+        self._refused_topics: dict[str, ErrorCode] = {}
         self._leaving_since = 0
         self.cluster_id = ""
         # Made once the port is bound: the core registers where we are, the server hands us what comes in.
@@ -111,6 +118,13 @@ class Node:
         """Hand the core the answer of another broker."""
         self.core.receive(peer, message, self.now())
 
+    def command_answered(self, peer: BrokerId, message: Message) -> None:
+        """The same for what is no fetch, and so rare enough to be looked at."""
+        if isinstance(message, CreateTopicResponse):
+            self._topic_answered(message)
+        else:
+            self.answered(peer, message)
+
     def connected(self, peer: BrokerId) -> None:
         self.core.connected(peer)
         self.settle()
@@ -134,9 +148,16 @@ class Node:
         self.core.stop(self.now())
         self.settle()
 
+    def fail(self, reason: str) -> None:
+        """Something is broken that only a new start can mend: leave at once, and say why."""
+        if not self.failure:
+            self.failure = reason
+            self.log.critical("stopping: %s", reason)
+            self.stopped.set()
+
     def close(self) -> None:
         self.peers.close()
-        self.observe(happened.ProcessStopped("asked to"))
+        self.observe(happened.ProcessStopped(self.failure or "asked to"))
         if self.recorder is not None:
             self.recorder.close()
 
@@ -175,11 +196,13 @@ class Node:
     def _perform(self, effects: list[Any]) -> None:
         carriers = self._carriers
         for effect in effects:
-            carrier = carriers.get(type(effect))
-            if carrier is not None:
+            carrier = carriers.get(type(effect), self.observe)
+            try:
                 carrier(effect)
-            else:
-                self.observe(effect)
+            except Exception:
+                # A bug in carrying out one effect must not cost the effects behind it, nor the connection
+                # that happened to bring the input: they belong to others.
+                self.log.exception("failed to carry out %s", type(effect).__name__)
 
     def _reply(self, reply: Reply) -> None:
         reply.to.deliver(reply.message)  # type: ignore[attr-defined]  # the world's own tokens: Waiters
@@ -230,13 +253,13 @@ class Node:
         )
 
     def _synced(self, count: int, error: BaseException | None) -> None:
-        self._syncing = False
         if error is not None:
             # After a failed fsync nobody knows what is on the disk (the kernel may have dropped the pages).
             # Acknowledging would be a lie and so would be going on: stop, and recover from the others.
-            self.log.critical("fsync failed: %s; stopping, start the broker again to recover", error)
-            self.stopped.set()
+            # Until then this sync counts as under way, so that no later one releases what is held.
+            self.fail(f"cannot make the log durable: {error}")
             return
+        self._syncing = False
         durable, self._held = self._held[:count], self._held[count:]
         self._perform(durable)
         if self._held:
@@ -249,14 +272,27 @@ class Node:
         replica = self.core.replicas.get(tp)
         return replica is not None and isinstance(replica.role, LeaderRole)
 
-    def create_topic(self, name: str) -> None:
-        """A client asked for a topic that does not exist: have the controller create it, and tell nobody."""
+    def create_topic(self, name: str) -> ErrorCode:
+        """A client asked for a topic that does not exist: have the controller create it. Returns what to tell
+        the client: to ask again, or why the controller refused the last time."""
         settings = self.settings
         request = CreateTopicRequest(
             name, settings.num_partitions, settings.default_replication_factor, None, {}, validate_only=False
         )
         if self.core.known_controller != NO_LEADER:
             self.core.effects.append(Send(self.core.known_controller, request))
+        return self._refused_topics.get(name, ErrorCode.LEADER_NOT_AVAILABLE)
+
+    def _topic_answered(self, response: CreateTopicResponse) -> None:
+        """Clients ask for a topic until it is there; why it cannot be is worth one line, not one a time."""
+        topic, error = response.topic, response.error
+        if error in _CREATED_SOON:
+            self._refused_topics.pop(topic, None)
+        elif self._refused_topics.get(topic) != error:
+            if len(self._refused_topics) >= REFUSED_TOPICS_MAX:
+                self._refused_topics.clear()
+            self._refused_topics[topic] = error
+            self.log.warning("cannot create topic %s for a client: %s", topic, response.message or error.name)
 
     def described_settings(self) -> list[Described]:
         settings = self.settings
@@ -280,4 +316,4 @@ class _Local:
         self._node = node
 
     def deliver(self, message: Any) -> None:
-        self._node.answered(self._node.id, message)
+        self._node.command_answered(self._node.id, message)

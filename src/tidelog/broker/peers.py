@@ -115,6 +115,5 @@ class _Peer:
 
     def _command_answered(self, asked: Message, body: Any) -> None:
         node = self._node
-        for response in inter_broker.response_from_wire(asked, body):
-            node.answered(self._broker, response)
+        node.command_answered(self._broker, inter_broker.response_from_wire(asked, body))
         node.settle()

@@ -89,7 +89,7 @@ async def _serve(settings: Settings) -> int:
         leaving.callback(housekeeping.stop)
         await node.stopped.wait()
         log.info("leaving")
-    return 0
+    return 1 if node.failure else 0
 
 
 # ---------------------------------------------------------------- the start
@@ -177,7 +177,7 @@ async def _register(node: Node, keeper: KeeperConnection) -> None:
     url = settings.keeper_url
     early: list[Notice] = []
     notify: Callable[[Notice], None] = early.append
-    keeper.start(lambda notice: notify(notice))
+    keeper.start(lambda notice: notify(notice))  # noqa: PLW0108  # who is notified changes below
     try:
         found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
     except KeeperUnreachable:

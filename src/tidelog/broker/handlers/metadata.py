@@ -1,7 +1,7 @@
 """Metadata (3).
 
 Behaviour: from the cache that the controller fills. A topic that does not exist is created when the client
-and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again.
+and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again, or why it cannot be.
 Versions: 0 to 9.
 Not done: authorised operations (there are no ACLs).
 """
@@ -57,8 +57,7 @@ def _topic(node: Node, cache: MetadataCache, name: str, *, create: bool) -> Meta
     if illegal_name(name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif create:
-        node.create_topic(name)
-        error = ErrorCode.LEADER_NOT_AVAILABLE
+        error = node.create_topic(name)
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
