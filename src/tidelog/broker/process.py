@@ -14,10 +14,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
+from typing import Any
 
 import uvloop
 
@@ -41,6 +42,8 @@ from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage
 
 log = logging.getLogger("tidelog")
+
+WAITING_SAID_AFTER_SECONDS = 1.0
 
 
 class CannotStart(Exception):
@@ -75,10 +78,11 @@ async def _serve(settings: Settings) -> int:
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, partial(_hand_over, node, signum))
-        await _register(node, keeper)
         metrics_port = -1
         if settings.tidelog_metrics_port >= 0:
             metrics_port = await _expose(node, leaving)
+        if not await _unless_stopped(node, _register(node, keeper)):
+            return 0
         endpoint = node.endpoint
         print(
             f"serving id={node.id} host={endpoint.host} port={endpoint.port} metrics={metrics_port}",
@@ -133,7 +137,7 @@ async def _assemble(
         bound = await node.server.listen(host, port)
     except OSError as error:
         raise CannotStart(
-            f"cannot listen on {host or '*'}:{port}: {os.strerror(error.errno or 0).lower()}; "
+            f"cannot listen on {host or '*'}:{port}: {_why(error)}; "
             "free the port or set listeners=PLAINTEXT://HOST:PORT"
         ) from None
     told = settings.advertised(bound)
@@ -179,7 +183,8 @@ async def _register(node: Node, keeper: KeeperConnection) -> None:
     notify: Callable[[Notice], None] = early.append
     keeper.start(lambda notice: notify(notice))  # noqa: PLW0108  # who is notified changes below
     try:
-        found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
+        with _waiting_for(url):
+            found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
     except KeeperUnreachable:
         raise CannotStart(
             f"no keeper at {url} within {settings.connection_timeout_ms} ms; start it or set tidelog.keeper"
@@ -195,11 +200,47 @@ async def _register(node: Node, keeper: KeeperConnection) -> None:
         async with asyncio.timeout(settings.zookeeper_session_timeout_ms * 1.5 / 1000 + 2):
             await node.registered.wait()
     except TimeoutError:
+        raise CannotStart(await _why_not_registered(node, keeper)) from None
+
+
+async def _why_not_registered(node: Node, keeper: KeeperConnection) -> str:
+    try:
         holder = await keeper.request(Get(paths.broker_path(node.id)))
-        where = f"{holder.value.value.host}:{holder.value.value.port}" if holder.ok else "somebody else"
-        raise CannotStart(
-            f"broker.id={node.id} is taken by {where}; stop that broker or choose another id"
-        ) from None
+    except KeeperUnreachable:
+        return f"the keeper at {node.settings.keeper_url} does not answer any more; start it again"
+    if not holder.ok:
+        return f"the keeper at {node.settings.keeper_url} does not register broker {node.id}; see its log"
+    where = f"{holder.value.value.host}:{holder.value.value.port}"
+    return f"broker.id={node.id} is taken by {where}; stop that broker or choose another id"
+
+
+@contextmanager
+def _waiting_for(url: str) -> Iterator[None]:
+    """One line if it takes long, and none about single attempts to connect: they are what waiting is."""
+    loud = logging.getLogger("tidelog.keeper")
+    loud.setLevel(logging.ERROR)
+    loop = asyncio.get_running_loop()
+    said = loop.call_later(WAITING_SAID_AFTER_SECONDS, log.info, "waiting for the keeper at %s", url)
+    try:
+        yield
+    finally:
+        said.cancel()
+        loud.setLevel(logging.NOTSET)
+
+
+async def _unless_stopped(node: Node, start: Coroutine[Any, Any, None]) -> bool:
+    """Go on with the start until it is done. False if a signal came first: then nobody waits for it."""
+    starting = asyncio.ensure_future(start)
+    stopped = asyncio.ensure_future(node.stopped.wait())
+    try:
+        await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return False
+        starting.result()
+        return True
+    finally:
+        for task in (starting, stopped):
+            task.cancel()
 
 
 async def _expose(node: Node, leaving: AsyncExitStack) -> int:
@@ -216,8 +257,8 @@ async def _expose(node: Node, leaving: AsyncExitStack) -> int:
         )
     except OSError as error:
         raise CannotStart(
-            f"cannot serve metrics on port {settings.tidelog_metrics_port}: "
-            f"{os.strerror(error.errno or 0).lower()}; set tidelog.metrics.port"
+            f"cannot serve metrics on port {settings.tidelog_metrics_port}: {_why(error)}; "
+            "set tidelog.metrics.port"
         ) from None
     leaving.push_async_callback(served.stop)
     return served.port
@@ -232,6 +273,12 @@ def _hand_over(node: Node, signum: int) -> None:
         node.stopped.set()
         return
     node.stop(signal.Signals(signum).name)
+
+
+def _why(error: OSError) -> str:
+    """In the words of the system, which for names that cannot be resolved are not those of its errors."""
+    known = error.errno is not None and error.errno > 0
+    return (os.strerror(error.errno or 0) if known else error.strerror or str(error)).lower()
 
 
 async def _end_session(keeper: KeeperConnection) -> None:
