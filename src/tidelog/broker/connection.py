@@ -6,7 +6,10 @@ Rules of this file:
   or for data: clients pipeline. Its answer goes out when all earlier answers have.
 * Every frame of a read event is handled before anything is written; then one vectored write carries all
   answers that are ready.
-* A client that does not read its answers, or that has too many requests open, is not read from.
+* A client that does not read its answers, or that has too many requests open, is not read from; requests
+  that had been read already wait their turn. An answer to a fetch may be a million times larger than the
+  request, so after each fetch we look how its answer leaves before the next one is begun: what one client can
+  make us hold is bounded.
 * Bytes that are no Kafka request close this connection, with one line in the log, and touch no other.
 """
 
@@ -16,14 +19,14 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from tidelog.wire.api import RequestHeader, encode_response
+from tidelog.wire.api import Api, RequestHeader, encode_response
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.frames import FrameReader
 
 if TYPE_CHECKING:
     from tidelog.broker.server import Server
 
-OPEN_REQUESTS_MAX = 256
+_FETCH = int(Api.FETCH)
 
 
 class Request:
@@ -51,6 +54,7 @@ class Request:
         self.answer = answer
         self.on_superseded = None  # it refers back to us, and cycles keep whole fetches in memory
         connection = self.connection
+        connection.held_bytes += sum(map(len, answer))
         server = connection.server
         server.unflushed[connection] = None
         latency_us = (server.clock() - self.received_at) * 1e6
@@ -58,7 +62,19 @@ class Request:
 
 
 class Connection(asyncio.BufferedProtocol):
-    __slots__ = ("_frames", "_open", "_paused", "_transport", "_writable", "last_active", "peer", "server")
+    __slots__ = (
+        "_frames",
+        "_going_on",
+        "_open",
+        "_paused",
+        "_received",
+        "_transport",
+        "_writable",
+        "held_bytes",
+        "last_active",
+        "peer",
+        "server",
+    )
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -67,8 +83,13 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader(server.limits.frame_bytes_max)
         self._open: deque[Request] = deque()
+        self._received: list[bytearray] = []
+        """Frames that came in and were not affordable."""
+        self._going_on: asyncio.Handle | None = None
         self._writable = True
         self._paused = False
+        self.held_bytes = 0
+        """Of answers that wait for earlier ones."""
 
     # ------------------------------------------------------------ the transport's calls
 
@@ -82,6 +103,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
         self._open.clear()
+        self._received.clear()
         self.server.left(self)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -92,18 +114,45 @@ class Connection(asyncio.BufferedProtocol):
         server.metrics.bytes_in += nbytes
         self.last_active = server.clock()
         try:
-            for frame in self._frames.received(nbytes):
-                self._dispatch(frame)
+            self._handle(self._frames.received(nbytes))
         except ProtocolError as error:
-            server.metrics.protocol_errors += 1
-            server.log.warning("closed the connection from %s: %s", self.peer, error)
-            self.close()
+            self._offended(error)
         server.settle()
-        if len(self._open) >= OPEN_REQUESTS_MAX:
+        if self._paused or not self._affordable:
             self._read_only_if_affordable()
 
+    def _handle(self, frames: list[bytearray]) -> None:
+        if len(frames) == 1 and not self._received:
+            self._dispatch(frames[0])
+            return
+        waiting = iter(self._received + frames)
+        self._received = []
+        for frame in waiting:
+            self._dispatch(frame)
+            if frame[1] == _FETCH:
+                self.server.settle()
+            if not self._affordable:
+                self._received = list(waiting)
+                return
+
+    def _go_on(self) -> None:
+        """Handle what was put off."""
+        self._going_on = None
+        try:
+            self._handle([])
+        except ProtocolError as error:
+            self._offended(error)
+        self.server.settle()
+        self._read_only_if_affordable()
+
+    def _offended(self, error: ProtocolError) -> None:
+        self.server.metrics.protocol_errors += 1
+        self.server.log.warning("closed the connection from %s: %s", self.peer, error)
+        self._received.clear()
+        self.close()
+
     def _dispatch(self, frame: bytearray) -> None:
-        if self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return
         open_requests = self._open
         if open_requests:
@@ -121,6 +170,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._writable = True
+        self.last_active = self.server.clock()
         self._read_only_if_affordable()
 
     # ------------------------------------------------------------ answers
@@ -132,32 +182,54 @@ class Connection(asyncio.BufferedProtocol):
         while open_requests and open_requests[0].answer is not None:
             buffers += open_requests.popleft().answer or ()
         if buffers and self._transport is not None:
-            self.server.metrics.bytes_out += sum(map(len, buffers))
+            size = sum(map(len, buffers))
+            self.held_bytes -= size
+            server = self.server
+            server.metrics.bytes_out += size
+            self.last_active = server.clock()
             self._transport.writelines(buffers)
         if self._paused:
             self._read_only_if_affordable()
 
+    @property
+    def _affordable(self) -> bool:
+        limits = self.server.limits
+        return (
+            self._writable
+            and len(self._open) < limits.requests_open_max
+            and self.held_bytes < limits.answer_bytes_held_max
+        )
+
     def _read_only_if_affordable(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        affordable = self._writable and len(self._open) < OPEN_REQUESTS_MAX
-        if affordable and self._paused:
+        if not self._affordable:
+            if not self._paused:
+                self._paused = True
+                self._transport.pause_reading()
+        elif self._received:
+            if self._going_on is None:
+                # Not from here: we may be in the middle of carrying out what others asked.
+                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+        elif self._paused:
             self._paused = False
             self._transport.resume_reading()
-        elif not affordable and not self._paused:
-            self._paused = True
-            self._transport.pause_reading()
 
     # ------------------------------------------------------------ the end
 
     def idle_since(self) -> float | None:
-        """When the client last said something, unless it is waiting for an answer of ours."""
-        return None if self._open else self.last_active
+        """When the client last said or was told something, unless it is waiting for an answer of ours. One
+        that does not take its answers does not wait."""
+        return None if self._open and self._writable else self.last_active
 
     def close(self) -> None:
-        if self._transport is not None:
-            self.flush()
-            self._transport.close()
+        if self._transport is None:
+            return
+        if not self._writable:
+            self.abort()  # to close in order would be to wait until the client reads
+            return
+        self.flush()
+        self._transport.close()
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -129,6 +129,8 @@ async def _assemble(
         settings.max_connections,
         settings.max_connections_per_ip,
         settings.connections_max_idle_ms / 1000 if settings.connections_max_idle_ms > 0 else float("inf"),
+        settings.queued_max_requests,
+        settings.fetch_max_bytes,
     )
     handlers = {key: partial(handle, node) for key, handle in HANDLERS.items()}
     node.server = Server(handlers, limits, metrics, node.settle)

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from tidelog.broker.connection import Connection, Request
@@ -21,6 +22,7 @@ from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 Handler = Callable[[Request], None]
+REFUSAL_SAID_EVERY_SECONDS = 60.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,6 +31,9 @@ class Limits:
     connections_max: int = 10_000
     connections_per_address_max: int = 10_000
     idle_seconds_max: float = 600.0
+    requests_open_max: int = 500
+    answer_bytes_held_max: int = 57_671_680
+    """Of one connection: answers that wait for earlier ones."""
 
 
 class Server:
@@ -44,6 +49,7 @@ class Server:
         self.unflushed: dict[Connection, None] = {}
         self.connections: dict[Connection, str] = {}
         self._per_address: dict[str, int] = {}
+        self._refusal_said_at = -REFUSAL_SAID_EVERY_SECONDS
         self._handlers = handlers
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
@@ -61,7 +67,8 @@ class Server:
     async def serve(self) -> None:
         assert self._listener is not None
         await self._listener.start_serving()
-        self._close_idle()
+        if self.limits.idle_seconds_max != inf:
+            self._close_idle()
 
     async def close(self) -> None:
         if self._sweep is not None:
@@ -77,21 +84,29 @@ class Server:
         limits = self.limits
         here = self._per_address.get(address, 0)
         if len(self.connections) >= limits.connections_max or here >= limits.connections_per_address_max:
-            self.metrics.connections_refused += 1
-            self.log.warning(
-                "refused a connection from %s: %s open, %s of them from there (max.connections=%s, "
-                "max.connections.per.ip=%s)",
-                connection.peer,
-                len(self.connections),
-                here,
-                limits.connections_max,
-                limits.connections_per_address_max,
-            )
+            self._refused(connection, here)
             return False
         self.connections[connection] = address
         self._per_address[address] = here + 1
         self.metrics.connections = len(self.connections)
         return True
+
+    def _refused(self, connection: Connection, here: int) -> None:
+        """Who is refused tries again at once: one line a minute is enough."""
+        self.metrics.connections_refused += 1
+        now, limits = self.clock(), self.limits
+        if now < self._refusal_said_at + REFUSAL_SAID_EVERY_SECONDS:
+            return
+        self._refusal_said_at = now
+        self.log.warning(
+            "refused a connection from %s: %s open, %s of them from there (max.connections=%s, "
+            "max.connections.per.ip=%s)",
+            connection.peer,
+            len(self.connections),
+            here,
+            limits.connections_max,
+            limits.connections_per_address_max,
+        )
 
     def left(self, connection: Connection) -> None:
         self.unflushed.pop(connection, None)
