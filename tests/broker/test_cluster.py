@@ -16,7 +16,7 @@ import pytest
 from tests.zookeeper import ZooKeeper
 
 from tidelog.broker.client import Client
-from tidelog.broker.cluster import Cluster, ClusterError
+from tidelog.broker.cluster import Cluster, ClusterError, obituary
 from tidelog.broker.cluster_status import BrokerStatus, ClusterStatus, DirectoryLock, read_status, running
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.broker.settings import SettingsError
@@ -260,3 +260,37 @@ def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
         assert status is not None
         assert status.keeper == url
         assert not (tmp_path / "keeper").exists()
+
+
+def test_brokers_outlive_the_process_they_were_forked_from(tmp_path: Path):
+    """They go on; the next one comes from a new nursery, and how an orphan ended is not known."""
+
+    async def scenario() -> list[str]:
+        died: list[str] = []
+        cluster = Cluster(
+            tmp_path, brokers=2, port=0, on_death=lambda process: died.append(obituary(process))
+        )
+        await cluster.start()
+        try:
+            nursery = cluster._nursery
+            assert nursery is not None
+            os.kill(nursery.pid, signal.SIGKILL)
+            os.kill(cluster.pids[1], signal.SIGKILL)
+            await cluster.ended(1)
+            assert list(cluster.pids) == [2]
+            await cluster.start_broker(1)
+            await cluster.ready()
+        finally:
+            await cluster.stop()
+        return died
+
+    assert asyncio.run(scenario()) == ["broker 1 ended"]
+
+
+def test_code_that_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The last line of what Python says about it."""
+    (tmp_path / "uvloop.py").write_text("raise ImportError('no such loop')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ClusterError) as caught:
+        LocalCluster(tmp_path / "data", brokers=1).start()
+    assert str(caught.value) == "broker 1 cannot be started: ImportError: no such loop"

@@ -141,6 +141,8 @@ def test_a_flipped_bit_is_found_and_the_rest_still_read(first: Path):
     answer = call("dump", first)
     assert answer.code == 1
     assert f"! {first} at byte 0: the CRC of batch 0..2 does not match" in answer.lines
+    # Nothing else is said to be wrong because of it.
+    assert problems(first.parent) == [("the CRC of batch 0..2 does not match", 0)]
 
 
 def test_a_torn_tail_is_found(first: Path):

@@ -1,20 +1,23 @@
-"""One broker as a child process: started from a properties file, listened to, and ended.
+"""One broker as a process of its own: started from a properties file, listened to, and ended.
 
 What a broker promises whoever starts it: one line on stdout once it serves (`serving id=1 host=127.0.0.1
 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or when its standard input ends
-(`supervised`): no broker outlives its cluster.
+(`nursery`): no broker outlives its cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from tidelog.broker.nursery_client import Nursery
 
 _SERVING = re.compile(
     r"serving id=(?P<id>\d+) host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
@@ -42,41 +45,36 @@ class BrokerProcess:
         """`on_end` is called once the process has ended and everything it said was passed on."""
         self.id = number
         self.properties = properties
+        self.pid = 0
+        self.alive = False
+        self.exit_code: int | None = None
+        """Negative if a signal ended it; None while it runs, or if nobody knows."""
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.expected_to_end = False
         self._on_line = on_line
         self._on_end = on_end
-        self._process: asyncio.subprocess.Process | None = None
+        self._stdin = -1
         self._serving: asyncio.Future[Serving] | None = None
         self._watch: asyncio.Task[None] | None = None
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process is not None else 0
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs; negative if a signal ended it."""
-        return self._process.returncode if self._process is not None else None
-
-    @property
-    def alive(self) -> bool:
-        return self._process is not None and self._process.returncode is None
-
-    async def start(self) -> None:
-        self._serving = asyncio.get_running_loop().create_future()
-        # A session of its own: Ctrl-C in the terminal is for whoever started us, who then stops us in order.
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "tidelog.broker.supervised",
-            str(self.properties),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._watch = asyncio.create_task(self._follow(self._process, self._serving))
+    async def start(self, nursery: Nursery) -> None:
+        """Raises `NurseryError` if there is nobody to start it."""
+        loop = asyncio.get_running_loop()
+        theirs_in, self._stdin = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        ours_err, theirs_err = os.pipe()
+        readers = [await _reader(loop, ours_out), await _reader(loop, ours_err)]
+        try:
+            self.pid = await nursery.fork(self.properties, [theirs_in, theirs_out, theirs_err])
+        except BaseException:
+            os.close(self._stdin)
+            raise
+        finally:
+            for descriptor in (theirs_in, theirs_out, theirs_err):
+                os.close(descriptor)
+        self.alive = True
+        self._serving = loop.create_future()
+        self._watch = asyncio.create_task(self._follow(nursery, readers, self._serving))
 
     async def serving(self) -> Serving:
         """Where it serves, once it does. Raises `EOFError` if it ends before."""
@@ -85,8 +83,9 @@ class BrokerProcess:
         return await asyncio.shield(self._serving)
 
     def signal(self, sent: signal.Signals) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(sent)
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sent)
 
     async def ended(self) -> None:
         """Until the process has ended and `on_end` was called."""
@@ -95,10 +94,9 @@ class BrokerProcess:
 
     # ------------------------------------------------------------ listening to it
 
-    async def _follow(self, process: asyncio.subprocess.Process, serving: asyncio.Future[Serving]) -> None:
-        assert process.stdout is not None
-        assert process.stderr is not None
-
+    async def _follow(
+        self, nursery: Nursery, readers: list[asyncio.StreamReader], serving: asyncio.Future[Serving]
+    ) -> None:
         def printed(line: str) -> None:
             found = _SERVING.fullmatch(line)
             if found and not serving.done():
@@ -113,12 +111,21 @@ class BrokerProcess:
             self.last_lines.append(line)
             self._on_line(self.id, line)
 
-        await asyncio.gather(_lines(process.stdout, printed), _lines(process.stderr, logged))
-        await process.wait()
+        await asyncio.gather(_lines(readers[0], printed), _lines(readers[1], logged))
+        self.exit_code = await nursery.ended(self.pid)
+        self.alive = False
+        os.close(self._stdin)
         if not serving.done():
             serving.set_exception(EOFError())
             serving.exception()  # looked at: perhaps nobody waits
         self._on_end(self)
+
+
+async def _reader(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader
 
 
 async def _lines(stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:

@@ -9,7 +9,7 @@
 Below `data_dir`: `broker-1` … with the logs, `keeper`, a properties file for each broker and `cluster.json`
 (`cluster_status`). Brokers have the ids 1 to N and the ports `port`, `port + 1`, …, or any free ones if
 `port` is 0. A broker that ends on its own is reported and left alone: deciding what that means is the
-business of whoever watches.
+business of whoever watches. Brokers are forked from a process that has loaded their code (`nursery`).
 
 The keeper needs the event loop, so nobody may block it; `local_cluster` is for programs that must.
 """
@@ -34,6 +34,7 @@ from tidelog.broker.cluster_status import (
     DirectoryLock,
 )
 from tidelog.broker.loading import settle
+from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.ports import PortTaken, require_free
 from tidelog.broker.properties import Property, write
 from tidelog.broker.settings import Settings, SettingsError
@@ -95,6 +96,7 @@ class Cluster:
         self._on_death = on_death
         self._lock = DirectoryLock(self.data_dir)
         self._keeper: EmbeddedKeeper | None = None
+        self._nursery: Nursery | None = None
         self._processes: dict[int, BrokerProcess] = {}
         if brokers < 1:
             raise SettingsError(f"a cluster of {brokers} brokers: give at least 1")
@@ -144,6 +146,7 @@ class Cluster:
         """Until every broker serves. Raises `ClusterError`, with nothing left running, if one cannot."""
         self._occupy()
         try:
+            self._nursery = Nursery()  # which loads the brokers' code while the keeper starts
             await self._start_keeper()
             async with asyncio.timeout(_START_SECONDS):
                 async with asyncio.TaskGroup() as starting:
@@ -228,6 +231,9 @@ class Cluster:
         except TimeoutError:
             self.kill_all()
             await self._all_ended()
+        if self._nursery is not None:
+            await self._nursery.close()
+            self._nursery = None
         if self._keeper is not None:
             await self._keeper.stop()
             self._keeper = None
@@ -257,7 +263,10 @@ class Cluster:
         )
         process = BrokerProcess(number, Path(broker.properties), self._on_line, self._ended)
         self._processes[number] = process
-        await process.start()
+        try:
+            await process.start(await self._living_nursery())
+        except NurseryError as error:
+            raise ClusterError(f"broker {number} cannot be started: {error}") from None
         broker.pid, broker.state = process.pid, "starting"
         try:
             serving = await process.serving()
@@ -266,6 +275,17 @@ class Cluster:
         broker.host, broker.port, broker.metrics_port = serving
         broker.state = "serving"
         self._tell()
+
+    async def _living_nursery(self) -> Nursery:
+        nursery = self._nursery
+        if nursery is None:
+            raise ClusterError("the cluster is not running")
+        if not nursery.alive:  # its brokers live on
+            await nursery.close()
+            if self._nursery is nursery:
+                self._nursery = Nursery()
+            return await self._living_nursery()
+        return nursery
 
     def kill(self, number: int) -> None:
         """As a crash does: at once, with no chance to say goodbye."""
@@ -345,8 +365,18 @@ def _known_brokers(host: str, port: int) -> set[int]:
 
 
 def obituary(process: BrokerProcess) -> str:
-    """How a broker ended, in one line."""
-    code = process.exit_code or 0
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    """How a broker ended, in one line: with its last words, unless it was killed without having any."""
+    code = process.exit_code
+    if code is None:
+        return f"broker {process.id} ended"
+    if code < 0:
+        return f"broker {process.id} was ended by {_signal_name(-code)}"
     said = process.last_lines[-1].removeprefix(f"tidelog broker {process.id}: ") if process.last_lines else ""
-    return f"broker {process.id} {how}{f': {said}' if said else ''}"
+    return f"broker {process.id} ended with exit code {code}{f': {said}' if said else ''}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

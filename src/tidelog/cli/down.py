@@ -47,5 +47,6 @@ def down(
         if time.perf_counter() - began > _PATIENCE_SECONDS:
             raise Refusal(f"the cluster in {folder} does not end: kill -9 {status.pid}")
         time.sleep(_POLL_SECONDS)
-    write_text(f"stopped {counted(len(status.brokers), 'broker')} in {time.perf_counter() - began:.1f} s\n")
+    ended = sum(broker.state == "serving" for broker in status.brokers)
+    write_text(f"stopped {counted(ended, 'broker')} in {time.perf_counter() - began:.1f} s\n")
     return ExitCode.HELD

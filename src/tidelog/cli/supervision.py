@@ -150,7 +150,7 @@ class _Supervision:
         console().print(text, soft_wrap=True)
         for hint in hints():
             self._log.say(hint, palette.FAINT)
-        self._log.say("  Ctrl-C                                      stop it", palette.FAINT)
+        self._log.say("  Ctrl-C                                        stop it", palette.FAINT)
 
     def _died(self, process: BrokerProcess) -> None:
         self._log.say(f"{obituary(process)}", palette.BAD)

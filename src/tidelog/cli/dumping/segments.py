@@ -158,10 +158,13 @@ class _Scan:
             "crc_ok": self._crc(position + CRC_START, end) == crc,
         }
         yield row
+        makes_sense = delta >= 0 and 0 <= count <= delta + 1
         if not row["crc_ok"]:
             yield finding(self._path, f"the CRC of batch {base}..{base + delta} does not match", position)
+            if makes_sense and self._seen.next_offset in (-1, base):
+                self._seen.add(row)  # most likely its place is right and what it holds is not
             return
-        if delta < 0 or not 0 <= count <= delta + 1:
+        if not makes_sense:
             yield finding(
                 self._path, f"batch {base} claims {count} records for {delta + 1} offsets", position
             )

@@ -1,0 +1,120 @@
+"""The supervisor's side of the nursery: asks it for brokers and hears from it when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+
+class NurseryError(Exception):
+    """Brokers cannot be started. The message is one line that says why."""
+
+
+class Nursery:
+    """Begins to load when it is made; `fork` waits for that."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        with theirs:
+            # A session of its own: Ctrl-C in the terminal is for the supervisor, who stops brokers in order.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tidelog.broker.nursery", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        ours.setblocking(False)
+        self._control = ours
+        self._one_at_a_time = asyncio.Lock()
+        self._answers: asyncio.Queue[int] = asyncio.Queue()
+        self._ended: dict[int, asyncio.Future[int | None]] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._hung_up = False
+
+    @property
+    def alive(self) -> bool:
+        return not self._hung_up and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def fork(self, properties: Path, descriptors: list[int]) -> int:
+        """Start a broker with these as its standard input, output and error; the id of its process."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen())
+        async with self._one_at_a_time:
+            try:
+                socket.send_fds(self._control, [json.dumps(str(properties)).encode()], descriptors)
+            except OSError:
+                raise NurseryError(await self._last_words()) from None
+            pid = await self._answers.get()
+        if pid < 0:
+            self._answers.put_nowait(pid)  # for whoever asks next
+            raise NurseryError(await self._last_words())
+        self._exit_of(pid)
+        return pid
+
+    async def ended(self, pid: int) -> int | None:
+        """The exit code of a broker once it has one, negative if a signal ended it; None if nobody knows."""
+        return await asyncio.shield(self._exit_of(pid))
+
+    async def close(self) -> None:
+        """The nursery ends; brokers that still run do not."""
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+        self._control.close()
+        await asyncio.to_thread(self._process.wait)
+        self._errors.close()
+
+    def _exit_of(self, pid: int) -> asyncio.Future[int | None]:
+        if pid not in self._ended:
+            self._ended[pid] = asyncio.get_running_loop().create_future()
+        return self._ended[pid]
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        rest = b""
+        while data := await self._receive(loop):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                said = json.loads(line)
+                if "pid" in said:
+                    self._answers.put_nowait(said["pid"])
+                else:
+                    _settle(self._exit_of(said["ended"]), said["code"])
+        self._hung_up = True
+        self._answers.put_nowait(-1)
+        for future in self._ended.values():
+            _settle(future, None)
+
+    async def _receive(self, loop: asyncio.AbstractEventLoop) -> bytes:
+        try:
+            return await loop.sock_recv(self._control, 4096)
+        except OSError:
+            return b""
+
+    async def _last_words(self) -> str:
+        await asyncio.to_thread(self._process.wait)  # it hangs up first and complains then
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(self._errors.tell() - 4096, 0))
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        return next(
+            (line for line in reversed(lines) if line.strip()), "the process that starts brokers ended"
+        )
+
+
+def _settle(future: asyncio.Future[int | None], code: int | None) -> None:
+    if not future.done():
+        future.set_result(code)
