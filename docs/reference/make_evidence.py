@@ -1,0 +1,72 @@
+"""Print the page of evidence from the tables that trials write by.
+
+Run from the root of the tree:
+``.venv/bin/python docs/reference/make_evidence.py > docs/reference/evidence.md``.
+"""
+
+from tidelog.evidence.tables import SCHEMA_VERSION, TABLES, Table
+
+HEAD = f"""\
+# Evidence: what a trial leaves
+
+A trial, on whichever stage it plays, leaves a folder from which an audit can tell what became of every
+promise. The simulator, a cluster of real processes and a foreign Kafka fill the same tables. This page
+describes schema {SCHEMA_VERSION}.
+
+## The folder
+
+| | |
+|---|---|
+| `trial.json` | what was tried, with which seed and settings; how it ended; what is missing, and why |
+| `ledger/` `reads/` `client_events/` `events/` `faults/` `replicas/` `records/` | the tables below |
+| `cluster/broker-N/` | the replica logs, in Kafka's own format (not of the simulator or a foreign Kafka) |
+| `logs/` | what brokers and clients said |
+| `journal/` | only while the trial runs, or after it was killed: what is not in the tables yet |
+
+A Parquet file appears under its name when it is complete, so the tables can be read while they grow; one that
+is missing altogether is an empty table. `spark.read.parquet("DIR/ledger")` and `pyarrow.dataset` read them
+as they are.
+
+`state` in `trial.json` is `running`, `complete`, `interrupted` (by Ctrl-C: healed, drained and collected all
+the same), `failed` or `recovered`. If the process of the trial was killed, nothing that was written down is
+lost: `tidelog evidence recover DIR` turns the journals into tables.
+
+## How it is written
+
+- **Intent comes first.** A send is in the ledger before the client library gets it. If the producer's process
+  dies at any moment, each send that may have reached a broker has a row; its outcome is `unknown`.
+- The journal behind `ledger` and `reads` is a memory-mapped file of fixed-size rows (`*.slots`), so a row is
+  safe from the death of its process as soon as it is stored, without any flush, for about 2 µs a send.
+- A journal of 65,536 rows becomes a Parquet file when it is full and all its sends are settled. Memory does
+  not grow with the length of the trial.
+- A full disk ends the trial with one line; what was written until then stays.
+
+## The three outcomes
+
+`ok`: the broker acknowledged the record as `acks` asks (with `acks=0` nobody acknowledges anything: `ok` only
+says that it was sent). `failed`: it is certain that it was not written. `unknown`: it may have been. Unknown
+sends are neither lost when they are absent nor phantoms when they are there. Which errors leave no doubt is a
+table in the code, `tidelog.trials.outcomes`: without retries `NOT_ENOUGH_REPLICAS` is certain, because it is
+answered before anything is appended; `NOT_LEADER_OR_FOLLOWER` is not, because a leader may be deposed while
+the record waits for its followers. With retries an earlier attempt may have been written without anybody
+hearing of it, so only errors that are about the record itself (too large, for example) stay certain.
+
+<!-- Written by docs/reference/make_evidence.py. -->
+"""
+
+
+def section(table: Table) -> str:
+    rows = [f"| `{column.name}` | {column.type} | {column.doc} |\n" for column in table.columns]
+    lines = [f"## `{table.name}`\n\n{table.doc}"]
+    if table.identity:
+        lines.append(f" No two rows have the same {', '.join(f'`{name}`' for name in table.identity)}.")
+    lines.append("\n\n| column | type | |\n|---|---|---|\n")
+    return "".join([*lines, *rows])
+
+
+def page() -> str:
+    return "\n".join([HEAD, *map(section, TABLES)])
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,114 @@
+"""Parquet files of evidence: written one by one, whole or not at all, and read back as one table.
+
+Rules of the file:
+
+* A file that is being written has another name (hidden, so that Spark and Arrow pass it over) and gets its
+  own only when it is complete. Whoever reads a folder while it grows sees complete files.
+* A file is never changed. A table grows by more files, so memory is bounded by one of them.
+* Names come from what is in them. Who repeats an interrupted piece of work writes the same file again,
+  not a second one.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.dataset as ds  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from tidelog.evidence.arrow import arrow_rows, arrow_schema
+from tidelog.evidence.schemas import Row
+from tidelog.evidence.tables import Table
+
+SUFFIX = ".parquet"
+
+
+def write_part(folder: Path, stem: str, content: Any) -> Path:
+    """One file of a table, from an Arrow table."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{stem}{SUFFIX}"
+    unfinished = folder / f".{path.name}.tmp"
+    try:
+        pq.write_table(content, unfinished, compression="zstd")
+        os.replace(unfinished, path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+    return path
+
+
+class PartWriter:
+    """Rows to files `<stem>-000000.parquet`, `<stem>-000001.parquet`, …: one for every `rows_max` rows, or
+    when `seconds_max` have passed since its first row."""
+
+    def __init__(
+        self,
+        folder: Path,
+        table: Table,
+        stem: str = "part",
+        *,
+        rows_max: int = 50_000,
+        seconds_max: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._folder = folder
+        self._table = table
+        self._stem = stem
+        self._rows_max = rows_max
+        self._seconds_max = seconds_max
+        self._clock = clock
+        self._rows: list[Row] = []
+        self._first_at = 0.0
+        self._parts = 0
+        self.rows_written = 0
+
+    def write(self, row: Row) -> None:
+        if not self._rows:
+            self._first_at = self._clock()
+        self._rows.append(row)
+        if len(self._rows) >= self._rows_max or self._clock() - self._first_at >= self._seconds_max:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            write_part(self._folder, f"{self._stem}-{self._parts:06d}", arrow_rows(self._table, self._rows))
+            self._parts += 1
+            self.rows_written += len(self._rows)
+            self._rows = []
+
+    close = flush
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The complete files of a table, by name; none if nothing was recorded."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.name[0] not in "._")
+
+
+def dataset(evidence: Path, table: Table) -> Any:
+    """A table of an evidence folder as an Arrow dataset: empty if there is no such folder."""
+    files = [str(path) for path in part_files(evidence / table.name)]
+    schema = arrow_schema(table)
+    if not files:
+        return ds.dataset(pa.Table.from_pylist([], schema))
+    return ds.dataset(files, schema=schema, format="parquet")
+
+
+def read_table(evidence: Path, table: Table, columns: Sequence[str] | None = None, where: Any = None) -> Any:
+    """A whole table, or some columns and rows of it, in memory."""
+    return dataset(evidence, table).to_table(columns=None if columns is None else list(columns), filter=where)
+
+
+def rows_of(evidence: Path, table: Table) -> Iterator[Row]:
+    """A table row by row, nulls left out; bounded in memory."""
+    for batch in dataset(evidence, table).to_batches():
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            yield {name: value for name, value in row.items() if value is not None}

@@ -1,0 +1,103 @@
+"""From journals to tables: at the end of every trial, and after one that was killed.
+
+The same work in both cases, and it can be interrupted and repeated: a journal is removed only when its rows
+are in a table, under a name that follows from the journal's. What cannot be read stays where it is and is
+named in `trial.json` among what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.evidence.files import EventFile, event_files
+from tidelog.evidence.folder import EvidenceFolder, reason
+from tidelog.evidence.lines import line_files, read_lines
+from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.reader import CorruptEvidence, read_events
+from tidelog.evidence.schemas import Row
+from tidelog.evidence.sealing import seal
+from tidelog.evidence.slots import CorruptSlots, Slots, StillWritten, slot_files
+from tidelog.evidence.tables import EVENTS, FAULTS, TABLES, Table
+
+
+@dataclass(slots=True)
+class Sealed:
+    """How many journals are in the tables now, and why others are not."""
+
+    journals: int = 0
+    trouble: dict[str, str] = field(default_factory=dict)
+
+
+def seal_journals(folder: EvidenceFolder) -> Sealed:
+    """Bring everything that the journals hold into the tables."""
+    done = Sealed()
+    for path in slot_files(folder.journal):
+        _attempt(folder, done, path, partial(_seal_slots, path, folder.path))
+    for path in line_files(folder.journal):
+        _attempt(folder, done, path, partial(_seal_lines, path, folder.path))
+    for file in event_files(folder.events_journal) if folder.events_journal.is_dir() else []:
+        _attempt(folder, done, file.path, partial(_seal_events, file, folder.path))
+    for empty in (folder.events_journal, folder.journal):
+        with suppress(OSError):
+            empty.rmdir()
+    return done
+
+
+def _attempt(folder: EvidenceFolder, done: Sealed, path: Path, work: Callable[[], None]) -> None:
+    name = str(path.relative_to(folder.path))
+    try:
+        work()
+    except (CorruptSlots, StillWritten, CorruptEvidence, ValueError, pa.ArrowException) as error:
+        done.trouble[name] = str(error)
+    except OSError as error:
+        done.trouble[name] = f"{name}: {reason(error)}"
+    else:
+        done.journals += 1
+        return
+    folder.manifest.lacks(f"the rows of {name}", done.trouble[name])
+
+
+def _seal_slots(path: Path, evidence: Path) -> None:
+    slots = Slots.open(path)
+    seal(slots, evidence)
+
+
+def _seal_lines(path: Path, evidence: Path) -> None:
+    table = _table_of(path)
+    rows = list(read_lines(path))
+    writer = PartWriter(evidence / table.name, table, path.stem, seconds_max=float("inf"))
+    for row in _merged(rows) if table is FAULTS else rows:
+        writer.write(row)
+    writer.close()
+    path.unlink()
+
+
+def _table_of(path: Path) -> Table:
+    for table in TABLES:
+        if path.stem.partition("-")[0] == table.name:
+            return table
+    raise ValueError(f"{path} belongs to no table")
+
+
+def _merged(rows: list[Row]) -> list[Row]:
+    """A fault is told in two lines, how it began and how it ended, which make one row."""
+    faults: dict[int, Row] = {}
+    for row in rows:
+        faults.setdefault(row["number"], {}).update(row)
+    return [faults[number] for number in sorted(faults)]
+
+
+def _seal_events(file: EventFile, evidence: Path) -> None:
+    writer = PartWriter(evidence / EVENTS.name, EVENTS, file.path.stem, seconds_max=float("inf"))
+    try:
+        for row in read_events(file.path):
+            writer.write(row)
+    finally:
+        writer.close()
+    file.path.unlink()

@@ -1,0 +1,187 @@
+"""A journal of fixed-size rows in a memory-mapped file: what is written survives the writer's death at once.
+
+    4096 bytes of JSON (table, capacity, columns, constants), then column after column, each `capacity`
+    values long, and at the end one byte for each row, its mark: 0 until the row is there.
+
+Rules of the file:
+
+* Storing into the mapping *is* writing to the file as far as processes are concerned: after `kill -9` the
+  operating system has every byte. There is nothing to flush, so an entry costs about a microsecond. (Losing
+  the whole machine loses what the kernel had not written back; trials end processes, not their own machine.)
+* A row's mark is stored last, so a marked row is whole. Rows are filled in order; the marked ones come first.
+* All zeros is nothing: a number that may be absent is stored plus one, or has a zero that means absent, and
+  an absent text is empty.
+* Space is allocated when the file is made. A full disk is an OSError then, and never a SIGBUS later.
+* The writer holds a lock on the file as long as it lives. Who gets the lock may read all there will be.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import struct
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self, cast
+
+SUFFIX: Final = ".slots"
+HEADER_BYTES: Final = 4096
+VERSION: Final = 1
+
+_NumberCode = Literal["b", "i", "q"]
+Absent = Literal["never", "zero", "plus_one"]
+
+
+class CorruptSlots(Exception):
+    """The file is no journal of ours. The message is one line that says which and why."""
+
+
+class StillWritten(Exception):
+    """A process that is alive writes this file."""
+
+
+@dataclass(slots=True, frozen=True)
+class SlotColumn:
+    """`code` is one of struct's: b, i, q, or `24s` for text of at most 24 bytes."""
+
+    name: str
+    code: str
+    absent: Absent = "never"
+
+    @property
+    def is_text(self) -> bool:
+        return self.code.endswith("s")
+
+    @property
+    def width(self) -> int:
+        return struct.calcsize(self.code)
+
+
+class Slots:
+    """One file. `column` and `text_start` are what a writer stores through, `marks` makes a row count."""
+
+    def __init__(self, path: Path, mapped: mmap.mmap, header: dict[str, Any]) -> None:
+        self.path = path
+        self.mapped = mapped
+        self.table: str = header["table"]
+        self.capacity: int = header["capacity"]
+        self.constants: dict[str, Any] = header["constants"]
+        self.columns = {name: SlotColumn(name, code, absent) for name, code, absent in header["columns"]}
+        self._view = memoryview(mapped)
+        self._starts: dict[str, int] = {}
+        start = HEADER_BYTES
+        for column in self.columns.values():
+            self._starts[column.name] = start
+            start += column.width * self.capacity
+        self.marks = self._view[start : start + self.capacity]
+
+    # ------------------------------------------------------------ making and opening
+
+    @classmethod
+    def create(
+        cls, path: Path, table: str, columns: tuple[SlotColumn, ...], constants: dict[str, Any], capacity: int
+    ) -> Self:
+        """A new file with room for `capacity` rows. OSError if there is no space, or no folder."""
+        if sys.byteorder != "little":
+            raise OSError("journals are written on little-endian machines only")
+        if capacity % 8:
+            raise ValueError("a capacity is a multiple of 8, so that all columns are aligned")
+        header = {
+            "version": VERSION,
+            "table": table,
+            "capacity": capacity,
+            # Widest first, which keeps every number aligned.
+            "columns": [
+                (c.name, c.code, c.absent) for c in sorted(columns, key=lambda c: (-c.width, c.name))
+            ],
+            "constants": constants,
+        }
+        text = json.dumps(header).encode()
+        if len(text) >= HEADER_BYTES:
+            raise ValueError(f"the constants of {path.name} take more than {HEADER_BYTES} bytes")
+        size = HEADER_BYTES + capacity * (1 + sum(column.width for column in columns))
+        unfinished = path.with_name(f".{path.name}.tmp")
+        fd = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.posix_fallocate(fd, 0, size)
+            os.pwrite(fd, text, 0)
+            # The mapping has a copy of the descriptor, and with it the lock.
+            mapped = mmap.mmap(fd, size)
+            os.rename(unfinished, path)
+        except BaseException:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        return cls(path, mapped, json.loads(text))
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """A file that somebody left behind. Raises `StillWritten` or `CorruptSlots`."""
+        fd = os.open(path, os.O_RDWR)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StillWritten(f"{path} is being written by a process that still runs") from None
+            header = _header(path, os.pread(fd, HEADER_BYTES, 0))
+            rows = sum(struct.calcsize(code) for _, code, _ in header["columns"]) + 1
+            size = HEADER_BYTES + header["capacity"] * rows
+            if os.fstat(fd).st_size != size:
+                raise CorruptSlots(f"{path} has not the size that its first bytes promise")
+            return cls(path, mmap.mmap(fd, size), header)
+        finally:
+            os.close(fd)
+
+    def release(self) -> None:
+        """Unmap the file and give its lock back. No view of it may be in use."""
+        self.marks.release()
+        self._view.release()
+        self.mapped.close()
+
+    # ------------------------------------------------------------ its parts
+
+    def column(self, name: str) -> memoryview[int]:
+        """The numbers of a column, to be assigned by row."""
+        column = self.columns[name]
+        return self._bytes(column).cast(cast(_NumberCode, column.code))
+
+    def text_start(self, name: str) -> int:
+        """Where in `mapped` the texts of a column start."""
+        return self._starts[name]
+
+    def bytes_of(self, name: str, rows: int) -> memoryview:
+        """The first rows of a column as they are in the file."""
+        column = self.columns[name]
+        return self._bytes(column)[: rows * column.width]
+
+    def _bytes(self, column: SlotColumn) -> memoryview:
+        start = self._starts[column.name]
+        return self._view[start : start + column.width * self.capacity]
+
+    def rows(self) -> int:
+        """How many rows are there."""
+        end = self.mapped.find(b"\0", len(self.mapped) - self.capacity)
+        return self.capacity if end < 0 else end - (len(self.mapped) - self.capacity)
+
+
+def _header(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        header: dict[str, Any] = json.loads(data.rstrip(b"\0"))
+        version = header["version"]
+    except (ValueError, LookupError, TypeError):
+        raise CorruptSlots(f"{path} is not a journal of a trial") from None
+    if version != VERSION:
+        raise CorruptSlots(f"{path} was written by another version of tidelog (format {version})")
+    return header
+
+
+def slot_files(folder: Path) -> list[Path]:
+    """The journals in a folder, by name."""
+    return sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
