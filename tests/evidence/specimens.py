@@ -30,6 +30,7 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.BrokerRegistered(ME, 4_294_967_297),
     e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),
+    e.StorageFailed(ME, TP, "cannot write 00000000000000000000.log: no space left on device"),
     e.TopicConfigured(ME, "orders", {"min.insync.replicas": "2"}),
     e.TopicDeletionStarted(ME, "orders"),
     e.TopicDeleted(ME, "orders"),

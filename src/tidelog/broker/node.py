@@ -8,7 +8,7 @@ came in together goes out together.
 Durability: as long as a log with ``flush=always`` has appends that are not on the disk, *all* effects are
 held back, in order, until an fsync that began after those appends has returned. Inputs go on being taken
 meanwhile, so one fsync serves everything that arrived during the previous one (group commit), and an
-acknowledgement can never be ahead of the disk.
+acknowledgement can never be ahead of the disk. Only reads of what is on disk already do not wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, cast
 
 from tidelog.broker.metrics import Metrics
 from tidelog.broker.peers import Peers
@@ -28,13 +29,14 @@ from tidelog.broker.topic_settings import Described, Source, TopicSettings
 from tidelog.core.broker import Broker
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
-from tidelog.core.events import BrokerRegistered, TopicConfigured
+from tidelog.core.events import BrokerRegistered, StorageFailed, TopicConfigured
 from tidelog.core.leader import LeaderRole
-from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, Message
+from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, FetchResponse, Message
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, TopicPartition
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
+from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
 from tidelog.wire.errors import ErrorCode
 
@@ -188,7 +190,7 @@ class Node:
             batch = effects[:]
             effects.clear()
             if self._held or self.storage.dirty():
-                self._held += batch
+                self._held += [effect for effect in batch if not self._overtakes(effect)]
                 self._sync()
             else:
                 self._perform(batch)
@@ -233,6 +235,8 @@ class Node:
             self.recorder.record(event, self.now())
         if isinstance(event, TopicConfigured):
             self.topics.configure(event.topic, event.values)
+        elif isinstance(event, StorageFailed):
+            self.log.error("%s: %s", event.tp, event.reason)
         elif isinstance(event, BrokerRegistered):
             self.registered.set()
 
@@ -241,6 +245,21 @@ class Node:
             self.recorder.flush()
 
     # ------------------------------------------------------------ flush=always
+
+    def _overtakes(self, effect: Any) -> bool:
+        """Reads of what is on disk need not wait for what is not: such an answer leaves at once."""
+        if not isinstance(effect, Reply) or not isinstance(effect.message, FetchResponse):
+            return False
+        response = effect.message
+        replica = self.core.replicas.get(response.tp)
+        if replica is None or not response.batches:
+            return False
+        durable = cast(FileLog, replica.log).recovery_point
+        if response.batches[-1].next_offset > durable:
+            return False
+        # Nor may its reader conclude from the high watermark that more is safe.
+        self._reply(Reply(effect.to, replace(response, high_watermark=min(response.high_watermark, durable))))
+        return True
 
     def _sync(self) -> None:
         if self._syncing:

@@ -133,6 +133,15 @@ class FollowerStalled:
 
 
 @dataclass(slots=True)
+class StorageFailed:
+    """The log of a partition could not be written or read. Whoever asked was told so; nothing was lost."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    reason: str
+
+
+@dataclass(slots=True)
 class TopicConfigured:
     """A broker learnt a topic's settings. ``values`` are those that differ from its defaults, all of them,
     also the ones that only storage obeys."""
@@ -186,6 +195,7 @@ Event = (
     | BrokerRegistered
     | ControlRequestRefused
     | FollowerStalled
+    | StorageFailed
     | TopicConfigured
     | TopicDeletionStarted
     | TopicDeleted

@@ -102,7 +102,8 @@ class FollowerRole:
             if response.batches:
                 try:
                     replica.append_as_follower(response.batches)
-                except StorageFailure:
+                except StorageFailure as failure:
+                    replica.storage_failed(failure)
                     self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
                     return
             replica.advance_start(min(response.log_start_offset, self.log.end_offset))

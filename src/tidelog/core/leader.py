@@ -186,7 +186,8 @@ class LeaderRole:
         if base_offset == UNKNOWN_OFFSET:
             try:
                 stored = self.replica.append_as_leader(batch)
-            except StorageFailure:
+            except StorageFailure as failure:
+                self.replica.storage_failed(failure)
                 if acks != 0:
                     self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.KAFKA_STORAGE_ERROR))
                 return
@@ -282,19 +283,15 @@ class LeaderRole:
 
     def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
         replica = self.replica
-        batches = self.log.read(request.offset, limit, request.max_bytes)
-        self.ctx.reply(
-            reply_to,
-            FetchResponse(
-                replica.tp,
-                ErrorCode.NONE,
-                request.offset,
-                request.current_leader_epoch,
-                replica.high_watermark,
-                batches,
-                self.log.start_offset,
-            ),
-        )
+        response = FetchResponse(replica.tp, ErrorCode.NONE, request.offset, request.current_leader_epoch)
+        try:
+            response.batches = self.log.read(request.offset, limit, request.max_bytes)
+            response.high_watermark = replica.high_watermark
+            response.log_start_offset = self.log.start_offset
+        except StorageFailure as failure:
+            replica.storage_failed(failure)
+            response.error = ErrorCode.KAFKA_STORAGE_ERROR
+        self.ctx.reply(reply_to, response)
 
     def _park_fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
         deadline = now + request.max_wait_ms

@@ -21,7 +21,8 @@ UNBOUNDED = 1 << 62
 
 
 class StorageFailure(Exception):
-    """An append failed (a full disk, say) and left no trace: the log is as it was before."""
+    """An append failed (a full disk, say) and left no trace: the log is as it was before. Or a read found
+    other bytes than were written; they are not given to anybody."""
 
 
 class Batch(Protocol):
@@ -63,7 +64,8 @@ class Log(Protocol):
 
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[Batch]:
         """Batches from the one that holds ``start`` up to ``end`` (exclusive), perhaps fewer. The first one
-        comes whole even if it is larger than ``max_bytes``, else a reader could never get past it."""
+        comes whole even if it is larger than ``max_bytes``, else a reader could never get past it.
+        ``StorageFailure`` if what is stored is not what was written."""
         ...
 
     def truncate_to(self, offset: Offset) -> None:

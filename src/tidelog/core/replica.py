@@ -14,7 +14,7 @@ from tidelog.core.context import Context
 from tidelog.core.effects import ReplyTo
 from tidelog.core.follower import FollowerRole
 from tidelog.core.leader import FollowerProgress, LeaderRole
-from tidelog.core.log import Batch, Log
+from tidelog.core.log import Batch, Log, StorageFailure
 from tidelog.core.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -157,6 +157,9 @@ class Replica:
             log.advance_start(offset)
             log.epochs.truncate_from_start(offset)
             log.epochs_changed()
+
+    def storage_failed(self, failure: StorageFailure) -> None:
+        self.ctx.emit(events.StorageFailed(self.ctx.broker, self.tp, str(failure)))
 
     # ------------------------------------------------------------ requests that only a leader serves
 

@@ -199,6 +199,12 @@ KINDS: dict[type, EventKind] = dict(
             **_ERROR,
         ),
         _kind(
+            e.StorageFailed,
+            "Its log of the partition could not be written or read; whoever asked was told so.",
+            **_PARTITION,
+            cause="reason",
+        ),
+        _kind(
             e.TopicConfigured,
             "It learnt the settings of a topic that differ from its defaults.",
             topic="topic",

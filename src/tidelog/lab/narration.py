@@ -45,6 +45,7 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     e.ControllerResigned: lambda v: f"{v.broker} stops being controller: {v.reason}",
     e.BrokerRegistered: lambda v: f"{v.broker} registers with the keeper",
     e.ControlRequestRefused: lambda v: f"{v.broker} refuses {v.request}: {_error(v.error)}",
+    e.StorageFailed: lambda v: f"{v.broker} cannot use its log of {v.tp}: {v.reason}",
     e.FollowerStalled: lambda v: f"{v.broker} cannot follow: {_error(v.error)}",
     Acknowledged: lambda v: f"{v.record.producer} is told: {v.record.value} {v.record.told}",
     SendFailed: lambda v: f"{v.record.producer} is told: {v.record.value} failed, {v.record.told}",

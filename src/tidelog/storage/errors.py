@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tidelog.core.log import StorageFailure
+
 
 class StorageRefused(Exception):
     """The log folder cannot be used as it is. The message says what to do; nothing was changed."""
 
 
-class CorruptLog(Exception):
+class CorruptLog(StorageFailure):
     """Stored bytes are not what was written: bit rot, or a foreign hand. They are never served."""
 
     def __init__(self, path: Path, position: int, reason: str) -> None:
