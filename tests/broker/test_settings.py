@@ -260,11 +260,25 @@ def test_what_was_chosen_can_be_written_and_read_back():
     text = (
         "listeners=PLAINTEXT://[::1]:0\nbroker.rack=az1\nlog.dirs=/data\nlog.retention.ms=5\n"
         "tidelog.generation=hw\ntidelog.evidence.dir=/evidence\nunclean.leader.election.enable=TRUE\n"
+        "tidelog.peer.routes=2=[::1]:5012, 3=b:5013\n"
     )
     first = settings(text)
     again = settle(parse(dump(first.chosen()), "x")).settings
     assert again == first
     assert set(first.chosen()) >= {"broker.id", "listeners", "broker.rack", "tidelog.generation"}
+
+
+def test_routes_to_other_brokers():
+    """Each is a broker's id and an address to connect to; what is none is refused by name."""
+    assert settings("tidelog.peer.routes=2=a:5012, 3=[::1]:5013").tidelog_peer_routes == (
+        (2, Endpoint("a", 5012)),
+        (3, Endpoint("::1", 5013)),
+    )
+    assert settings("tidelog.peer.routes=").tidelog_peer_routes == ()
+    assert "expected id=host:port,…, not 'a:5012'" in refusal("tidelog.peer.routes=a:5012")
+    assert "expected host:port, not 'a'" in refusal("tidelog.peer.routes=2=a")
+    assert "a host and a port to connect to, not 'a:0'" in refusal("tidelog.peer.routes=2=a:0")
+    assert "two routes to broker 2" in refusal("tidelog.peer.routes=2=a:1,2=b:1")
 
 
 def test_every_setting_says_what_it_is():

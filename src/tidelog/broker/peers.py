@@ -4,6 +4,9 @@ Rules of this file:
 
 * Two connections a peer, because answers come in the order of requests: a fetch may wait half a second for
   data, and a command must not wait behind it.
+* What a follower asks of its leader travels on one line, as a Kafka fetcher's questions do: where an epoch
+  ends, where a log begins, and fetches. A question does not wait behind a fetch that waits for data: any
+  request makes the leader answer that one.
 * The core speaks of one partition at a time; here the fetches that are due for one leader become one
   request. A partition that becomes due while such a request waits at the leader does not wait with it: the
   next request makes the leader answer the waiting one (see ``handlers/fetch.py``).
@@ -13,17 +16,20 @@ Rules of this file:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker import inter_broker
 from tidelog.broker.peer_connection import PeerConnection
-from tidelog.core.messages import FetchRequest, Message
+from tidelog.core.messages import EpochEndRequest, FetchRequest, ListOffsetsRequest, Message
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 FETCHES_IN_FLIGHT_MAX = 2
+_QUESTIONS = (EpochEndRequest, ListOffsetsRequest)
+"""What a follower asks its leader before it fetches."""
 
 
 class Peers:
@@ -41,8 +47,8 @@ class Peers:
             peer.due[message.tp] = message
             self._due[to] = None
         else:
-            api, version, body = inter_broker.request_to_wire(message)
-            peer.commands.send(api, version, body, message)
+            line = peer.fetches if isinstance(message, _QUESTIONS) else peer.commands
+            line.send(*inter_broker.request_to_wire(message), message)
 
     def flush(self) -> None:
         """Everything at hand has been looked at: send the fetches that are due, one request a leader."""
@@ -69,6 +75,7 @@ class _Peer:
     def __init__(self, node: Node, broker: BrokerId) -> None:
         self._node = node
         self._broker = broker
+        self._route = dict(node.settings.tidelog_peer_routes).get(broker)
         self.due: dict[TopicPartition, FetchRequest] = {}
         self.commands = PeerConnection(
             node.log, f"broker {broker}", self._endpoint, self._command_answered, self._reconnected
@@ -78,7 +85,11 @@ class _Peer:
         )
 
     def _endpoint(self) -> BrokerEndpoint | None:
-        return self._node.core.metadata.endpoints.get(self._broker)
+        """Where it is: by the route, if there is one. Whether it is there only the metadata says."""
+        advertised = self._node.core.metadata.endpoints.get(self._broker)
+        if advertised is None or self._route is None:
+            return advertised
+        return replace(advertised, host=self._route.host, port=self._route.port)
 
     def _reconnected(self) -> None:
         """Both lines lead to one process. If it was lost on one of them, ask again for everything: the core
@@ -91,7 +102,7 @@ class _Peer:
             self.fetches.endpoint_changed()
 
     def fetch(self) -> None:
-        outstanding = self.fetches.outstanding()
+        outstanding = [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
         if not self.due or len(outstanding) >= FETCHES_IN_FLIGHT_MAX:
             return
         due, self.due = self.due, {}
@@ -106,7 +117,10 @@ class _Peer:
         )
         self.fetches.send(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, due)
 
-    def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest], body: Any) -> None:
+    def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest] | Message, body: Any) -> None:
+        if not isinstance(asked, dict):
+            self._command_answered(asked, body)
+            return
         node = self._node
         for response in inter_broker.fetch_from_wire(asked, body):
             node.answered(self._broker, response)

@@ -29,6 +29,7 @@ from tidelog.broker.values import (
     Kind,
     Listener,
     MetricsPort,
+    Routes,
     Truth,
     Word,
     int32,
@@ -94,6 +95,12 @@ class Settings:
     )
     advertised_listeners: Endpoint | None = _setting(  # noqa: RUF009
         Listener(), None, "What clients and other brokers are told to connect to; the listener if empty."
+    )
+    tidelog_peer_routes: tuple[tuple[int, Endpoint], ...] = _setting(
+        Routes(),
+        (),
+        "Reach other brokers through these addresses instead of those they advertise: for tunnels, proxies "
+        "and trials.",
     )
     socket_request_max_bytes: int = _setting(int32(1), 104_857_600, "The largest request it reads.")
     max_connections: int = _setting(int32(0), _INT_MAX, "Connections it accepts at once.")

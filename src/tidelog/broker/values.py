@@ -140,6 +140,29 @@ class Listener:
         return f"PLAINTEXT://{value}"
 
 
+class Routes:
+    """Addresses of brokers by their ids: `2=host:port,3=host:port`."""
+
+    describes = "id=host:port,…"
+
+    def parse(self, text: str) -> tuple[tuple[int, Endpoint], ...]:
+        routes: dict[int, Endpoint] = {}
+        for part in filter(None, map(str.strip, text.split(","))):
+            broker, separator, address = part.partition("=")
+            if not separator or not broker.strip().isdecimal():
+                raise ValueError(f"expected {self.describes}, not {part!r}")
+            endpoint = parse_endpoint(address)
+            if not endpoint.host or not endpoint.port:
+                raise ValueError(f"expected a host and a port to connect to, not {address.strip()!r}")
+            if int(broker) in routes:
+                raise ValueError(f"two routes to broker {int(broker)}")
+            routes[int(broker)] = endpoint
+        return tuple(routes.items())
+
+    def show(self, value: tuple[tuple[int, Endpoint], ...]) -> str:
+        return ",".join(f"{broker}={endpoint}" for broker, endpoint in value)
+
+
 class MetricsPort:
     """A port; 0 stands for any free one, and nothing or -1 for none at all."""
 
