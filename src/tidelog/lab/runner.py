@@ -44,6 +44,7 @@ class Run:
     """Invariants that did not hold, the first time each was seen, in order."""
     broken_at: list[int] = field(default_factory=list)
     """For each of those, the number of the step at which it was seen."""
+    stage: str = "sim"
 
     @property
     def final(self) -> Snapshot:
@@ -84,7 +85,7 @@ class Run:
         return {
             "scenario": self.scenario.name,
             "generation": self.scenario.setup.generation,
-            "stage": "sim",
+            "stage": self.stage,
             "verdict": self.verdict.as_json(),
             "acknowledged": [_entry(r) for r in self.ledger if r.outcome is Outcome.OK],
             "failed": [_entry(r) for r in self.ledger if r.outcome is not Outcome.OK],
@@ -171,7 +172,7 @@ def run(scenario: Scenario) -> Run:
             break
     for failure in watch.failures_at_end():
         note(failure)
-    return Run(scenario, played, judge(world), ledger_of(world), broken, broken_at)
+    return Run(scenario, played, judge(world), ledger_of(world.clients.values()), broken, broken_at)
 
 
 def first_failure(scenario: Scenario, *, judge_end: bool = True) -> Broken | None:

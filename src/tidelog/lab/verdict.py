@@ -7,12 +7,12 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.lab.clients import Consumer, Outcome, Producer, RecordRead, Sent
-from tidelog.lab.snapshot import PartitionSnapshot, Record, take
+from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot, take
 from tidelog.lab.world import World
 
 Finding = dict[str, Any]
@@ -51,19 +51,22 @@ class Verdict:
 
 
 def judge(world: World) -> Verdict:
-    ledger = ledger_of(world)
-    reads = [
-        read for client in world.clients.values() if isinstance(client, Consumer) for read in client.reads
-    ]
+    return judge_end(take(world), world.clients.values())
+
+
+def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> Verdict:
+    """The state in which a run ended on any stage, against what its clients were told and what they read."""
+    ledger = ledger_of(clients)
+    reads = [read for client in clients if isinstance(client, Consumer) for read in client.reads]
     verdict = Verdict()
-    for partition in take(world).partitions:
+    for partition in end.partitions:
         mine = [r for r in ledger if (r.tp.topic, r.tp.partition) == (partition.topic, partition.partition)]
         _judge_partition(verdict, partition, mine, reads)
     return verdict
 
 
-def ledger_of(world: World) -> list[Sent]:
-    return [r for client in world.clients.values() if isinstance(client, Producer) for r in client.ledger]
+def ledger_of(clients: Collection[Producer | Consumer]) -> list[Sent]:
+    return [record for client in clients if isinstance(client, Producer) for record in client.ledger]
 
 
 def final_log(partition: PartitionSnapshot) -> Sequence[Record]:
