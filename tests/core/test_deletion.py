@@ -150,6 +150,15 @@ def test_a_tool_deletes_by_its_mark() -> None:
     assert traces(admin) == []
 
 
+def test_what_cannot_be_marked_is_not_deleted() -> None:
+    """Somebody removed /admin/delete_topics: without a mark, whoever took over half-way would not know."""
+    admin = Administrator()
+    admin.create("t")
+    admin.tool(Delete(paths.DELETE_TOPICS))
+    assert admin.delete("t").error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert admin.listed(0) == {"t": [0]}
+
+
 def test_a_large_topic_is_removed_in_several_writes() -> None:
     """More nodes than one transaction takes."""
     admin = Administrator()

@@ -4,7 +4,7 @@ import pytest
 from tests.core.administrator import Administrator, replicas, topic_written_by_a_tool
 
 from tidelog.core import paths
-from tidelog.core.coordination import Create, SetValue
+from tidelog.core.coordination import Create, Delete, SetValue
 from tidelog.core.events import PartitionStateWritten
 from tidelog.core.messages import (
     CreatePartitionsRequest,
@@ -394,6 +394,23 @@ def test_more_partitions_are_refused(
 def test_more_partitions_of_a_topic_that_does_not_exist() -> None:
     """UNKNOWN_TOPIC_OR_PARTITION."""
     assert more(Administrator(), 3).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_more_partitions_of_a_topic_that_a_tool_left_without_any() -> None:
+    """There is nothing to go on from, and nothing breaks."""
+    admin = Administrator()
+    admin.tool(topic_written_by_a_tool("t", {}))
+    assert more(admin, 3).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert admin.delete("t").error is ErrorCode.NONE
+    assert not admin.exists(paths.topic_path("t"))
+
+
+def test_a_keeper_without_the_standard_nodes_takes_no_topic() -> None:
+    """Somebody removed /config/topics: the administrator is told, and no half of a topic is left."""
+    admin = Administrator()
+    admin.tool(Delete(paths.TOPIC_CONFIGS))
+    assert admin.create("t").error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert not admin.exists(paths.topic_path("t"))
 
 
 def test_more_partitions_need_enough_brokers() -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core import events, paths
+from tidelog.core import paths
 from tidelog.core.config import BrokerConfig
 from tidelog.core.configs import TopicConfigs
 from tidelog.core.context import Context, Effect
+from tidelog.core.controlled import ControlledReplicas
 from tidelog.core.controller import Controller
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import ReplyTo, Stopped, WakeAt
@@ -60,7 +61,6 @@ from tidelog.core.producer_ids import ProducerIds
 from tidelog.core.replica import Replica
 from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import (
-    LEADER_DURING_DELETION,
     NO_EPOCH,
     NO_LEADER,
     BrokerId,
@@ -76,7 +76,7 @@ class Broker:
     __slots__ = (
         "_checkpoint_due",
         "_configs",
-        "_early",
+        "_controlled",
         "_keeper",
         "_left",
         "_producer_ids",
@@ -119,8 +119,7 @@ class Broker:
         self._checkpoint_due = False
         self._shutdown_attempts = 0
         self._left = False
-        self._early: list[tuple[ControlRequest, ReplyTo]] = []
-        """Control requests that came before this process was registered: it does not listen yet."""
+        self._controlled = ControlledReplicas(self, storage, self._configs, self._proposals)
 
     # ------------------------------------------------------------ inputs
 
@@ -208,7 +207,7 @@ class Broker:
         replica = self.replicas.get(request.tp)
         if replica is not None:
             replica.produce(request, sender, now)
-            self._schedule_checkpoint(now)
+            self.schedule_checkpoint(now)
         elif request.acks != 0:
             self.ctx.reply(sender, ProduceResponse(request.tp, self._missing(request.tp)))
 
@@ -216,7 +215,7 @@ class Broker:
         replica = self.replicas.get(request.tp)
         if replica is not None:
             replica.fetch(request, sender, now)
-            self._schedule_checkpoint(now)
+            self.schedule_checkpoint(now)
         else:
             error = self._missing(request.tp)
             self.ctx.reply(
@@ -270,7 +269,7 @@ class Broker:
         role = self._follower(response.tp)
         if role is not None:
             role.fetched(response, now)
-            self._schedule_checkpoint(now)
+            self.schedule_checkpoint(now)
 
     def _epoch_end_answered(self, response: EpochEndResponse, _sender: ReplyTo, now: Millis) -> None:
         role = self._follower(response.tp)
@@ -287,128 +286,10 @@ class Broker:
     def _registered(self) -> None:
         self._configs.registered()
         self._proposals.repeat()
-        early, self._early = self._early, []
-        for request, sender in early:
-            self._controlled(request, sender, self.ctx.now)
+        self._controlled.registered()
 
-    def _controlled(
-        self, request: ControlRequest, sender: ReplyTo, now: Millis, *, learnt: bool = False
-    ) -> None:
-        if self.ctx.guards.broker_epoch and self.ctx.broker_epoch == NO_EPOCH:
-            self._early.append((request, sender))
-            return
-        if isinstance(request, LeaderAndIsrRequest) and not learnt:
-            topics = (partition.tp.topic for partition in request.partitions)
-            unknown = self._configs.unknown(topics, self.metadata.topics)
-            if unknown:
-                self._configs.learn(
-                    unknown, lambda: self._controlled(request, sender, self.ctx.now, learnt=True)
-                )
-                return
-        error = self._control_refusal(request)
-        if error is not ErrorCode.NONE:
-            name = type(request).__name__
-            self.ctx.emit(events.ControlRequestRefused(self.ctx.broker, name, error))
-        else:
-            if self.controller_epoch != request.controller_epoch:
-                # A new controller, or a new life of the old one: it knows nothing of what we asked before.
-                self.controller_epoch = request.controller_epoch
-                self.known_controller = request.controller
-                if self.ctx.generation.isr_through_controller:
-                    self._proposals.repeat()
-            if isinstance(request, LeaderAndIsrRequest):
-                self._lead_and_follow(request, now)
-            elif isinstance(request, UpdateMetadataRequest):
-                self._update_metadata(request, now)
-            elif isinstance(request, StopReplicaRequest):
-                self._stop_replicas(request, now)
-        if isinstance(request, VoteRequest):
-            self.ctx.reply(sender, self._vote(request, error, now))
-        else:
-            self.ctx.reply(sender, ControlResponse(request.request_id, error))
-
-    def _control_refusal(self, request: ControlRequest) -> ErrorCode:
-        guards = self.ctx.guards
-        if request.controller_epoch < self.controller_epoch:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        if guards.broker_epoch and request.broker_epoch < self.ctx.broker_epoch:
-            # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the
-            # controller may hear of our new registration before we do.)
-            return ErrorCode.STALE_BROKER_EPOCH
-        return ErrorCode.NONE
-
-    def _lead_and_follow(self, request: LeaderAndIsrRequest, now: Millis) -> None:
-        for partition in request.partitions:
-            leader = partition.state.leader
-            replica = self._replica(partition.tp)
-            if partition.state.leader_epoch <= replica.leader_epoch:
-                continue
-            if leader == self.ctx.broker:
-                replica.become_leader(partition, now)
-            elif leader in self.metadata.live_brokers:
-                replica.become_follower(partition, now)
-            # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
-        self._schedule_checkpoint(now)
-
-    def _replica(self, tp: TopicPartition) -> Replica:
-        replica = self.replicas.get(tp)
-        if replica is None:
-            high_watermark = self._storage.checkpointed_high_watermark(tp)
-            replica = self.replicas[tp] = Replica(self.ctx, tp, self._storage.open(tp), high_watermark)
-        return replica
-
-    def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> None:
-        stored = set(self._storage.partitions()) if request.delete else set()
-        for tp in request.partitions:
-            replica = self.replicas.get(tp)
-            if replica is not None:
-                replica.step_down(now)
-            if request.delete or tp not in self.metadata:
-                # Its leader epoch goes with it: a partition of this name that comes later starts at 0 again.
-                self.replicas.pop(tp, None)
-            if tp in stored:  # else it was deleted before, and a new controller cannot know
-                self._storage.delete(tp)
-                self.ctx.emit(events.ReplicaDeleted(self.ctx.broker, tp))
-
-    def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
-        complete = self.metadata.is_complete(request)
-        for topic in self.metadata.update(request):
-            self._configs.forget(topic)
-        if complete:
-            self._configs.retain(self.metadata.topics)
-            deleting = {
-                partition.tp
-                for partition in request.partitions
-                if partition.state.leader == LEADER_DURING_DELETION
-            }
-            for tp in self._storage.partitions():
-                if tp not in deleting:  # else we shall be told what to do with it
-                    self._check_belonging(tp, now)
-
-    def _check_belonging(self, tp: TopicPartition, now: Millis) -> None:
-        """The log of a partition that is not ours is left on disk: only an administrator can know why."""
-        assignment = self.metadata.get(tp)
-        if assignment is not None and self.ctx.broker in assignment.replicas:
-            return
-        reason = "the partition does not exist"
-        if assignment is not None:
-            reason = f"the partition belongs to {', '.join(map(str, assignment.replicas))}"
-        self.ctx.emit(events.StrayReplicaFound(self.ctx.broker, tp, reason))
-        replica = self.replicas.pop(tp, None)
-        if replica is not None:
-            replica.step_down(now)
-
-    def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
-        replica = self._replica(request.tp)
-        response = VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
-        if error is ErrorCode.NONE and request.leader_epoch < replica.leader_epoch:
-            response.error = ErrorCode.FENCED_LEADER_EPOCH
-        elif error is ErrorCode.NONE:
-            replica.step_down(now)
-            replica.leader_epoch = request.leader_epoch
-            response.last_epoch = replica.log.epochs.latest_epoch
-            response.end_offset = replica.log.end_offset
-        return response
+    def _control(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        self._controlled.told(request, sender, now)
 
     # ------------------------------------------------------------ requests to the controller, and its answers
 
@@ -438,7 +319,7 @@ class Broker:
 
     # ------------------------------------------------------------ the high-watermark checkpoint
 
-    def _schedule_checkpoint(self, now: Millis) -> None:
+    def schedule_checkpoint(self, now: Millis) -> None:
         """Write the high watermarks down at the next tick of a fixed grid, if anything may have changed."""
         if not self._checkpoint_due:
             self._checkpoint_due = True
@@ -465,10 +346,10 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     DescribeTopicConfigRequest: Broker._describe_config,
     InitProducerIdRequest: Broker._init_producer_id,
     MetadataRequest: Broker._describe,
-    LeaderAndIsrRequest: Broker._controlled,
-    UpdateMetadataRequest: Broker._controlled,
-    StopReplicaRequest: Broker._controlled,
-    VoteRequest: Broker._controlled,
+    LeaderAndIsrRequest: Broker._control,
+    UpdateMetadataRequest: Broker._control,
+    StopReplicaRequest: Broker._control,
+    VoteRequest: Broker._control,
     ControlResponse: Broker._control_answered,
     VoteResponse: Broker._vote_answered,
     AlterIsrRequest: Broker._ask_controller,

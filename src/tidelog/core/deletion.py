@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable
 
 from tidelog.core import events
 from tidelog.core.cluster import ReplicaPhase
-from tidelog.core.coordination import Children, Create, Delete, Get, Subtree
+from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, Subtree
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import DeleteTopicRequest, DeleteTopicResponse
 from tidelog.core.paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
@@ -44,7 +44,10 @@ def delete_topic(machines: StateMachines, request: DeleteTopicRequest) -> Proced
     if topic not in cluster.topics:
         message = f"The topic '{topic}' does not exist."
         return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-    yield from machines.fenced(Create(deletion_path(topic)))  # it may be there already
+    marked = yield from machines.fenced(Create(deletion_path(topic)))
+    if marked.error not in (None, KeeperError.NODE_EXISTS):
+        # Without a mark a successor would take what is half gone for whole.
+        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the mark.")
     _begin(machines, [topic])
     return DeleteTopicResponse(topic, ErrorCode.NONE)
 

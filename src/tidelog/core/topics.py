@@ -50,25 +50,28 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
     if isinstance(plan, Refusal):
         return CreateTopicResponse(topic, *plan)
     if not request.validate_only:
-        if not (yield from _write_topic(machines, topic, plan, request.config)):
-            return CreateTopicResponse(topic, *_exists(topic))
+        refusal = yield from _write_topic(machines, topic, plan, request.config)
+        if refusal is not None:
+            return CreateTopicResponse(topic, *refusal)
         yield from machines.create_partitions(machines.cluster.add_partitions(topic, plan))
     return CreateTopicResponse(topic, ErrorCode.NONE, None, len(plan), len(plan[0]))
 
 
 def _write_topic(
     machines: StateMachines, topic: str, assignment: Assignment, config: dict[str, str]
-) -> Procedure[bool]:
-    """False if the topic is there already, and not by our own doing."""
+) -> Procedure[Refusal | None]:
+    """Refused if the topic is there already, and not by our own doing."""
     path, settings = topic_path(topic), config_path(topic)
     result = yield from machines.fenced(Create(settings, config), Create(path, assignment))
     if not result.ok and result.value == 0:
         # Settings without a topic: left by a tool, or by this very write whose answer was lost.
         result = yield from machines.fenced(SetValue(settings, config), Create(path, assignment))
     if result.ok:
-        return True
+        return None
     found = yield Get(path)
-    return found.ok and found.value.value == assignment and topic not in machines.cluster.topics
+    if not found.ok:
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the topic.")
+    return None if found.value.value == assignment else _exists(topic)
 
 
 def _name_refusal(topic: str, cluster: Cluster) -> Refusal | None:
@@ -183,7 +186,7 @@ def create_partitions(
         return CreatePartitionsResponse(topic, *refusal)
     while True:
         found = yield Get(topic_path(topic))
-        if not found.ok:
+        if not found.ok or not found.value.value:
             return CreatePartitionsResponse(topic, *_unknown(topic))
         node: Node = found.value
         added = _added_partitions(machines, request, node.value)
@@ -201,7 +204,7 @@ def create_partitions(
 
 def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> Refusal | None:
     topic, count = request.topic, request.count
-    if topic not in cluster.topics:
+    if TopicPartition(topic, 0) not in cluster.assignments:
         return _unknown(topic)
     known = len(cluster.topics[topic])
     if count <= known:

@@ -1,0 +1,179 @@
+"""What the controller tells a broker, and how the broker obeys: roles, metadata, deletions, votes.
+
+A request is refused if it comes from a controller that has been succeeded, or is meant for an earlier life of
+this broker. One that comes before the broker is registered waits, because the process does not listen yet; a
+LeaderAndIsr also waits until the settings of its topics are known (``configs.py``). The controller has one
+request in flight at a time, so nothing overtakes the one that waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core import events
+from tidelog.core.configs import TopicConfigs
+from tidelog.core.effects import ReplyTo
+from tidelog.core.isr_proposals import IsrProposals
+from tidelog.core.log import Storage
+from tidelog.core.messages import (
+    ControlRequest,
+    ControlResponse,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    VoteRequest,
+    VoteResponse,
+)
+from tidelog.core.replica import Replica
+from tidelog.core.types import LEADER_DURING_DELETION, NO_EPOCH, Millis, TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.broker import Broker
+
+
+class ControlledReplicas:
+    __slots__ = ("_broker", "_configs", "_ctx", "_early", "_metadata", "_proposals", "_replicas", "_storage")
+
+    def __init__(
+        self, broker: Broker, storage: Storage, configs: TopicConfigs, proposals: IsrProposals
+    ) -> None:
+        self._broker = broker
+        self._ctx = broker.ctx
+        self._metadata = broker.metadata
+        self._replicas = broker.replicas
+        self._storage = storage
+        self._configs = configs
+        self._proposals = proposals
+        self._early: list[tuple[ControlRequest, ReplyTo]] = []
+
+    def registered(self) -> None:
+        early, self._early = self._early, []
+        for request, sender in early:
+            self.told(request, sender, self._ctx.now)
+
+    def told(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        if self._ctx.guards.broker_epoch and self._ctx.broker_epoch == NO_EPOCH:
+            self._early.append((request, sender))
+            return
+        if isinstance(request, LeaderAndIsrRequest) and self._refusal(request) is ErrorCode.NONE:
+            topics = (partition.tp.topic for partition in request.partitions)
+            unknown = self._configs.unknown(topics, self._metadata.topics)
+            if unknown:
+                self._configs.learn(unknown, lambda: self._obey(request, sender, self._ctx.now))
+                return
+        self._obey(request, sender, now)
+
+    def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        error = self._refusal(request)
+        if error is not ErrorCode.NONE:
+            name = type(request).__name__
+            self._ctx.emit(events.ControlRequestRefused(self._ctx.broker, name, error))
+        else:
+            self._recognise(request)
+            if isinstance(request, LeaderAndIsrRequest):
+                self._lead_and_follow(request, now)
+            elif isinstance(request, UpdateMetadataRequest):
+                self._update_metadata(request, now)
+            elif isinstance(request, StopReplicaRequest):
+                self._stop_replicas(request, now)
+        if isinstance(request, VoteRequest):
+            self._ctx.reply(sender, self._vote(request, error, now))
+        else:
+            self._ctx.reply(sender, ControlResponse(request.request_id, error))
+
+    def _refusal(self, request: ControlRequest) -> ErrorCode:
+        guards = self._ctx.guards
+        if request.controller_epoch < self._broker.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if guards.broker_epoch and request.broker_epoch < self._ctx.broker_epoch:
+            # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the
+            # controller may hear of our new registration before we do.)
+            return ErrorCode.STALE_BROKER_EPOCH
+        return ErrorCode.NONE
+
+    def _recognise(self, request: ControlRequest) -> None:
+        broker = self._broker
+        if broker.controller_epoch != request.controller_epoch:
+            # A new controller, or a new life of the old one: it knows nothing of what we asked before.
+            broker.controller_epoch = request.controller_epoch
+            broker.known_controller = request.controller
+            if self._ctx.generation.isr_through_controller:
+                self._proposals.repeat()
+
+    # ------------------------------------------------------------ roles
+
+    def _lead_and_follow(self, request: LeaderAndIsrRequest, now: Millis) -> None:
+        for partition in request.partitions:
+            leader = partition.state.leader
+            replica = self._replica(partition.tp)
+            if partition.state.leader_epoch <= replica.leader_epoch:
+                continue
+            if leader == self._ctx.broker:
+                replica.become_leader(partition, now)
+            elif leader in self._metadata.live_brokers:
+                replica.become_follower(partition, now)
+            # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
+        self._broker.schedule_checkpoint(now)
+
+    def _replica(self, tp: TopicPartition) -> Replica:
+        replica = self._replicas.get(tp)
+        if replica is None:
+            high_watermark = self._storage.checkpointed_high_watermark(tp)
+            replica = self._replicas[tp] = Replica(self._ctx, tp, self._storage.open(tp), high_watermark)
+        return replica
+
+    def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> None:
+        stored = set(self._storage.partitions()) if request.delete else set()
+        for tp in request.partitions:
+            replica = self._replicas.get(tp)
+            if replica is not None:
+                replica.step_down(now)
+            if request.delete or tp not in self._metadata:
+                # Its leader epoch goes with it: a partition of this name that comes later starts at 0 again.
+                self._replicas.pop(tp, None)
+            if tp in stored:  # else it was deleted before, and a new controller cannot know
+                self._storage.delete(tp)
+                self._ctx.emit(events.ReplicaDeleted(self._ctx.broker, tp))
+
+    def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
+        replica = self._replica(request.tp)
+        response = VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
+        if error is ErrorCode.NONE and request.leader_epoch < replica.leader_epoch:
+            response.error = ErrorCode.FENCED_LEADER_EPOCH
+        elif error is ErrorCode.NONE:
+            replica.step_down(now)
+            replica.leader_epoch = request.leader_epoch
+            response.last_epoch = replica.log.epochs.latest_epoch
+            response.end_offset = replica.log.end_offset
+        return response
+
+    # ------------------------------------------------------------ what there is in the cluster
+
+    def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
+        complete = self._metadata.is_complete(request)
+        for topic in self._metadata.update(request):
+            self._configs.forget(topic)
+        if complete:
+            self._configs.retain(self._metadata.topics)
+            deleting = {
+                partition.tp
+                for partition in request.partitions
+                if partition.state.leader == LEADER_DURING_DELETION
+            }
+            for tp in self._storage.partitions():
+                if tp not in deleting:  # else we shall be told what to do with it
+                    self._check_belonging(tp, now)
+
+    def _check_belonging(self, tp: TopicPartition, now: Millis) -> None:
+        """The log of a partition that is not ours is left on disk: only an administrator can know why."""
+        assignment = self._metadata.get(tp)
+        if assignment is not None and self._ctx.broker in assignment.replicas:
+            return
+        reason = "the partition does not exist"
+        if assignment is not None:
+            reason = f"the partition belongs to {', '.join(map(str, assignment.replicas))}"
+        self._ctx.emit(events.StrayReplicaFound(self._ctx.broker, tp, reason))
+        replica = self._replicas.pop(tp, None)
+        if replica is not None:
+            replica.step_down(now)
