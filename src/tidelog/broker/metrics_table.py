@@ -179,6 +179,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             *_PARTITION,
         ),
         _gauge(
+            "partition_leader",
+            "The broker this replica takes for the leader: itself if it leads, -1 if it follows nobody.",
+            per_replica(readings.leader_of),
+            *_PARTITION,
+        ),
+        _gauge(
             "partition_isr_size",
             "In-sync replicas. Only the leader has it.",
             per_replica(readings.isr_size),
@@ -190,6 +196,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             readings.follower_lag,
             *_PARTITION,
             "follower",
+        ),
+        _gauge(
+            "partition_recovery_point",
+            "Records below it survive a power cut, as far as this broker has synced them itself.",
+            per_replica(readings.recovery_point),
+            *_PARTITION,
         ),
         _gauge(
             "partition_size_bytes",

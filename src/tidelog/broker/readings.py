@@ -18,7 +18,7 @@ from tidelog.core.cluster import PartitionPhase
 from tidelog.core.follower import FollowerRole, Phase
 from tidelog.core.leader import LeaderRole
 from tidelog.core.replica import Replica
-from tidelog.core.types import UNKNOWN_OFFSET
+from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_log import FileLog
@@ -199,6 +199,13 @@ def isr_size(replica: Replica) -> float | None:
     return len(replica.role.isr) if isinstance(replica.role, LeaderRole) else None
 
 
+def leader_of(replica: Replica) -> int:
+    role = replica.role
+    if isinstance(role, LeaderRole):
+        return role.ctx.broker
+    return role.leader if isinstance(role, FollowerRole) else NO_LEADER
+
+
 def stalled_followers(sources: Sources) -> int:
     roles = [replica.role for replica in sources.core.replicas.values()]
     return sum(isinstance(role, FollowerRole) and role.phase is Phase.STALLED for role in roles)
@@ -211,6 +218,10 @@ def follower_lag(sources: Sources) -> Iterator[Sample]:
         for broker, follower in role.followers.items():
             if follower.log_end_offset != UNKNOWN_OFFSET:
                 yield (topic, str(partition), str(broker)), max(0, end - follower.log_end_offset)
+
+
+def recovery_point(replica: Replica) -> float | None:
+    return replica.log.recovery_point if isinstance(replica.log, FileLog) else None
 
 
 def log_bytes(replica: Replica) -> float | None:

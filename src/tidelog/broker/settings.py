@@ -35,7 +35,7 @@ from tidelog.broker.values import (
     int32,
     int64,
 )
-from tidelog.core.config import BrokerConfig
+from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.types import TopicConfig
 
 _INT_MAX: Final = (1 << 31) - 1
@@ -156,6 +156,15 @@ class Settings:
     )
     replica_lag_time_max_ms: int = _setting(
         int64(1), 30_000, "A follower that did not catch up for so long leaves the ISR."
+    )
+    tidelog_isr_rule: str = _setting(
+        Choice(tuple(rule.value for rule in IsrRule)),
+        IsrRule.CAUGHT_UP_TIME.value,
+        "What makes a follower leave the ISR: not caught up for `replica.lag.time.max.ms`; or as before Kafka "
+        "0.9 no fetch for so long, or being behind by more than `replica.lag.max.messages`.",
+    )
+    replica_lag_max_messages: int = _setting(
+        int64(1), 4_000, "With `tidelog.isr.rule=message-lag`: a follower so far behind leaves the ISR."
     )
     replica_fetch_wait_max_ms: int = _setting(
         int32(0), 500, "How long a leader may hold a follower's fetch when there is nothing new."
@@ -323,6 +332,8 @@ class Settings:
         """What the replication rules obey."""
         return BrokerConfig(
             replica_lag_time_max_ms=self.replica_lag_time_max_ms,
+            replica_lag_max_messages=self.replica_lag_max_messages,
+            isr_rule=IsrRule(self.tidelog_isr_rule),
             replica_fetch_wait_max_ms=self.replica_fetch_wait_max_ms,
             replica_fetch_backoff_ms=self.replica_fetch_backoff_ms,
             high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.core.coordination import Children, Get, Operation, Subtree
+from tidelog.core.coordination import Children, Get, Node, Operation, Subtree
 from tidelog.core.types import Millis
 from tidelog.keeper.commits import Commits
 from tidelog.keeper.peer import Peer
@@ -31,6 +31,7 @@ from tidelog.keeper.protocol import result_to_json
 from tidelog.keeper.standard_nodes import standard_nodes
 from tidelog.keeper.state import Command, KeeperState, Session, apply_command, close_command, open_command
 from tidelog.keeper.tree import Notifications
+from tidelog.keeper.values import decode
 from tidelog.keeper.write_ahead_log import SNAPSHOT_AFTER_BYTES, WriteAheadLog
 
 log = logging.getLogger("tidelog.keeper")
@@ -201,6 +202,22 @@ class EmbeddedKeeper:
         presence = self._present.get(peer.session)
         if presence is not None:
             presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
+
+    # ------------------------------------------------------------ for whoever runs it in the own process
+
+    def node(self, path: str) -> Node | None:
+        """What is at a path now, with its value decoded."""
+        found = self._state.tree.get(path)
+        return None if found is None else Node(decode(path, found.value), found.stat)
+
+    def renew(self, session: int) -> None:
+        """Give a session its full time from now, as if its client had just been heard: whoever ends that
+        client on purpose wants the time-out to count from there, and not from the last heartbeat."""
+        presence = self._present.get(session)
+        if presence is not None:
+            presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
+
+    # ------------------------------------------------------------ ends
 
     def close_session(self, peer: Peer) -> None:
         """The client leaves. It hears of it when its ephemeral nodes are gone."""
