@@ -160,7 +160,7 @@ class Settings:
     tidelog_isr_rule: str = _setting(
         Choice(tuple(rule.value for rule in IsrRule)),
         IsrRule.CAUGHT_UP_TIME.value,
-        "What makes a follower leave the ISR: not caught up for `replica.lag.time.max.ms`; or as before Kafka "
+        "What makes a follower leave the ISR: not caught up for `replica.lag.time.max.ms`; as before Kafka "
         "0.9 no fetch for so long, or being behind by more than `replica.lag.max.messages`.",
     )
     replica_lag_max_messages: int = _setting(
