@@ -19,14 +19,28 @@ def test_version():
 def test_help_has_a_line_for_every_command_and_an_example():
     answer = call("--help")
     assert answer.code == 0
-    for command in ("scenario", "explore", "replay"):
+    commands = ("up", "down", "broker", "keeper", "topics", "dump", "scenario", "explore", "replay")
+    for command in commands:
         assert any(line.startswith(f"  {command} ") for line in answer.lines)
     assert "tidelog scenario run hw-loss" in answer.out
     assert max(map(len, answer.lines)) <= 80
 
 
-@pytest.mark.parametrize("command", ["scenario list", "scenario show", "scenario run", "scenario compare"])
-def test_help_of_a_scenario_command_has_an_example(command: str):
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("scenario list", "scenario show", "scenario run", "scenario compare", "down", "keeper"),
+        *(
+            "topics list",
+            "topics describe",
+            "topics create",
+            "topics alter",
+            "topics partitions",
+            "topics delete",
+        ),
+    ],
+)
+def test_help_of_a_command_has_an_example(command: str):
     answer = call(*command.split(), "--help")
     assert answer.code == 0
     assert f"Example: tidelog {command}" in answer.out
@@ -34,16 +48,18 @@ def test_help_of_a_scenario_command_has_an_example(command: str):
 
 def test_help_names_every_generation():
     """Help is written by hand, so that it need not load the rules."""
-    for command in ("scenario run", "explore", "replay"):
+    for command in ("scenario run", "explore", "replay", "up"):
         out = call(*command.split(), "--help").out
         assert all(generation in out for generation in GENERATIONS)
 
 
-def test_help_loads_neither_the_lab_nor_rich():
+def test_help_loads_neither_the_lab_nor_brokers_nor_rich():
     """Which is what makes it quick."""
     program = (
-        "import sys; from tidelog.cli import main; main(['explore', '--help']); main(['--help']);"
-        "print([name for name in ('rich.console', 'tidelog.lab', 'tidelog.core') if name in sys.modules])"
+        "import sys; from tidelog.cli import main; main(['explore', '--help']); main(['up', '--help']);"
+        "main(['dump', '--help']); main(['topics', 'create', '--help']); main(['--help']);"
+        "heavy = ('rich.console', 'tidelog.lab', 'tidelog.core', 'tidelog.broker', 'tidelog.wire');"
+        "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

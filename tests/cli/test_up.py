@@ -5,10 +5,11 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.calling import call, refused
+from tests.cli.calling import COMMAND, call, refused
 from tests.cli.clusters import READY, Up, eventually, is_alive, kill
 
 from tidelog.broker.client import Client
@@ -68,8 +69,24 @@ def test_a_broker_that_dies_is_told_about_and_can_be_started_again(tmp_path: Pat
         command = f"tidelog broker --properties {tmp_path / 'data' / 'broker-2.properties'}"
         assert f"  the others go on; to start it again: {command}\n" in up.errors
         assert up.process.poll() is None
-        with Up(tmp_path / "unused") as _, Client.to(ready["servers"]) as client:
+        with Client.to(ready["servers"]) as client:
             assert client.metadata([]).brokers
+        folder = tmp_path / "data"
+        again = subprocess.Popen(
+            [*COMMAND, "broker", "--properties", str(folder / "broker-2.properties")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=up.environment,
+        )
+        assert again.stdout is not None
+        try:
+            assert again.stdout.readline().startswith(b"serving id=2 ")
+            with Client.to(ready["servers"]) as client:
+                eventually(lambda: len(client.metadata([]).brokers) == 2)
+        finally:
+            again.terminate()
+            assert again.wait(60) == 0
+            again.stdout.close()
 
 
 def test_the_first_signal_during_the_start_ends_it(tmp_path: Path):
@@ -77,6 +94,17 @@ def test_the_first_signal_during_the_start_ends_it(tmp_path: Path):
     with Up(tmp_path) as up:
         eventually(lambda: any(tmp_path.glob("tidelog-*/cluster.lock")))
         assert up.end(signal.SIGINT) == 0, up.errors
+    assert not list(tmp_path.glob("tidelog-*"))
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path):
+    """Whoever presses Ctrl-C twice wants it over: what still runs is killed, and nothing is left behind."""
+    with Up(tmp_path, "--brokers", "2") as up:
+        assert READY.fullmatch(up.line().rstrip("\n"))
+        pids = up.pids()
+        up.process.send_signal(signal.SIGINT)
+        assert up.end(signal.SIGINT) == 0, up.errors
+    assert not any(map(is_alive, pids))
     assert not list(tmp_path.glob("tidelog-*"))
 
 
