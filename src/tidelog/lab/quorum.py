@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tidelog.core.coordination import KeeperReply, Operation, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.types import Millis
 from tidelog.keeper.tree import Notifications, Tree
+from tidelog.lab.ensemble import Ensemble, Linked
 
 KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
 
@@ -33,18 +34,8 @@ class _Session:
     """What was to be told while nobody listened: the keeper says it when the connection is back."""
 
 
-class Quorum:
-    __slots__ = (
-        "_by_session",
-        "_notify",
-        "_schedule",
-        "_sessions",
-        "_timeout",
-        "leader",
-        "members",
-        "running",
-        "tree",
-    )
+class Quorum(Ensemble):
+    __slots__ = ("_by_session", "_notify", "_schedule", "_sessions", "_timeout", "tree")
 
     def __init__(
         self,
@@ -54,40 +45,20 @@ class Quorum:
         schedule: Callable[[Millis, int], None],
     ) -> None:
         """``notify`` sends a notice to a broker, ``schedule`` asks for ``expire`` to be called in time."""
+        super().__init__(members)
         self.tree = Tree()
-        self.members = members
-        self.running = dict.fromkeys(members, True)
-        self.leader: str | None = members[len(members) // 2] if members else None
         self._timeout = session_timeout_ms
         self._notify = notify
         self._schedule = schedule
         self._sessions: dict[int, _Session] = {}
         self._by_session: dict[int, int] = {}
 
-    # ------------------------------------------------------------ who can reach an agreement
-
-    def update_leader(self, linked: Callable[[str, str], bool], now: Millis) -> None:
-        """The topology changed: does the leading member still have a majority, and if not, who has?"""
-        had_quorum = self.leader is not None
-        if self.leader is None or not self._has_majority(self.leader, linked):
-            candidates = [member for member in self.members if self._has_majority(member, linked)]
-            self.leader = candidates[0] if candidates else None
-        if self.leader is not None and not had_quorum:
+    def update(self, linked: Linked, now: Millis) -> None:
+        """The topology changed. A majority that forms anew gives sessions their full time again."""
+        if self.update_leader(linked):
             for broker, session in self._sessions.items():
                 if not session.connected:
                     self._start_expiry(broker, session, now)
-
-    def _has_majority(self, member: str, linked: Callable[[str, str], bool]) -> bool:
-        if not self.running[member]:
-            return False
-        peers = [m for m in self.members if self.running[m] and (m == member or linked(member, m))]
-        return len(peers) > len(self.members) // 2
-
-    def serving(self, linked: Callable[[str, str], bool]) -> list[str]:
-        leader = self.leader
-        if leader is None:
-            return []
-        return [m for m in self.members if self.running[m] and (m == leader or linked(m, leader))]
 
     # ------------------------------------------------------------ sessions
 

@@ -402,7 +402,7 @@ class World:
 
     def _reachability_changed(self) -> None:
         """Work out anew who can reach an agreement, and whose sessions are in danger."""
-        self.quorum.update_leader(self.network.linked, self.now)
+        self.quorum.update(self.network.linked, self.now)
         for process in self.processes:
             if process.core is None:
                 continue

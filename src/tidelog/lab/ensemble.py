@@ -1,0 +1,42 @@
+"""The members of a keeper, and which of them can reach an agreement. Plain rules, no sessions, no network.
+
+A member serves only while it reaches the leading member and that one reaches a majority. Whoever can reach a
+serving member is connected to the keeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Linked = Callable[[str, str], bool]
+"""Whether two members can speak to each other."""
+
+
+class Ensemble:
+    __slots__ = ("leader", "members", "running")
+
+    def __init__(self, members: tuple[str, ...]) -> None:
+        self.members = members
+        self.running = dict.fromkeys(members, True)
+        self.leader: str | None = members[len(members) // 2] if members else None
+
+    def update_leader(self, linked: Linked) -> bool:
+        """The topology changed: does the leading member still have a majority, and if not, who has? True if
+        there was none, and is one now."""
+        had_quorum = self.leader is not None
+        if self.leader is None or not self._has_majority(self.leader, linked):
+            candidates = [member for member in self.members if self._has_majority(member, linked)]
+            self.leader = candidates[0] if candidates else None
+        return self.leader is not None and not had_quorum
+
+    def _has_majority(self, member: str, linked: Linked) -> bool:
+        if not self.running[member]:
+            return False
+        peers = [m for m in self.members if self.running[m] and (m == member or linked(member, m))]
+        return len(peers) > len(self.members) // 2
+
+    def serving(self, linked: Linked) -> list[str]:
+        leader = self.leader
+        if leader is None:
+            return []
+        return [m for m in self.members if self.running[m] and (m == leader or linked(m, leader))]
