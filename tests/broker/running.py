@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tidelog.broker.admin import Admin, PartitionView
 from tidelog.broker.client import ClientError
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.evidence.reader import read_events
 
 DEADLINE_SECONDS = 60.0
 Answer = TypeVar("Answer")
@@ -138,10 +139,10 @@ def without_tracebacks(lines: Iterable[str]) -> None:
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """What all brokers recorded so far, in the order of time. A line that is being written is left out."""
-    rows = []
+    """What all brokers recorded so far, in the order of time."""
+    rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("**/*.jsonl")):
-        rows += [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
+        rows += read_events(path)
     return sorted(rows, key=lambda row: (row["time_ms"], row["broker"], row["sequence"]))
 
 
@@ -170,8 +171,12 @@ def address(cluster: LocalCluster, number: int) -> tuple[str, int]:
 
 def view(cluster: LocalCluster, number: int, topic: str) -> list[PartitionView]:
     """The partitions of a topic as one broker sees them; none if it does not answer or does not know."""
+    return known_at(address(cluster, number), topic)
+
+
+def known_at(where: tuple[str, int], topic: str) -> list[PartitionView]:
     try:
-        with Admin("{}:{}".format(*address(cluster, number))) as admin:
+        with Admin("{}:{}".format(*where)) as admin:
             return admin.topics([topic])[0].partitions
     except ClientError:
         return []

@@ -38,6 +38,7 @@ from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log_config import Flush
 from tidelog.wire.errors import ErrorCode
 
 REFUSED_TOPICS_MAX = 1000
@@ -247,18 +248,23 @@ class Node:
     # ------------------------------------------------------------ flush=always
 
     def _overtakes(self, effect: Any) -> bool:
-        """Reads of what is on disk need not wait for what is not: such an answer leaves at once."""
+        """Reads of what is on disk need not wait for what is not: such an answer leaves at once, here, and
+        tells nothing of the rest."""
         if not isinstance(effect, Reply) or not isinstance(effect.message, FetchResponse):
             return False
         response = effect.message
         replica = self.core.replicas.get(response.tp)
         if replica is None or not response.batches:
             return False
-        durable = cast(FileLog, replica.log).recovery_point
-        if response.batches[-1].next_offset > durable:
-            return False
-        # Nor may its reader conclude from the high watermark that more is safe.
-        self._reply(Reply(effect.to, replace(response, high_watermark=min(response.high_watermark, durable))))
+        log = cast(FileLog, replica.log)
+        if log.config.flush is Flush.ALWAYS:
+            durable = log.recovery_point
+            batches = [batch for batch in response.batches if batch.next_offset <= durable]
+            if not batches:
+                return False
+            committed = min(response.high_watermark, durable)
+            response = replace(response, batches=batches, high_watermark=committed)
+        self._perform([Reply(effect.to, response)])
         return True
 
     def _sync(self) -> None:

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -71,7 +71,7 @@ async def _serve(settings: Settings) -> int:
         leaving.callback(storage.close)
         keeper = connect(settings.keeper_url, settings.zookeeper_session_timeout_ms)
         leaving.push_async_callback(_end_session, keeper)
-        node = await _assemble(settings, storage, keeper, threads)
+        node = await assemble(settings, storage, keeper, threads)
         leaving.callback(node.close)
         _report_recovery(node, storage, recovered_after)
         leaving.push_async_callback(node.server.close)
@@ -81,7 +81,7 @@ async def _serve(settings: Settings) -> int:
         metrics_port = -1
         if settings.tidelog_metrics_port >= 0:
             metrics_port = await _expose(node, leaving)
-        if not await _unless_stopped(node, _register(node, keeper)):
+        if not await _unless_stopped(node, register(node, keeper)):
             return 0
         endpoint = node.endpoint
         print(
@@ -112,9 +112,10 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
     )
 
 
-async def _assemble(
-    settings: Settings, storage: FileStorage, keeper: KeeperConnection, threads: ThreadPoolExecutor
+async def assemble(
+    settings: Settings, storage: FileStorage, keeper: KeeperConnection, threads: Executor
 ) -> Node:
+    """A broker whose port is bound and who is ready to register."""
     metrics = Metrics()
     recorder = None
     if settings.tidelog_evidence_dir is not None:
@@ -177,7 +178,7 @@ def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
     )
 
 
-async def _register(node: Node, keeper: KeeperConnection) -> None:
+async def register(node: Node, keeper: KeeperConnection) -> None:
     """Connect to the keeper, make sure that the data belongs to this cluster, take our place in it."""
     settings = node.settings
     url = settings.keeper_url
