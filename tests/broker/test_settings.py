@@ -13,7 +13,6 @@ from tidelog.broker.settings import GENERATIONS, REQUIRED, Settings, SettingsErr
 from tidelog.broker.values import Endpoint
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS as KNOWN_GENERATIONS
-from tidelog.core.types import TopicConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST = "broker.id=1\nzookeeper.connect=zk:2181\n"
@@ -84,8 +83,24 @@ def test_defaults_are_those_of_kafka():
 def test_the_core_has_the_same_defaults():
     """What the simulator assumes without being told is what a broker does without being told."""
     assert settings().core_config() == BrokerConfig()
-    assert settings().topic_defaults() == TopicConfig()
     assert tuple(KNOWN_GENERATIONS) == GENERATIONS
+
+
+def test_the_core_is_told_every_setting_it_obeys():
+    """None of its fields is left at its default when the broker's is changed."""
+    changed = settings(
+        "replica.lag.time.max.ms=40000\nreplica.lag.max.messages=7\ntidelog.isr.rule=message-lag\n"
+        "replica.fetch.wait.max.ms=7\nreplica.fetch.backoff.ms=7\n"
+        "replica.high.watermark.checkpoint.interval.ms=7\ncontrolled.shutdown.max.retries=7\n"
+        "controlled.shutdown.retry.backoff.ms=7\nnum.partitions=7\ndefault.replication.factor=7\n"
+        "min.insync.replicas=7\nunclean.leader.election.enable=true\n"
+    ).core_config()
+    untold = [
+        field.name
+        for field in fields(BrokerConfig)
+        if getattr(changed, field.name) == getattr(BrokerConfig(), field.name)
+    ]
+    assert untold == []
 
 
 def test_a_file_of_apache_kafka_starts_a_broker():

@@ -66,6 +66,13 @@ def test_a_topic_from_its_creation_to_its_end(topics: Topics, name: str):
     assert name not in said(topics("list"))
 
 
+def test_a_topic_gets_what_the_cluster_gives_by_default(topics: Topics, name: str):
+    """A cluster on one machine gives as many replicas as make it survive a broker."""
+    if topics.cluster is None:
+        pytest.skip("what another cluster's defaults are is not known")
+    assert said(topics("create", name)) == f"created {name}: 1 partition, 3 replicas\n"
+
+
 def test_a_description_has_everything_about_a_partition(topics: Topics, name: str):
     topics("create", name, "-p", "1", "-r", "3", "-c", "min.insync.replicas=2")
     lines = said(topics("describe", name)).splitlines()

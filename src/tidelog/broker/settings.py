@@ -36,7 +36,6 @@ from tidelog.broker.values import (
     int64,
 )
 from tidelog.core.config import BrokerConfig, IsrRule
-from tidelog.core.types import TopicConfig
 
 _INT_MAX: Final = (1 << 31) - 1
 _MINUTE_MS: Final = 60_000
@@ -339,13 +338,10 @@ class Settings:
             high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,
             controlled_shutdown_max_retries=self.controlled_shutdown_max_retries,
             controlled_shutdown_retry_backoff_ms=self.controlled_shutdown_retry_backoff_ms,
-        )
-
-    def topic_defaults(self) -> TopicConfig:
-        """What the replication rules obey about a topic that does not say otherwise."""
-        return TopicConfig(
+            num_partitions=self.num_partitions,
+            default_replication_factor=self.default_replication_factor,
             min_insync_replicas=self.min_insync_replicas,
-            unclean_leader_election=self.unclean_leader_election_enable,
+            unclean_leader_election_enable=self.unclean_leader_election_enable,
         )
 
     def log_defaults(self) -> dict[str, str]:
