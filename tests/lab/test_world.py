@@ -58,7 +58,7 @@ def test_only_members_with_a_majority_serve(
     keeper, _ = quorum()
     for member in stopped:
         keeper.running[member] = False
-    keeper.update_leader(apart(*alone), now=0)
+    keeper.update(apart(*alone), now=0)
     assert keeper.serving(apart(*alone)) == serving
 
 
