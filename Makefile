@@ -35,8 +35,10 @@ format: $(STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure the lab
+bench: $(STAMP) ## measure the lab, the codec, and the broker against Apache Kafka (needs mvn and java)
 	$(BIN)/python bench/lab.py
+	$(BIN)/python bench/wire.py
+	$(BIN)/python -m bench.broker
 
 # Explore searches the rules of Kafka 0.10, which do lose records: finding that (exit 1) is a success.
 trial: $(STAMP) ## see a known loss under two generations of rules, then find one by search
