@@ -84,12 +84,13 @@ class TwoLogs(RuleBasedStateMachine):
     def kill(self) -> None:
         """What was written survives a killed process, whatever the background had still to do."""
         after_a_crash(self.folder, self.folders / str(self.lives + 1))
-        self.late.clear()
         self.storage.close()
+        self.late.clear()
         self.lives += 1
         self.open()
         assert not self.storage.clean_shutdown
-        assert not self.storage.recovered, self.storage.recovered
+        # An index that had not reached the disk is built anew; no record may be missing.
+        assert not any(found.truncated_bytes for found in self.storage.recovered), self.storage.recovered
 
     @rule(count=st.integers(1, 5))
     def work(self, count: int) -> None:
@@ -210,7 +211,8 @@ class TwoLogs(RuleBasedStateMachine):
                 in_memory = self.memory_states.check(again)
                 in_files = self.states.check(again)
                 forgotten = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
-                assert in_files in (in_memory, forgotten)
+                deleted = 0 <= in_files[1] < self.memory.start_offset
+                assert deleted or in_files in (in_memory, forgotten)
 
 
 QUICK = settings(

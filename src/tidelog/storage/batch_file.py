@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
+from typing import NamedTuple
 
 from tidelog.core.log import StorageFailure
-from tidelog.core.types import Offset
+from tidelog.core.types import Millis, Offset
 from tidelog.storage.descriptors import OpenFiles
 from tidelog.storage.errors import CorruptLog
 from tidelog.wire.batch import HEADER_SIZE, LENGTH_END, MAGIC, CorruptBatch, RecordBatch
@@ -26,7 +27,15 @@ CHUNK_BYTES = 1 << 20
 _WALK_BYTES = 8192
 _WALK_HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta."""
+_FULLER_HEADER = Struct(">qi4xb6xi8xq")
+"""The same and, after the base timestamp, the largest one."""
 _LENGTH = Struct(">8xi")
+
+
+class BatchHeader(NamedTuple):
+    base_offset: Offset
+    last_offset: Offset
+    max_timestamp: Millis
 
 
 class BatchFile:
@@ -136,19 +145,21 @@ class BatchFile:
                 raise CorruptLog(self.path, position, f"there is no batch with offset {expected}")
             if base_offset + delta >= offset:
                 break
+            if position + LENGTH_END + length > self.size:
+                raise CorruptLog(self.path, position, f"the batch {expected} reaches beyond the file")
             position += LENGTH_END + length
             expected = base_offset + delta + 1
         return position, expected
 
-    def header_at(self, position: int) -> tuple[Offset, int] | None:
-        """Base offset and last offset delta of the batch at ``position``; None if there is clearly none."""
+    def header_at(self, position: int) -> BatchHeader | None:
+        """What the header of the batch at ``position`` says, unverified; None if there is clearly none."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
         block = os.pread(self.descriptor(), HEADER_SIZE, position)
         if len(block) < HEADER_SIZE:
             return None
-        base_offset, _, magic, delta = _WALK_HEADER.unpack_from(block)
-        return (base_offset, delta) if magic == MAGIC and delta >= 0 else None
+        base_offset, _, magic, delta, max_timestamp = _FULLER_HEADER.unpack_from(block)
+        return BatchHeader(base_offset, base_offset + delta, max_timestamp) if magic == MAGIC else None
 
     def _load(self, position: int, wanted: int) -> bytes:
         """The bytes from ``position`` on: ``wanted`` of them, or the whole batch there if it is larger."""

@@ -218,15 +218,13 @@ class FileLog:
     def _read_files(self, start: Offset, end: Offset, max_bytes: int) -> list[RecordBatch]:
         if start < self.start_offset:
             raise InvariantViolation(f"{self.tp} starts at {self.start_offset}, {start} cannot be read")
-        for segment in self.segments.starting_with(start):
-            if segment.base_offset >= end or start >= end:
-                break
-            batches = segment.read(start, end, max_bytes)
-            if batches:
-                if self._shared.verify_epochs:
-                    self._verify_epochs(segment, batches)
-                return batches
-        return []
+        if start >= end:
+            return []
+        segment = self.segments.holding(start)
+        batches = segment.read(start, end, max_bytes)
+        if self._shared.verify_epochs:
+            self._verify_epochs(segment, batches)
+        return batches
 
     def _verify_epochs(self, segment: Segment, batches: list[RecordBatch]) -> None:
         """The leader epoch is not under the CRC, but the epoch cache knows what it must be."""

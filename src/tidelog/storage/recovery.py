@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidelog.core.epochs import EpochCache
-from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, Epoch, Offset, TopicPartition
 from tidelog.storage.checkpoint import LEADER_EPOCHS, read_epochs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log_config import LogConfig
@@ -64,7 +64,7 @@ class OpenedLog:
 
 
 class LogOpener:
-    __slots__ = ("_config", "_epochs", "_expected", "_folder", "_opened", "_shared")
+    __slots__ = ("_config", "_epochs", "_epochs_known_to", "_folder", "_opened", "_shared")
 
     def __init__(self, folder: Path, config: LogConfig, shared: Shared) -> None:
         self._folder = folder
@@ -91,7 +91,7 @@ class LogOpener:
             recovery_point = opened.end_offset
             opened.clean = True
         else:
-            self._scan(found, first)
+            self._scan(found, first, recovery_point)
         _remove_snapshots(self._folder, min(recovery_point, opened.end_offset))
         opened.start_offset = max(start_offset, opened.segments[0].base_offset)
         if opened.start_offset > opened.end_offset:
@@ -145,11 +145,12 @@ class LogOpener:
 
     # ------------------------------------------------------------ after a crash
 
-    def _scan(self, found: list[Segment], first: int) -> None:
+    def _scan(self, found: list[Segment], first: int, recovery_point: Offset) -> None:
         opened = self._opened
         expected = found[first].base_offset
-        # Epochs from here on are learnt from the batches again: the checkpoint may be of another time.
-        self._epochs.truncate_from_end(expected)
+        # Beyond the recovery point the checkpoint may be of another time: learn epochs from the batches.
+        self._epochs_known_to = recovery_point
+        self._epochs.truncate_from_end(recovery_point)
         for slot in range(first, len(found)):
             segment = found[slot]
             if segment.base_offset != expected:
@@ -186,14 +187,18 @@ class LogOpener:
             segment.cut(position)
         return end, reason
 
-    def _learn_epoch(self, epoch: int, base_offset: Offset) -> str:
+    def _learn_epoch(self, epoch: Epoch, base_offset: Offset) -> str:
         """As a follower does with what it fetches; returns what is wrong with it."""
-        latest = self._epochs.latest_epoch
-        if epoch not in (NO_EPOCH, latest):
-            if epoch < latest and self._shared.verify_epochs:
-                return f"leader epoch {epoch} after {latest}"
-            self._epochs.assign(epoch, base_offset)
-        return ""
+        if epoch == NO_EPOCH:
+            return ""
+        known = self._epochs.epoch_at(base_offset)
+        if base_offset < self._epochs_known_to and known != NO_EPOCH:
+            wrong = epoch != known
+        else:
+            wrong = epoch < known
+            if epoch != known and not (wrong and self._shared.verify_epochs):
+                self._epochs.assign(epoch, base_offset)
+        return f"leader epoch {epoch} in {known}" if wrong and self._shared.verify_epochs else ""
 
     def _cut_after(self, slot: int, reason: str) -> None:
         """The log ends with this segment."""

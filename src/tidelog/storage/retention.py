@@ -46,7 +46,7 @@ def _may_go(log: FileLog, segment: Segment, excess: int, now_ms: Millis) -> bool
 
 
 def _newest(segment: Segment) -> Millis:
-    """The time of its newest record; where no record has one, of the last write."""
-    if segment.max_timestamp >= 0:
+    """The time of its newest record; where that is not known, of the last write."""
+    if segment.max_timestamp >= 0 and segment.corruption is None:
         return segment.max_timestamp
     return os.stat(segment.path).st_mtime_ns // 1_000_000

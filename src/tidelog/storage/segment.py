@@ -34,6 +34,7 @@ class Segment(BatchFile):
     __slots__ = (
         "_interval_bytes",
         "bytes_since_entry",
+        "corruption",
         "first_timestamp",
         "index",
         "max_timestamp",
@@ -47,6 +48,8 @@ class Segment(BatchFile):
         super().__init__(folder / file_name(base_offset, LOG_SUFFIX), base_offset, open_files)
         self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.corruption: CorruptLog | None = None
+        """What was found when the file had to be read as a whole: timestamps beyond it are not known."""
         self._interval_bytes = index_interval_bytes
         self._forget_contents()
 
@@ -146,8 +149,10 @@ class Segment(BatchFile):
 
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> list[RecordBatch]:
         """Batches from the one that holds ``start`` on, none that reaches beyond ``end``; the first whatever
-        its size, then as many as fit, perhaps fewer."""
+        its size, then as many as fit, perhaps fewer. ``CorruptLog`` if ``start`` is not in the segment."""
         batches = self.read_at(*self.locate(start), max_bytes)
+        if not batches:
+            raise CorruptLog(self.path, self.size, f"the file ends before offset {start}")
         while batches and batches[-1].next_offset > end:
             batches.pop()
         return batches
@@ -183,14 +188,15 @@ class Segment(BatchFile):
     def _base_offset_at(self, entry: IndexEntry) -> Offset | None:
         """The base offset of the batch that an entry speaks of; None if there is no such batch."""
         header = self.header_at(entry.position)
-        return header[0] if header is not None and sum(header) == entry.last_offset else None
+        return header.base_offset if header is not None and header.last_offset == entry.last_offset else None
 
     def _is_true(self, entry: TimeEntry) -> bool:
-        batches = self.read_at(*self.locate(entry.last_offset), 1)
+        position, _ = self.locate(entry.last_offset)
+        header = self.header_at(position)
         return (
-            bool(batches)
-            and batches[0].last_offset == entry.last_offset
-            and batches[0].max_timestamp == entry.timestamp
+            header is not None
+            and header.last_offset == entry.last_offset
+            and header.max_timestamp == entry.timestamp
         )
 
     # ------------------------------------------------------------ after opening, truncating, or in doubt
@@ -198,17 +204,31 @@ class Segment(BatchFile):
     def load_sealed(self) -> str:
         """Learn of a segment that is only read what is needed to do so. Returns what was wrong with it."""
         self.size = os.stat(self.path).st_size
-        for index in (self.index, self.time_index):
-            fault = index.file_fault()
-            if fault:
-                corruption = self.rebuild_indexes()
-                return f"{index.path.name} {fault}: built anew" + (
-                    f", but {corruption}" if corruption else ""
-                )
+        fault = self._index_fault()
+        if fault:
+            self.rebuild_indexes()
+            fault += ": built anew"
+            if self.corruption is not None:
+                fault += f", but {self.corruption}"
         last = self.time_index.last
         if last is not None:
             self.max_timestamp, self.max_timestamp_offset = last
         self.release()
+        return fault
+
+    def _index_fault(self) -> str:
+        """Why the indexes must be rebuilt; empty if they need not be. A look at their size and at the last
+        entry: the others are looked at when they are followed."""
+        for index in (self.index, self.time_index):
+            fault = index.file_fault()
+            if fault:
+                return f"{index.path.name} {fault}"
+        last = self.time_index.last
+        try:
+            if self.size and (last is None or not self._is_true(last)):
+                return f"{self.time_index.path.name} does not end as its segment does"
+        except CorruptLog as error:
+            return str(error)
         return ""
 
     def load_contents(self) -> Offset:
@@ -237,17 +257,16 @@ class Segment(BatchFile):
         self.time_index.clear()
         self._forget_contents()
 
-    def rebuild_indexes(self) -> CorruptLog | None:
-        """Read the file and index it anew, as far as it holds batches; returns what came after them."""
+    def rebuild_indexes(self) -> None:
+        """Read the file and index it anew, as far as it holds batches."""
         self.start_indexes()
-        corruption = None
+        self.corruption = None
         try:
             for position, batch in self.scan(0, self.base_offset):
                 self.note(batch, position)
         except CorruptLog as error:
-            corruption = error
+            self.corruption = error
         if not self.active:
             # A full disk does not matter here: then memory keeps them.
             with suppress(OSError):
                 self.save_indexes(self.seal())
-        return corruption

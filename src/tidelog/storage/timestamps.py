@@ -22,7 +22,7 @@ class TimestampedOffset(NamedTuple):
 def first_since(segments: Segments, timestamp: Millis, start: Offset) -> TimestampedOffset | None:
     """The first record from ``start`` on that is not older than ``timestamp``."""
     for segment in segments:
-        if segment.max_timestamp >= timestamp:
+        if segment.max_timestamp >= timestamp or segment.corruption is not None:
             for batch in segment.since(timestamp, start):
                 if batch.max_timestamp >= timestamp:
                     for found in _dated(batch):
@@ -33,6 +33,9 @@ def first_since(segments: Segments, timestamp: Millis, start: Offset) -> Timesta
 
 def with_max_timestamp(segments: Segments, start: Offset) -> TimestampedOffset | None:
     """The first record from ``start`` on that has the largest timestamp there."""
+    for segment in segments:
+        if segment.corruption is not None:
+            raise segment.corruption
     largest = max(segment.max_timestamp for segment in segments)
     found = first_since(segments, largest, start)
     if found is None:
