@@ -1,4 +1,7 @@
-"""A real Apache Kafka on this machine: N nodes in KRaft mode, each broker and controller, on loopback.
+"""A real Apache Kafka on this machine: N brokers in KRaft mode on loopback.
+
+Each is broker and controller, unless a controller of its own is asked for: then any number of brokers may
+fail and there is still somebody to notice.
 
 It is what tidelog is compared with, and what the tests that real clients run can be pointed at. The JVM
 options and the heap are those of Kafka's own start script, the settings its defaults, except what a cluster
@@ -36,6 +39,8 @@ _JVM = (
     *("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"),
     *("-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15"),
 )
+
+CONTROLLER_ID = 1_000
 
 _LOGGING = """\
 status=error
@@ -77,15 +82,29 @@ class ApacheKafka:
 
     name = "Apache Kafka"
 
-    def __init__(self, directory: Path, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        *,
+        own_controller: bool = False,
+    ) -> None:
         self._java, self._jars = java(), kafka_jars()
         self._directory = directory
         self._settings = dict(settings or {})
-        ports = free_ports(2 * brokers)
+        ports = free_ports(2 * brokers + 2)
         self.nodes = {
             number: Node(number, ports.pop(), ports.pop(), directory / f"broker-{number}")
             for number in range(1, brokers + 1)
         }
+        self._controllers = list(self.nodes.values())
+        if own_controller:
+            self._controllers = [Node(CONTROLLER_ID, ports.pop(), ports.pop(), directory / "controller")]
+
+    @property
+    def _all(self) -> list[Node]:
+        return [*self.nodes.values(), *(node for node in self._controllers if node.id not in self.nodes)]
 
     @property
     def bootstrap_servers(self) -> str:
@@ -101,19 +120,20 @@ class ApacheKafka:
         """Format the folders and start every node. Returns when their ports accept connections."""
         self._directory.mkdir(parents=True, exist_ok=True)
         Path(self._directory, "log4j2.properties").write_text(_LOGGING)
-        for node in self.nodes.values():
+        for node in self._all:
             node.directory.mkdir(exist_ok=True)
             self._configuration(node).write_text(self._properties(node))
         self._format()
-        for node in self.nodes.values():
-            self.start_broker(node.id)
+        for node in self._all:
+            self._start(node)
         for node in self.nodes.values():
             eventually(partial(self._listens, node), f"broker {node.id} listens", 120.0)
 
     def stop(self) -> None:
-        processes = [node.process for node in self.nodes.values() if node.process]
-        stop(processes)
-        for node in self.nodes.values():
+        # Brokers first: leaving in order takes a controller.
+        for nodes in (self.nodes.values(), self._controllers):
+            stop([node.process for node in nodes if node.process])
+        for node in self._all:
             node.process = None
 
     def __enter__(self) -> Self:
@@ -132,7 +152,9 @@ class ApacheKafka:
     # ------------------------------------------------------------ one of them
 
     def start_broker(self, number: int) -> None:
-        node = self.nodes[number]
+        self._start(self.nodes[number])
+
+    def _start(self, node: Node) -> None:
         with open(node.directory / "log.txt", "ab") as log:
             node.process = spawn(
                 [*self._java_command(), *_JVM, "kafka.Kafka", self._configuration(node)], stdout=log
@@ -178,13 +200,18 @@ class ApacheKafka:
     def _properties(self, node: Node) -> str:
         copies = len(self.nodes)
         in_sync = min(2, copies)
-        voters = ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in self.nodes.values())
+        voters = ",".join(f"{each.id}@{LOOPBACK}:{each.controller_port}" for each in self._controllers)
+        roles = {
+            "broker": f"PLAINTEXT://{node.address}" if node.id in self.nodes else "",
+            "controller": f"CONTROLLER://{LOOPBACK}:{node.controller_port}"
+            if node in self._controllers
+            else "",
+        }
         settings = {
-            "process.roles": "broker,controller",
+            "process.roles": ",".join(role for role, listener in roles.items() if listener),
             "node.id": node.id,
             "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{node.address},CONTROLLER://{LOOPBACK}:{node.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{node.address}",
+            "listeners": ",".join(filter(None, roles.values())),
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -209,7 +236,7 @@ class ApacheKafka:
         command = [*self._java_command(), "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
         formatting = {
             node.id: spawn([*command, "--config", self._configuration(node)], stdout=subprocess.PIPE)
-            for node in self.nodes.values()
+            for node in self._all
             if not (node.data_dir / "meta.properties").exists()
         }
         for number, process in formatting.items():

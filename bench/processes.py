@@ -1,7 +1,8 @@
 """Processes that a benchmark or a test starts, watches through /proc, and stops by their ids.
 
 Every process started here leads a session of its own: Ctrl-C reaches only the program that started it, which
-then stops it in order. What is still alive when that program ends is killed.
+then stops it in order. What is still alive when that program ends is killed; where there is a `setpriv`, also
+when that program is killed itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +24,7 @@ LOOPBACK = "127.0.0.1"
 Result = TypeVar("Result")
 
 _alive: set[subprocess.Popen[Any]] = set()
+_SETPRIV = shutil.which("setpriv")
 _ticks_per_second = os.sysconf("SC_CLK_TCK")
 
 
@@ -36,10 +39,13 @@ def spawn(
     stderr: int | IO[Any] | None = subprocess.STDOUT,
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    when_orphaned: str = "KILL",
 ) -> subprocess.Popen[bytes]:
-    """Start a process that does not outlive this one."""
+    """Start a process that does not outlive this one. To be called in the main thread: the kernel sends
+    `when_orphaned` when the *thread* that started a process ends."""
+    leash = [_SETPRIV, "--pdeathsig", when_orphaned, "--"] if _SETPRIV else []
     process = subprocess.Popen(
-        [str(word) for word in command],
+        [*leash, *(str(word) for word in command)],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=stderr,

@@ -82,7 +82,9 @@ class TidelogUp:
         self._directory.mkdir(parents=True, exist_ok=True)
         settings = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
         where = ("--brokers", str(self._brokers), "--port", "0", "--data-dir", str(self._directory))
-        self._up = spawn([COMMAND, "up", *where, *settings], stdout=subprocess.PIPE)
+        command = [COMMAND, "up", *where, *settings]
+        # Told, not killed, so that it can stop its brokers.
+        self._up = spawn(command, stdout=subprocess.PIPE, when_orphaned="TERM")
         self.bootstrap_servers = self._ready(self._up)
 
     def stop(self) -> None:
@@ -111,8 +113,10 @@ class TidelogUp:
     def start_broker(self, number: int) -> None:
         """Start one broker again where it was: same id, address and folder."""
         node = self.nodes[number]
+        # The file may say port 0, any; clients look for the broker where it was.
+        where = ("--properties", str(node.properties), "--listen", f"{node.host}:{node.port}")
         with open(self._directory / f"broker-{number}.log", "ab") as log:
-            self._restarted[number] = spawn([COMMAND, "broker", "--properties", node.properties], stdout=log)
+            self._restarted[number] = spawn([COMMAND, "broker", *where], stdout=log)
         eventually(lambda: accepts(node.port, node.host), f"broker {number} listens")
 
     def stop_broker(self, number: int) -> None:
@@ -122,17 +126,25 @@ class TidelogUp:
         self._end(number, signal.SIGKILL)
 
     def pause_broker(self, number: int) -> None:
-        os.kill(self.nodes[number].pid, signal.SIGSTOP)
+        os.kill(self._alive(number), signal.SIGSTOP)
 
     def resume_broker(self, number: int) -> None:
-        os.kill(self.nodes[number].pid, signal.SIGCONT)
+        os.kill(self._alive(number), signal.SIGCONT)
 
     def _end(self, number: int, sent: signal.Signals) -> None:
-        pid = self.nodes[number].pid
-        os.kill(pid, sent)
-        if restarted := self._restarted.pop(number, None):
+        pid = self._alive(number)
+        if restarted := self._restarted.get(number):
             stop([restarted], sent)
+        else:
+            os.kill(pid, sent)
         eventually(lambda: not is_alive(pid), f"broker {number} has ended")
+
+    def _alive(self, number: int) -> int:
+        """The process of a broker that runs: never signal an id that may be somebody else's by now."""
+        pid = self.nodes[number].pid
+        if pid <= 0 or not is_alive(pid):
+            raise RuntimeError(f"broker {number} does not run")
+        return pid
 
     # ------------------------------------------------------------ how
 

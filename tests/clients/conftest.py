@@ -74,7 +74,7 @@ class Topics:
             )
 
     def _knows(self, broker: tuple[str, int], name: str, partitions: int) -> bool:
-        return len(raw.metadata(broker, name)[1]) == partitions
+        return len(raw.metadata(broker, name).leaders) == partitions
 
     def delete_all(self) -> None:
         present = self._admin.list_topics(timeout=10).topics

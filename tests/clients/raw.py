@@ -200,34 +200,43 @@ def fetched(fields: Fields) -> Fetched:
     return Fetched(error, high_watermark, fields.blob())
 
 
-def metadata(address: tuple[str, int], topic: str) -> tuple[dict[int, tuple[str, int]], dict[int, int]]:
-    """What one broker knows: the address of each broker, and the leader of each partition that has one."""
+@dataclass(frozen=True)
+class Metadata:
+    """What one broker knows: where each broker is, and who leads and who is in sync for a topic."""
+
+    brokers: dict[int, tuple[str, int]]
+    controller: int
+    leaders: dict[int, int]
+    """Only partitions that have one."""
+    isr: dict[int, set[int]]
+
+
+def metadata(address: tuple[str, int], topic: str) -> Metadata:
     with Connection(address) as connection:
         fields = connection.ask(METADATA, METADATA_VERSION, metadata_body(topic))
     fields.int32()  # throttle
-    brokers = {}
+    brokers: dict[int, tuple[str, int]] = {}
     for _ in range(fields.int32()):
         number, host, port = fields.int32(), fields.string(), fields.int32()
         fields.string()  # rack
         brokers[number] = (host or "", port)
     fields.string()  # cluster id
-    fields.int32()  # controller
-    leaders: dict[int, int] = {}
+    answer = Metadata(brokers, fields.int32(), {}, {})
     for _ in range(fields.int32()):
         fields.int16(), fields.string(), fields.int8()
         for _ in range(fields.int32()):
-            error, partition, leader = fields.int16(), fields.int32(), fields.int32()
-            for _ in ("replicas", "isr"):
-                for _ in range(fields.int32()):
-                    fields.int32()
-            if not error:
-                leaders[partition] = leader
-    return brokers, leaders
+            fields.int16()  # an error that may be about a replica only
+            partition, leader = fields.int32(), fields.int32()
+            _, isr = ({fields.int32() for _ in range(fields.int32())} for _ in ("replicas", "isr"))
+            answer.isr[partition] = isr
+            if leader >= 0:
+                answer.leaders[partition] = leader
+    return answer
 
 
 def leader_address(any_broker: tuple[str, int], topic: str, partition: int = 0) -> tuple[str, int]:
-    brokers, leaders = metadata(any_broker, topic)
-    return brokers[leaders[partition]]
+    known = metadata(any_broker, topic)
+    return known.brokers[known.leaders[partition]]
 
 
 # ---------------------------------------------------------------- record batches

@@ -1,0 +1,44 @@
+"""A cluster whose brokers may be killed: tidelog, or Apache Kafka with TIDELOG_TEST_SYSTEM=kafka.
+
+The tests of a session share it; each finds all brokers running and leaves it to `heal` to make that so again.
+Time-outs are short, because a test waits for each of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from bench.apache_kafka import ApacheKafka
+from bench.processes import Unavailable
+from bench.tidelog_up import TidelogUp
+from tests.failover.control import ControlledCluster
+
+SETTINGS = {"replica.lag.time.max.ms": "2000"}
+KAFKA_SETTINGS = SETTINGS | {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
+
+
+def started(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
+    if os.environ.get("TIDELOG_TEST_SYSTEM") != "kafka":
+        return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data", settings=SETTINGS)
+    try:
+        folder = tmp_path_factory.mktemp("kafka") / "data"
+        return ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True)
+    except Unavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledCluster]:
+    if os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
+        pytest.skip("the brokers of a cluster that runs elsewhere cannot be killed")
+    with started(tmp_path_factory) as system:
+        yield ControlledCluster(system)
+
+
+@pytest.fixture
+def cluster(running: ControlledCluster) -> Iterator[ControlledCluster]:
+    running.heal()
+    yield running
+    running.heal()
