@@ -13,7 +13,7 @@ from tidelog.core.types import BrokerId, TopicPartition
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-EVIDENCE_FLUSH_SECONDS = 0.25
+REPORT_SECONDS = 0.25
 SYNC_CHECK_SECONDS = 0.2
 
 
@@ -25,7 +25,7 @@ class Housekeeping:
         settings = node.settings
         self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
         self._every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._write_checkpoints)
-        self._every(EVIDENCE_FLUSH_SECONDS, node.flush_evidence)
+        self._every(REPORT_SECONDS, node.report)
         self._every(SYNC_CHECK_SECONDS, self._sync_by_interval)
         if settings.auto_leader_rebalance_enable:
             self._every(settings.leader_imbalance_check_interval_seconds, self._balance_leaders)

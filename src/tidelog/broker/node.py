@@ -22,6 +22,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from tidelog.broker.metrics import Metrics
+from tidelog.broker.narration import Narration
 from tidelog.broker.peers import Peers
 from tidelog.broker.server import Server
 from tidelog.broker.settings import Settings, table
@@ -29,7 +30,7 @@ from tidelog.broker.topic_settings import Described, Source, TopicSettings
 from tidelog.core.broker import Broker
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
-from tidelog.core.events import BrokerRegistered, StorageFailed, TopicConfigured
+from tidelog.core.events import BrokerRegistered, TopicConfigured
 from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, FetchResponse, Message
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, TopicPartition
@@ -89,6 +90,7 @@ class Node:
         self.keeper = keeper
         self._session = 0
         self.recorder = recorder
+        self.narration = Narration()
         self._loop = asyncio.get_running_loop()
         self._wake_at: asyncio.TimerHandle | None = None
         self._held: list[Any] = []
@@ -161,6 +163,7 @@ class Node:
     def close(self) -> None:
         self.peers.close()
         self.observe(happened.ProcessStopped(self.failure or "asked to"))
+        self.narration.tell()
         if self.recorder is not None:
             self.recorder.close()
 
@@ -230,20 +233,23 @@ class Node:
         self._wake_at = self._loop.call_at(at, self._wake)
 
     def observe(self, event: Any) -> None:
-        """Something happened: count it, write it down."""
+        """Something happened: count it, write it down, tell it."""
         self.metrics.observe(event)
+        self.narration.observe(event)
         if self.recorder is not None:
             self.recorder.record(event, self.now())
         if isinstance(event, TopicConfigured):
             self.topics.configure(event.topic, event.values)
-        elif isinstance(event, StorageFailed):
-            self.log.error("%s: %s", event.tp, event.reason)
         elif isinstance(event, BrokerRegistered):
             self.registered.set()
 
-    def flush_evidence(self) -> None:
+    def report(self) -> None:
+        """Write and tell what had been waiting for more of its kind."""
         if self.recorder is not None:
             self.recorder.flush()
+        machines = self.core.controller.machines
+        self.narration.live_brokers(None if machines is None else machines.cluster.live)
+        self.narration.tell()
 
     # ------------------------------------------------------------ flush=always
 

@@ -9,9 +9,9 @@ answers none for half a minute (its machine is gone, its process is stuck) count
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Callable
-from logging import Logger
 from typing import Any, cast
 
 from tidelog.core.types import BrokerEndpoint
@@ -30,19 +30,17 @@ FRAME_BYTES_MAX = 256 * 1024 * 1024
 class PeerConnection:
     def __init__(
         self,
-        log: Logger,
-        name: str,
         endpoint: Callable[[], BrokerEndpoint | None],
         on_answer: Callable[[Any, Any], None],
         on_reconnect: Callable[[], None],
+        on_trouble: Callable[[str], None],
     ) -> None:
         """``endpoint`` says where the peer is now, None if it is not alive. ``on_answer`` gets what was
-        passed to ``send`` as ``asked`` and the decoded body."""
-        self._log = log
-        self._name = name
+        passed to ``send`` as ``asked`` and the decoded body, ``on_trouble`` why nobody can be reached."""
         self._endpoint = endpoint
         self._on_answer = on_answer
         self._on_reconnect = on_reconnect
+        self._on_trouble = on_trouble
         self._loop = asyncio.get_running_loop()
         self._line: _Line | None = None
         self._where: BrokerEndpoint | None = None
@@ -102,8 +100,7 @@ class PeerConnection:
                             lambda: _Line(self), where.host, where.port
                         )
                 except OSError as error:
-                    if not self._lost:
-                        self._log.info("cannot reach %s at %s:%s: %s", self._name, *_address(where), error)
+                    self._on_trouble(f"no connection to {where.host}:{where.port}, {_why(error)}")
                     self._drop()
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, PAUSE_SECONDS_MAX)
@@ -142,7 +139,7 @@ class PeerConnection:
             self._line = None
             self._drop()
             if not self._closed:
-                self._log.info("lost the connection to %s: %s", self._name, reason)
+                self._on_trouble(reason)
                 self._connect()
 
 
@@ -167,7 +164,7 @@ class _Line(asyncio.BufferedProtocol):
             self._watch.cancel()
         self.transport = None
         self.unanswered.clear()
-        self._owner.broke(self, str(error) if error is not None else self._reason)
+        self._owner.broke(self, _why(error) if error is not None else self._reason)
 
     def send(self, api: int, version: int, body: Any, asked: Any) -> None:
         if self.transport is None:
@@ -214,5 +211,9 @@ class _Line(asyncio.BufferedProtocol):
         self._owner.answered(asked, body)
 
 
-def _address(where: BrokerEndpoint) -> tuple[str, int]:
-    return where.host, where.port
+def _why(error: Exception) -> str:
+    """In the system's words; asyncio's repeat the address, and a time-out has none."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    known = isinstance(error, OSError) and error.errno is not None and error.errno > 0
+    return os.strerror(error.errno).lower() if known else str(error)  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 FETCHES_IN_FLIGHT_MAX = 2
+RELIEF_AFTER_SECONDS = 1.0
 _QUESTIONS = (EpochEndRequest, ListOffsetsRequest)
 """What a follower asks its leader before it fetches."""
 
@@ -78,11 +80,11 @@ class _Peer:
         self._route = dict(node.settings.tidelog_peer_routes).get(broker)
         self.due: dict[TopicPartition, FetchRequest] = {}
         self.commands = PeerConnection(
-            node.log, f"broker {broker}", self._endpoint, self._command_answered, self._reconnected
+            self._endpoint, self._command_answered, self._reconnected, self._troubled
         )
-        self.fetches = PeerConnection(
-            node.log, f"broker {broker}", self._endpoint, self._fetch_answered, self._reconnected
-        )
+        self.fetches = PeerConnection(self._endpoint, self._fetch_answered, self._reconnected, self._troubled)
+        self._in_trouble = False
+        self._relief: asyncio.TimerHandle | None = None
 
     def _endpoint(self) -> BrokerEndpoint | None:
         """Where it is: by the route, if there is one. Whether it is there only the metadata says."""
@@ -91,11 +93,29 @@ class _Peer:
             return advertised
         return replace(advertised, host=self._route.host, port=self._route.port)
 
+    def _troubled(self, why: str) -> None:
+        """Two lines and many attempts, but one incident: told once, and again when it is over. A dying
+        process may still accept a connection, so that takes a moment to know."""
+        if self._relief is not None:
+            self._relief.cancel()
+            self._relief = None
+        if not self._in_trouble:
+            self._in_trouble = True
+            self._node.log.info("lost touch with broker %s: %s", self._broker, why)
+
+    def _relieved(self) -> None:
+        self._relief = None
+        self._in_trouble = False
+        self._node.log.info("in touch with broker %s again", self._broker)
+
     def _reconnected(self) -> None:
         """Both lines lead to one process. If it was lost on one of them, ask again for everything: the core
         drops an answer that comes twice. A line that gave up while the peer was away tries again now: nobody
         else would make it, and without it the core would never hear that the peer is back."""
         if self.commands.usable and self.fetches.usable:
+            if self._in_trouble and self._relief is None:
+                loop = asyncio.get_running_loop()
+                self._relief = loop.call_later(RELIEF_AFTER_SECONDS, self._relieved)
             self._node.connected(self._broker)
         else:
             self.commands.endpoint_changed()

@@ -92,6 +92,7 @@ async def _serve(settings: Settings) -> int:
         housekeeping = Housekeeping(node)
         leaving.callback(housekeeping.stop)
         await node.stopped.wait()
+        node.report()
         log.info("leaving")
     return 1 if node.failure else 0
 
@@ -167,7 +168,6 @@ async def assemble(
 
 def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
     for found in storage.recovered:
-        log.warning("%s", found)
         node.observe(
             happened.LogRecovered(found.tp, found.log_end_offset, found.truncated_bytes, found.finding)
         )
