@@ -45,11 +45,13 @@ lost: `tidelog evidence recover DIR` turns the journals into tables.
 
 `ok`: the broker acknowledged the record as `acks` asks (with `acks=0` nobody acknowledges anything: `ok` only
 says that it was sent). `failed`: it is certain that it was not written. `unknown`: it may have been. Unknown
-sends are neither lost when they are absent nor phantoms when they are there. Which errors leave no doubt is a
-table in the code, `tidelog.trials.outcomes`: without retries `NOT_ENOUGH_REPLICAS` is certain, because it is
-answered before anything is appended; `NOT_LEADER_OR_FOLLOWER` is not, because a leader may be deposed while
-the record waits for its followers. With retries an earlier attempt may have been written without anybody
-hearing of it, so only errors that are about the record itself (too large, for example) stay certain.
+sends are neither lost when they are absent nor phantoms when they are there.
+
+A client library reports the last error of a send, so an error is certain only if it would have met every
+attempt alike: the record is too large, its timestamp is refused and the like (`tidelog.trials.outcomes` has
+the list), or the library did not take it at all. `NOT_LEADER_OR_FOLLOWER` is not certain, because a leader
+may be deposed while the record waits for its followers; librdkafka then tries again by itself, even without
+retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never are.
 
 <!-- Written by docs/reference/make_evidence.py. -->
 """

@@ -32,7 +32,7 @@ PRODUCER: dict[str, Any] = {
 
 
 def intend(ledger: LedgerJournal, count: int = 1, key: bytes = b"") -> list[int]:
-    numbers = []
+    numbers: list[int] = []
     for _ in range(count):
         value = b"p1-%d" % ledger.next_sequence
         padded = value + b" ...."

@@ -1,0 +1,90 @@
+"""A process that generates load, from the inside: it is told what to do on stdin and answers on stdout.
+
+The first line is its plan, the others are orders, one JSON object each: `{"do": "stop"}`,
+`{"do": "drain", "ends": {topic: {partition: offset}}}`. The answers are JSON lines too: numbers now and then,
+and `"done": true` at the end. When stdin ends nobody is left to work for, and the process ends soon.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from tidelog.evidence.lines import LineJournal
+from tidelog.evidence.schemas import Row
+
+STATUS_SECONDS = 0.25
+_REPEAT_SECONDS = 1.0
+
+
+class Orders:
+    """What the trial wants of this process. `changed` is set when there is something new."""
+
+    def __init__(self) -> None:
+        # Ctrl-C is for the trial, which ends us in its own time.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self.plan: dict[str, Any] = json.loads(sys.stdin.readline())
+        self.stop = False
+        self.abandoned = False
+        self.ends: dict[str, dict[str, int]] | None = self.plan.get("ends")
+        self.changed = threading.Event()
+        threading.Thread(target=self._listen, name="orders", daemon=True).start()
+
+    def wait(self, seconds: float) -> None:
+        """Until there is a new order, or so long."""
+        if seconds > 0 and self.changed.wait(seconds):
+            self.changed.clear()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            order = json.loads(line)
+            if order["do"] == "drain":
+                self.ends = order["ends"]
+            else:
+                self.stop = True
+            self.changed.set()
+        self.stop = self.abandoned = True
+        self.changed.set()
+
+
+class Speaker:
+    """The way back. A trial that is gone hears nothing, which is no error."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + STATUS_SECONDS
+        return True
+
+    def say(self, **facts: Any) -> None:
+        try:
+            sys.stdout.write(json.dumps(facts) + "\n")
+            sys.stdout.flush()
+        except OSError:
+            pass
+
+
+class Noticed:
+    """What clients of this process notice besides records. The same error over and over is told once a
+    second, so that a client which cannot reach anybody does not fill the disk."""
+
+    def __init__(self, journal: LineJournal) -> None:
+        self._journal = journal
+        self._told: dict[tuple[Any, ...], float] = {}
+
+    def note(self, client: str, zone: str, event: str, **facts: Any) -> None:
+        about = (client, event, facts.get("error_code"), facts.get("partition"))
+        now = time.monotonic()
+        if now - self._told.get(about, -_REPEAT_SECONDS) < _REPEAT_SECONDS:
+            return
+        self._told[about] = now
+        row: Row = {"time_us": time.time_ns() // 1000, "client": client, "zone": zone, "event": event}
+        self._journal.write(row | {name: value for name, value in facts.items() if value is not None})
