@@ -1,0 +1,136 @@
+"""What a nemesis can do to a cluster: an interface, and how it is done to an arena.
+
+Everything is done from outside; the brokers are exactly those that ship.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Protocol
+
+from tidelog.broker.cluster import ClusterError
+from tidelog.lab.network import KEEPER, Node
+from tidelog.trials.arena import Arena
+from tidelog.trials.topic import Topic
+
+Pairs = Iterable[tuple[str, str]]
+
+NETWORK_KINDS: Final = frozenset(("cut", "zone"))
+"""Kinds for which the traffic must run through a switchboard."""
+
+
+class FaultFailed(Exception):
+    """It could not be done. The message is one line that says why."""
+
+
+class Faults(Protocol):
+    """Each method returns when its effect is there, or raises `FaultFailed`."""
+
+    def kill(self, broker: int) -> None: ...
+    def stop(self, broker: int) -> None: ...
+    def start(self, broker: int) -> None: ...
+    def pause(self, broker: int) -> None: ...
+    def resume(self, broker: int) -> None: ...
+    def cut(self, pairs: Pairs) -> None: ...
+    def mend(self, pairs: Pairs) -> None: ...
+    def isolate(self, zone: str) -> None: ...
+    def rejoin(self, zone: str) -> None: ...
+    def stop_keeper(self) -> None: ...
+    def start_keeper(self) -> None: ...
+    def elect_preferred(self) -> None: ...
+
+    def heal(self) -> list[str]:
+        """Undo everything: all brokers run, all links work. What could not be undone."""
+        ...
+
+
+class ArenaFaults:
+    """Signals, restarts, cuts and elections in an `Arena`."""
+
+    def __init__(self, arena: Arena, topic: Topic, client_zones: dict[str, str]) -> None:
+        """`client_zones`: where the clients live that are cut off together with their zone."""
+        self._arena = arena
+        self._topic = topic
+        self._client_zones = client_zones
+        self._paused: set[int] = set()
+
+    def kill(self, broker: int) -> None:
+        _do(self._arena.kill, broker)
+        self._paused.discard(broker)
+
+    def stop(self, broker: int) -> None:
+        _do(self._arena.stop_broker, broker)
+
+    def start(self, broker: int) -> None:
+        _do(self._arena.start_broker, broker)
+
+    def pause(self, broker: int) -> None:
+        _do(self._arena.pause, broker)
+        self._paused.add(broker)
+
+    def resume(self, broker: int) -> None:
+        _do(self._arena.resume, broker)
+        self._paused.discard(broker)
+
+    def cut(self, pairs: Pairs) -> None:
+        _do(self._arena.cut, [(_node(a), _node(b)) for a, b in pairs])
+
+    def mend(self, pairs: Pairs) -> None:
+        self._arena.mend([(_node(a), _node(b)) for a, b in pairs])
+
+    def isolate(self, zone: str) -> None:
+        _do(self._arena.cut, self._border(zone))
+
+    def rejoin(self, zone: str) -> None:
+        self._arena.mend(self._border(zone))
+
+    def stop_keeper(self) -> None:
+        _do(self._arena.stop_keeper)
+
+    def start_keeper(self) -> None:
+        _do(self._arena.start_keeper)
+
+    def elect_preferred(self) -> None:
+        refused = self._topic.elect_preferred()
+        if refused is not None:
+            raise FaultFailed(refused)
+
+    def heal(self) -> list[str]:
+        self._arena.mend()
+        steps: list[Callable[[], None]] = [self.start_keeper]
+        steps += [partial(self.resume, broker) for broker in sorted(self._paused)]
+        dead = [broker for broker in self._arena.plan.broker_ids() if broker not in self._arena.running]
+        steps += [partial(self.start, broker) for broker in dead]
+        trouble = []
+        for step in steps:
+            try:
+                step()
+            except FaultFailed as error:
+                trouble.append(str(error))
+        return trouble
+
+    def _border(self, zone: str) -> list[tuple[Node, Node]]:
+        """All links across the border of a zone. The keeper's majority is always on the other side."""
+        plan = self._arena.plan
+        zones: dict[Node, str] = {broker: plan.zone_of(broker) for broker in plan.broker_ids()}
+        zones.update((client, where) for client, where in self._client_zones.items())
+        inside = [node for node, where in zones.items() if where == zone]
+        outside: list[Node] = [node for node, where in zones.items() if where != zone]
+        return [pair for a in inside for b in (*outside, KEEPER) for pair in ((a, b), (b, a)) if _talk(a, b)]
+
+
+def _talk(a: Node, b: Node) -> bool:
+    """Clients speak to brokers only."""
+    return isinstance(a, int) or isinstance(b, int)
+
+
+def _node(name: str) -> Node:
+    return int(name) if name.isdigit() else name
+
+
+def _do(action: Callable[..., None], *arguments: object) -> None:
+    try:
+        action(*arguments)
+    except ClusterError as error:
+        raise FaultFailed(str(error)) from None
