@@ -33,7 +33,7 @@ from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerRegistered, TopicConfigured
 from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, FetchResponse, Message
-from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, TopicPartition
+from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
@@ -205,6 +205,8 @@ class Node:
             carrier = carriers.get(type(effect), self.observe)
             try:
                 carrier(effect)
+            except InvariantViolation as violation:
+                self.fail(f"replication reached a state that its rules exclude: {violation}")
             except Exception:
                 # A bug in carrying out one effect must not cost the effects behind it, nor the connection
                 # that happened to bring the input: they belong to others.

@@ -135,7 +135,7 @@ async def assemble(
         settings.fetch_max_bytes,
     )
     handlers = {key: partial(handle, node) for key, handle in HANDLERS.items()}
-    node.server = Server(handlers, limits, metrics, node.settle)
+    node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail)
     host, port = settings.listeners
     try:
         bound = await node.server.listen(host, port)

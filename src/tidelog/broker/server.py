@@ -17,6 +17,7 @@ from typing import Any
 
 from tidelog.broker.connection import Connection, Request
 from tidelog.broker.metrics import Metrics
+from tidelog.core.types import InvariantViolation
 from tidelog.wire.api import Api, RequestHeader, UnsupportedVersion, decode_request
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -38,12 +39,19 @@ class Limits:
 
 class Server:
     def __init__(
-        self, handlers: Mapping[int, Handler], limits: Limits, metrics: Metrics, settle: Callable[[], None]
+        self,
+        handlers: Mapping[int, Handler],
+        limits: Limits,
+        metrics: Metrics,
+        settle: Callable[[], None],
+        on_violation: Callable[[str], None],
     ) -> None:
-        """``settle`` carries out what the requests of one read event made necessary."""
+        """``settle`` carries out what the requests of one read event made necessary; ``on_violation`` ends
+        the broker."""
         self.limits = limits
         self.metrics = metrics
         self.settle = settle
+        self._on_violation = on_violation
         self.clock = time.perf_counter
         self.log = logging.getLogger("tidelog.server")
         self.unflushed: dict[Connection, None] = {}
@@ -154,6 +162,9 @@ class Server:
             request.body = None  # a produce that waits for its followers need not hold its batches
         except ProtocolError:
             raise
+        except InvariantViolation as violation:
+            # The rules of replication are broken, not a request: going on could break promises.
+            self._on_violation(f"replication reached a state that its rules exclude: {violation}")
         except Exception:
             # A bug in one handler must not take the broker, nor the other connections, down with it.
             self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
