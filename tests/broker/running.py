@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -253,3 +253,30 @@ def consume(cluster: LocalCluster, topic: str, count: int, *, start: int = 0) ->
     finally:
         consumer.close()
     return read
+
+
+# ---------------------------------------------------------------- logs on disk
+
+
+def log_folder(cluster: LocalCluster, number: int, topic: str) -> Path:
+    return cluster.data_dir / f"broker-{number}" / f"{topic}-0"
+
+
+def log_bytes(cluster: LocalCluster, number: int, topic: str) -> bytes:
+    """Everything in the segments of a broker's log of partition 0. They change while this looks; a segment
+    that goes meanwhile is left out."""
+    parts = []
+    for path in sorted(log_folder(cluster, number, topic).glob("*.log")):
+        with suppress(FileNotFoundError):
+            parts.append(path.read_bytes())
+    return b"".join(parts)
+
+
+def wait_until_equal(cluster: LocalCluster, topic: str) -> None:
+    """Until the logs of all brokers that run are the same, byte for byte."""
+
+    def equal() -> bool:
+        first, *others = (log_bytes(cluster, number, topic) for number in cluster.pids)
+        return bool(first) and all(log == first for log in others)
+
+    eventually(equal, f"equal logs of {topic}")

@@ -1,0 +1,97 @@
+"""The four generations of rules on real processes: what is the same to a client, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.broker.running import (
+    Lines,
+    consume,
+    create,
+    events,
+    eventually,
+    produce,
+    wait_for_leader,
+    wait_until_equal,
+    without_tracebacks,
+)
+
+from tidelog.broker.local_cluster import LocalCluster
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "records"
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "2000",
+    # Longer than a test: a broker that is killed knows no high watermark when it comes back.
+    "replica.high.watermark.checkpoint.interval.ms": "600000",
+    "min.insync.replicas": "2",
+}
+
+
+@contextmanager
+def cluster_of(generation: str, folder: Path) -> Iterator[LocalCluster]:
+    lines = Lines()
+    overrides = SETTINGS | {"tidelog.evidence.dir": str(folder / "events")}
+    with LocalCluster(folder, generation=generation, overrides=overrides, on_line=lines) as cluster:
+        create(cluster, TOPIC)
+        yield cluster
+    without_tracebacks(line for _, line in lines.said)
+
+
+def values(start: int, end: int) -> list[str]:
+    return [str(number) for number in range(start, end)]
+
+
+def read_values(cluster: LocalCluster, count: int) -> list[str]:
+    return [value for _, value in consume(cluster, TOPIC, count)]
+
+
+def truncations(folder: Path, broker: int) -> list[dict[str, object]]:
+    return [
+        row for row in events(folder / "events") if row["event"] == "truncated" and row["broker"] == broker
+    ]
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101", "epoch", "majority"])
+def test_a_cluster_goes_on_without_its_leader(tmp_path: Path, generation: str):
+    """Nothing acknowledged by all is lost with it. When it returns, only the oldest rules make it throw away
+    what it has: all above the high watermark that it remembers, which is none."""
+    with cluster_of(generation, tmp_path) as cluster:
+        assert produce(cluster, TOPIC, values(0, 50)) == []
+        wait_until_equal(cluster, TOPIC)
+        leader = wait_for_leader(cluster, TOPIC)
+        cluster.kill(leader)
+        wait_for_leader(cluster, TOPIC, other_than=leader)
+        assert produce(cluster, TOPIC, values(50, 100)) == []
+        assert read_values(cluster, 100) == values(0, 100)
+        cluster.start_broker(leader)
+        wait_until_equal(cluster, TOPIC)
+        cut = truncations(tmp_path, leader)
+        if generation == "hw":
+            assert [(row["previous_log_end_offset"], row["log_end_offset"]) for row in cut] == [(50, 0)]
+            assert "high watermark" in str(cut[0]["cause"])
+        else:
+            assert cut == []
+        assert read_values(cluster, 100) == values(0, 100)
+
+
+def test_a_majority_survives_the_loss_of_any_broker(tmp_path: Path):
+    """One after the other is killed and comes back; what was acknowledged is there all the time."""
+    with cluster_of("majority", tmp_path) as cluster:
+        written = 0
+        for broker in (1, 2, 3):
+            wait_for_leader(cluster, TOPIC)
+            assert produce(cluster, TOPIC, values(written, written + 20)) == []
+            written += 20
+            cluster.kill(broker)  # a majority has it all, perhaps only a majority
+            wait_for_leader(cluster, TOPIC, other_than=broker)
+            assert produce(cluster, TOPIC, values(written, written + 20)) == []
+            written += 20
+            assert read_values(cluster, written) == values(0, written)
+            cluster.start_broker(broker)
+            eventually(lambda: len(cluster.pids) == 3)
+            wait_until_equal(cluster, TOPIC)
