@@ -71,6 +71,9 @@ class Load:
                 "enable.idempotence": idempotent,
                 "linger.ms": 2,
                 "message.timeout.ms": 90_000,
+                # A frozen broker answers nothing and closes nothing: do not wait for it for a minute.
+                "request.timeout.ms": 3_000,
+                "socket.timeout.ms": 4_000,
                 "topic.metadata.refresh.fast.interval.ms": 50,
                 "retry.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
@@ -125,6 +128,15 @@ class Load:
         self._producer.purge()
 
 
+def audit_seen(seen: list[tuple[Place, bytes]], log: dict[Place, bytes]) -> None:
+    """Fail unless each record was seen once, in order, without a gap, and is still where it was seen."""
+    rewritten = [(place, value) for place, value in seen if log.get(place) != value]
+    assert not rewritten, f"seen, and something else later: {rewritten}"
+    for partition in {place[0] for place, _ in seen}:
+        offsets = [offset for (where, offset), _ in seen if where == partition]
+        assert offsets == list(range(len(offsets))), f"skips or repeats in partition {partition}"
+
+
 class Tail:
     """Reads all partitions for as long as the `with` block lasts; what it has seen must stay true."""
 
@@ -151,12 +163,8 @@ class Tail:
         self._consumer.close()
 
     def audit(self, log: dict[Place, bytes]) -> None:
-        """Each record once, in order, without a gap, and still in the log where it was seen."""
-        rewritten = [(place, value) for place, value in self.seen if log.get(place) != value]
-        assert not rewritten, f"seen, and something else later: {rewritten}"
-        for partition in {place[0] for place, _ in self.seen}:
-            offsets = [offset for (where, offset), _ in self.seen if where == partition]
-            assert offsets == list(range(len(offsets))), f"skips or repeats in partition {partition}"
+        assert self.seen
+        audit_seen(self.seen, log)
 
 
 def read_all(bootstrap_servers: str, topic: str, partitions: int) -> dict[Place, bytes]:
@@ -187,6 +195,7 @@ def _consumer(bootstrap_servers: str) -> Consumer:
             "topic.metadata.refresh.interval.ms": 1_000,
             "reconnect.backoff.max.ms": 500,
             "fetch.wait.max.ms": 100,
+            "socket.timeout.ms": 4_000,
         }
     )
 
