@@ -65,7 +65,7 @@ class TwoLogs(RuleBasedStateMachine):
             defaults=self.settings,
             background=self.late.append,
             tail_bytes=self.tail,
-            open_files_max=2,
+            open_segments_max=2,
         )
         self.files = self.storage.open(TP)
         self.states = ProducerStates()

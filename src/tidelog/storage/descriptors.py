@@ -1,6 +1,7 @@
 """A bound on open files: sealed segments are opened when read, and the least recently read are closed.
 
-The segment that a log writes to stays open; it is not counted here.
+The segment that a log writes to stays open; it is not counted here. What is counted are segments: an open
+one has up to three files, because a mapped index holds its own.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
-OPEN_FILES_MAX = 256
+OPEN_SEGMENTS_MAX = 256
 
 
 class Closable(Protocol):
@@ -18,7 +19,7 @@ class Closable(Protocol):
 class OpenFiles:
     __slots__ = ("_limit", "_recent")
 
-    def __init__(self, limit: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
         self._limit = limit
         self._recent: OrderedDict[Closable, None] = OrderedDict()
 

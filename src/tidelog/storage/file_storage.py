@@ -25,7 +25,7 @@ from tidelog.storage.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from tidelog.storage.descriptors import OPEN_FILES_MAX, OpenFiles
+from tidelog.storage.descriptors import OPEN_SEGMENTS_MAX, OpenFiles
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_log import FileLog, LogDescription
 from tidelog.storage.log_config import Flush, LogConfig
@@ -56,7 +56,7 @@ class FileStorage:
         verify_epochs: bool = True,
         tail_bytes: int = TAIL_BYTES,
         all_tails_bytes: int = ALL_TAILS_BYTES,
-        open_files_max: int = OPEN_FILES_MAX,
+        open_segments_max: int = OPEN_SEGMENTS_MAX,
         producer_expiration_ms: Millis = PRODUCER_EXPIRATION_MS,
     ) -> None:
         """Open the folder and every log in it. ``StorageRefused`` says why not; then nothing is held."""
@@ -73,7 +73,7 @@ class FileStorage:
             verify_epochs=verify_epochs,
             tail_bytes=tail_bytes,
             tails=TailBudget(all_tails_bytes),
-            open_files=OpenFiles(open_files_max),
+            open_files=OpenFiles(open_segments_max),
             checkpoint_soon=self.write_checkpoints,
             checkpoint_now=self._checkpoint_now,
         )

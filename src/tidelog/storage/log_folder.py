@@ -36,6 +36,7 @@ class LogFolder:
         self._broker_id = broker_id
         try:
             path.mkdir(parents=True, exist_ok=True)
+            self._checked_meta()  # not even a lock is put into a folder of somebody else
             self._lock = self._locked()
         except OSError as error:
             raise self._unusable(error) from None

@@ -1,0 +1,139 @@
+"""A disk that takes no more: the append fails, the log is as it was, and goes on when there is room again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.storage.batches import append, batch, bytes_of, read_all, values
+from tests.storage.folders import TP, log, small, storage
+
+from tidelog.core.log import StorageFailure
+from tidelog.storage.file_log import FileLog
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 kB, where one may be mounted."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", path], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("may not mount a file system here")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def fill(one: FileLog, size: int = 5_000) -> list[bytes]:
+    """Append until it fails."""
+    stored: list[bytes] = []
+    with pytest.raises(
+        StorageFailure, match=r"^cannot write to .*/topic-0/\d+\.log: No space left on device$"
+    ):
+        for n in range(1_000):
+            stored += bytes_of(append(one, batch(str(n) * size)))
+    return stored
+
+
+def test_a_full_disk_leaves_the_log_as_it_was(tiny_disk: Path) -> None:
+    """The failed append left no trace, reads go on, and so do appends when there is room."""
+    ballast = tiny_disk / "ballast"
+    path = tiny_disk / "data"
+    with log(path) as one:
+        ballast.write_bytes(bytes(60_000))
+        stored = fill(one)
+        end, size = one.end_offset, one.segments.active.size
+        assert one.segments.active.path.stat().st_size == size
+        assert bytes_of(read_all(one)) == stored
+        with pytest.raises(StorageFailure):
+            append(one, batch("x" * 9_000))
+        assert (one.end_offset, one.segments.active.size) == (end, size)
+        ballast.unlink()
+        stored += bytes_of(append(one, batch("room again")))
+    with storage(path, tail_bytes=0) as opened:
+        assert opened.clean_shutdown
+        assert bytes_of(read_all(opened.open(TP))) == stored
+
+
+def test_a_full_disk_while_rolling(tiny_disk: Path) -> None:
+    """Not even the new segment's indexes fit: what was taken is there, and found by the next start."""
+    path = tiny_disk / "data"
+    with storage(path, defaults=small(**{"segment.bytes": 20_000})) as opened:
+        one = opened.open(TP)
+        stored: list[bytes] = []
+        with pytest.raises(StorageFailure):
+            for n in range(1_000):
+                stored += bytes_of(append(one, batch(str(n) * 700)))
+        assert bytes_of(read_all(one)) == stored
+    with storage(path, defaults=small(**{"segment.bytes": 20_000})) as opened:
+        assert bytes_of(read_all(opened.open(TP))) == stored
+
+
+def test_a_full_disk_at_the_start(tiny_disk: Path) -> None:
+    """A log that cannot be created is a failure with one line."""
+    path = tiny_disk / "data"
+    with storage(path) as opened:
+        ballast = tiny_disk / "ballast"
+        with pytest.raises(OSError, match="No space left"), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4_096))
+        one = opened.open(TP)
+        with pytest.raises(StorageFailure, match="No space left on device"):
+            append(one, batch("a"))
+        ballast.unlink()
+        append(one, batch("b"))
+        assert values(read_all(one)) == [(0, "b")]
+
+
+LIMITED = """
+import json, resource, signal, sys
+from pathlib import Path
+from tests.storage.batches import append, batch
+from tests.storage.folders import TP, storage
+from tidelog.core.log import StorageFailure
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with storage(Path(sys.argv[1])) as opened:
+    one = opened.open(TP)
+    append(one, batch("a" * 100))
+    limit = one.size_bytes + int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        append(one, batch("b" * 100))
+        failure = ""
+    except StorageFailure as error:
+        failure = str(error)
+    found = [one.end_offset, one.segments.active.size, one.segments.active.path.stat().st_size]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    append(one, batch("c"))
+    print(json.dumps([failure, *found, one.end_offset]))
+"""
+
+
+@pytest.mark.parametrize("room", [0, 1, 11, 60, 100])
+def test_a_short_write_is_undone(tmp_path: Path, room: int) -> None:
+    """The system takes a part of the batch and then no more: not a byte of it stays."""
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, tmp_path, str(room)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "PYTHONPATH": "."},
+    )
+    failure, end, size, on_disk, end_after = json.loads(run.stdout)
+    assert failure.endswith(".log: File too large")
+    assert end == 1
+    assert size == on_disk == batch("a" * 100).size
+    assert end_after == 2
+    with log(tmp_path) as one:
+        assert values(read_all(one)) == [(0, "a" * 100), (1, "c")]
