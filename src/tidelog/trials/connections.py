@@ -37,8 +37,10 @@ class Connection:
 
     async def start(self, tap: Tap | None) -> None:
         """Both sockets are connected: let bytes flow."""
-        self.out.attach(self._far.send, tap)
-        self.back.attach(self._near.send, tap)
+        self.out.attach(self._far.send, self._near.read_if_affordable)
+        self.back.attach(self._near.send, self._far.read_if_affordable)
+        self.out.rules_changed(tap)
+        self.back.rules_changed(tap)
         await self._loop.connect_accepted_socket(lambda: self._far, self._far.socket)
         await self._loop.connect_accepted_socket(lambda: self._near, self._near.socket)
 
@@ -46,8 +48,8 @@ class Connection:
         if linked and (self.out.lost or self.back.lost):
             self.reset()
             return
-        for lane, to in ((self.out, self._far), (self.back, self._near)):
-            lane.attach(to.send, tap)
+        self.out.rules_changed(tap)
+        self.back.rules_changed(tap)
         self._near.read_if_affordable()
         self._far.read_if_affordable()
 
@@ -65,7 +67,9 @@ class Connection:
 
     def ended(self, side: _Side, error: Exception | None) -> None:
         other = self.other(side)
+        other.lane.clear()
         if other.ended:
+            side.lane.clear()
             self.on_end(self)
             return
         if side.lane.hears_nothing():
@@ -73,22 +77,7 @@ class Connection:
             return
         if side is self._far:
             self.on_far_end()
-        delay = side.lane.delay_of_close_s()
-        if delay > 0:
-            self._loop.call_later(delay, self._tell, side, error)
-        else:
-            self._tell(side, error)
-
-    def _tell(self, side: _Side, error: Exception | None) -> None:
-        """The end of one side reaches the other, unless it was cut off on the way."""
-        if side.lane.lost and side.lane.hears_nothing():
-            return
-        side.lane.lose()
-        other = self.other(side)
-        if error is not None:
-            other.reset()
-        else:
-            other.close()
+        side.lane.end(other.close if error is None else other.reset)
 
 
 class _Side(asyncio.BufferedProtocol):
@@ -99,14 +88,17 @@ class _Side(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._paused = False
         self._writable = True
+        self._fate: Callable[[], None] | None = None
+        """What was to become of it before it was ready."""
         self.socket = sock
         self.lane = lane
         self.ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._connection.other(self).ended:  # before this side was ready
-            self.reset()
+        if self._fate is not None:
+            # Not at once: uvloop would not say that a connection is lost which it is still making.
+            asyncio.get_running_loop().call_soon(self._fate)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -149,11 +141,15 @@ class _Side(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def close(self) -> None:
-        if self._transport is not None:
+        if self._transport is None:
+            self._fate = self.close
+        else:
             self._transport.close()
 
     def reset(self) -> None:
-        if self._transport is not None:
+        if self._transport is None:
+            self._fate = self.reset
+        elif not self._transport.is_closing():
             reset_on_close(self.socket)
             self._transport.abort()
 

@@ -59,6 +59,7 @@ class Door:
         with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
             while self._listener is not None:
                 caller, _ = self._listener.accept()
+                caller.setblocking(False)
                 self._on_caller(caller)
 
     def _shut(self) -> None:

@@ -27,6 +27,8 @@ from tidelog.wire.errors import ProtocolError
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024
 WAITING_BYTES_MAX = 16 * 1024 * 1024
+TICK_SECONDS = 0.001
+"""The loop's clock counts in these: what is due within half of one is due."""
 
 Sort = Callable[[memoryview, int], Label]
 """Reads the header of a frame at a position."""
@@ -47,6 +49,7 @@ class Waiting(NamedTuple):
 class Lane:
     __slots__ = (
         "_collected",
+        "_end",
         "_flow",
         "_head",
         "_header_bytes",
@@ -55,6 +58,7 @@ class Lane:
         "_links",
         "_loop",
         "_next_sequence",
+        "_on_room",
         "_pair",
         "_plain",
         "_scratch",
@@ -91,7 +95,8 @@ class Lane:
         self._header_bytes = header_bytes
         self._whole = whole
         self._tap: Tap | None = None
-        self._send: Callable[[bytes | bytearray], None] = _nowhere
+        self._send: Callable[[bytes | bytearray], None] = lambda data: None
+        self._on_room: Callable[[], None] = lambda: None
         self._plain = True
         self._head = b""
         """The beginning of a header whose rest has not come yet."""
@@ -102,14 +107,16 @@ class Lane:
         self._label: Label | None = None
         self._waiting: deque[Waiting] = deque()
         self._waiting_bytes = 0
+        self._end: tuple[float, Callable[[], None]] | None = None
+        """When the end of the stream is due, and who is to be told."""
         self._timer: asyncio.TimerHandle | None = None
         self.lost = False
         """Something of this direction is gone: nothing that follows can be of use."""
 
-    def attach(self, send: Callable[[bytes | bytearray], None], tap: Tap | None) -> None:
+    def attach(self, send: Callable[[bytes | bytearray], None], on_room: Callable[[], None]) -> None:
+        """``send`` is the way to the target. ``on_room`` is told when a full lane is so no more."""
         self._send = send
-        self._tap = tap
-        self.rules_changed()
+        self._on_room = on_room
 
     # ------------------------------------------------------------ bytes in
 
@@ -192,9 +199,11 @@ class Lane:
     def is_full(self) -> bool:
         return self._waiting_bytes > WAITING_BYTES_MAX
 
-    def rules_changed(self) -> None:
+    def rules_changed(self, tap: Tap | None) -> None:
+        self._tap = tap
         self._plain = not self._whole and self._links.is_plain(self._pair)
-        if self._links.is_cut(self._pair) and (self._waiting or self._collected is not None):
+        in_flight = self._waiting or self._collected is not None or self._end is not None
+        if in_flight and self._links.is_cut(self._pair):
             self.lose()
         self._pump()
 
@@ -204,25 +213,44 @@ class Lane:
         stay: deque[Waiting] = deque()
         blocked = False
         for message in self._waiting:
-            due = message.due <= now
+            due = message.due <= now + TICK_SECONDS / 2
             if due and (message.heartbeat or not (blocked or self._links.holds(message.label.channel))):
                 self._let_go(message)
             else:
                 blocked = True
                 stay.append(message)
         self._waiting = stay
-        self._wake_when_due(now)
+        if self._end is not None and self._end[0] <= now + TICK_SECONDS / 2:
+            _, then = self._end
+            self.clear()
+            then()
+        else:
+            self._wake_when_due(now)
 
     def _wake_when_due(self, now: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = min((message.due for message in self._waiting if message.due > now), default=None)
-        if due is not None:
-            self._timer = self._loop.call_at(due, self._pump)
+        dues = [message.due for message in self._waiting if message.due > now]
+        if self._end is not None:
+            dues.append(self._end[0])
+        if dues:
+            self._timer = self._loop.call_at(min(dues), self._pump)
+
+    def end(self, then: Callable[[], None]) -> None:
+        """The source has ended. ``then`` is called when the target may know: behind everything that was sent
+        before, but what is held by then is not waited for, it is gone."""
+        due = self._loop.time() + self._links.delay_s(self._pair)
+        if self._waiting:
+            due = max(due, self._waiting[-1].due)
+        self._end = due, then
+        self._pump()
 
     def _let_go(self, message: Waiting) -> None:
+        was_full = self.is_full
         self._waiting_bytes -= len(message.frame)
+        if was_full and not self.is_full:
+            self._on_room()
         self._send(message.frame)
         if not message.heartbeat:
             self._flow.moved_at = self._loop.time()
@@ -258,22 +286,17 @@ class Lane:
     def lose(self) -> None:
         """Everything in flight here is gone, and whatever comes later."""
         self.lost = True
-        self._flow.dropped += sum(not message.heartbeat for message in self._waiting)
-        self._waiting.clear()
-        self._waiting_bytes = 0
         self._head = b""
         self._left = 0
         self._collected = self._label = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Everything in flight here is gone: there is nobody left to receive it."""
+        self._flow.dropped += sum(not message.heartbeat for message in self._waiting)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self._end = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def delay_of_close_s(self) -> float:
-        """How long the end of the stream takes: it travels behind what was sent before it."""
-        now = self._loop.time()
-        due = now + self._links.delay_s(self._pair)
-        return max(due, self._waiting[-1].due if self._waiting else due) - now
-
-
-def _nowhere(_data: bytes | bytearray) -> None:
-    """Where messages go before there is anybody to send them to."""

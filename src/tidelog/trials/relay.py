@@ -34,6 +34,8 @@ class Relay:
         self._loop = asyncio.get_running_loop()
         self._door = Door(self._called)
         self._connecting: set[asyncio.Task[None]] = set()
+        self._reaching: set[asyncio.Task[socket.socket]] = set()
+        self._closed = False
         self._hanging: asyncio.TimerHandle | None = None
         self._gave_up = False
         """The link has been cut for so long that attempts are refused."""
@@ -90,35 +92,26 @@ class Relay:
         task.add_done_callback(self._connecting.discard)
 
     async def _connect(self, caller: socket.socket) -> None:
-        caller.setblocking(False)
-        far: socket.socket | None = None
+        reaching = self._loop.create_task(self._reach_target())
+        self._reaching.add(reaching)
         try:
-            far = await self._reach_target()
-            if not self._exchange.links.linked(self.source, self.target):
-                raise ConnectionError("cut meanwhile")
-        except OSError:
-            self._exchange.places.doubt(self.target)
-            for sock in (caller, far):
-                if sock is not None:
-                    reset_on_close(sock)
-                    sock.close()
-            return
-        except asyncio.CancelledError:
+            far = await reaching
+        except (OSError, asyncio.CancelledError) as error:
+            if isinstance(error, OSError):
+                self._exchange.places.doubt(self.target)
+            reset_on_close(caller)
             caller.close()
-            raise
+            return
+        finally:
+            self._reaching.discard(reaching)
         connection = Connection(caller, far, *self._lanes())
         connection.on_end = self._ended
         connection.on_far_end = self._far_ended
         self.connections[connection] = None
         self._exchange.links.flow(self.source, self.target).connections += 1
-        try:
-            await connection.start(self._exchange.tap)
-        except BaseException:
+        await connection.start(self._exchange.tap)
+        if self._closed or not self._exchange.links.linked(self.source, self.target):
             connection.reset()
-            caller.close()
-            far.close()
-            self._ended(connection)
-            raise
 
     async def _reach_target(self) -> socket.socket:
         address = self._exchange.places.get(self.target)
@@ -177,14 +170,15 @@ class Relay:
             connection.reset()
 
     def close(self) -> None:
+        self._closed = True
         self._stop_hanging()
         self._door.close()
-        for task in self._connecting:
+        for task in self._reaching:
             task.cancel()
         self.reset()
 
     async def closed(self) -> None:
         """Until nothing is left after ``close``."""
-        await asyncio.gather(*self._connecting, return_exceptions=True)
+        await asyncio.gather(*self._connecting)
         while self.connections:
             await asyncio.sleep(0.001)

@@ -19,6 +19,7 @@ loop in a thread of their own.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,6 +35,7 @@ from tidelog.trials.links import Flow, Pair
 from tidelog.trials.speech import Label
 
 HANG_MS = 1_000.0
+log = logging.getLogger("tidelog.trials")
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -182,9 +184,14 @@ class Switchboard:
 
     def _show(self, label: Label, size: int) -> None:
         shown = self._on_message
-        if shown is not None:
-            name, source, target = label.channel
+        if shown is None:
+            return
+        name, source, target = label.channel
+        try:
             shown(Passed(time.time(), source, target, name, size, label.api))
+        except Exception:  # whoever looks on must not break what he looks at
+            log.exception("on_message failed and is not called again")
+            self._on_message = None
 
 
 async def _exchange(hang_s: float) -> Exchange:
