@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog import __version__
-from tidelog.cli import broker, down, dump, explore, keeper, replay, scenario, topics, up
+from tidelog.cli import broker, down, dump, evidence, explore, keeper, replay, scenario, topics, trial, up
 
 EXAMPLES = """\b
 Examples:
@@ -53,6 +53,8 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)
+app.command("trial", epilog=trial.EXAMPLES)(trial.trial)
+app.add_typer(evidence.app, name="evidence")
 
 
 def command() -> Any:

@@ -16,6 +16,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -151,6 +152,15 @@ class EvidenceFolder:
 
     def write_manifest(self) -> None:
         self.manifest.write(self.path)
+
+    def discard(self) -> None:
+        """Remove the folder again: there was no trial, so there is no evidence."""
+        for name in ("journal", "logs", "cluster"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / MANIFEST).unlink(missing_ok=True)
+        self.release()
+        with suppress(OSError):
+            self.path.rmdir()
 
     def release(self) -> None:
         if self._lock >= 0:

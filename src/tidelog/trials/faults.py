@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
+from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster import ClusterError
 from tidelog.lab.network import KEEPER, Node
 from tidelog.trials.arena import Arena
-from tidelog.trials.topic import Topic
+from tidelog.wire.api import Api
+from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 
 Pairs = Iterable[tuple[str, str]]
 
 NETWORK_KINDS: Final = frozenset(("cut", "zone"))
 """Kinds for which the traffic must run through a switchboard."""
+_ADMIN_SECONDS: Final = 5.0
 
 
 class FaultFailed(Exception):
@@ -48,10 +51,9 @@ class Faults(Protocol):
 class ArenaFaults:
     """Signals, restarts, cuts and elections in an `Arena`."""
 
-    def __init__(self, arena: Arena, topic: Topic, client_zones: dict[str, str]) -> None:
+    def __init__(self, arena: Arena, client_zones: dict[str, str]) -> None:
         """`client_zones`: where the clients live that are cut off together with their zone."""
         self._arena = arena
-        self._topic = topic
         self._client_zones = client_zones
         self._paused: set[int] = set()
 
@@ -92,9 +94,19 @@ class ArenaFaults:
         _do(self._arena.start_keeper)
 
     def elect_preferred(self) -> None:
-        refused = self._topic.elect_preferred()
-        if refused is not None:
-            raise FaultFailed(refused)
+        try:
+            with Client.to(self._arena.bootstrap_servers, _ADMIN_SECONDS) as first:
+                answer = first.metadata([])
+            at = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+            if answer.controller_id not in at:
+                raise FaultFailed("there is no controller to ask")
+            with Client(*at[answer.controller_id], _ADMIN_SECONDS) as controller:
+                # Which partitions have their preferred leader already is not our business.
+                controller.ask(
+                    Api.ELECT_LEADERS, ElectLeadersRequest(topic_partitions=None, timeout_ms=3_000)
+                )
+        except ClientError as error:
+            raise FaultFailed(str(error)) from None
 
     def heal(self) -> list[str]:
         self._arena.mend()

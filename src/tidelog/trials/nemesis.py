@@ -43,7 +43,8 @@ class Nemesis:
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
         self.done = 0
         """Faults that were really done."""
-        self.refused = 0
+        self.failure: str | None = None
+        """Why it gave up, if it did."""
 
     def start(self) -> None:
         """From now on times are counted."""
@@ -69,6 +70,14 @@ class Nemesis:
     # ------------------------------------------------------------ one after the other
 
     def _run(self) -> None:
+        try:
+            self._carry_out()
+        except OSError as error:
+            self.failure = (
+                f"the nemesis cannot write down what it does: {(error.strerror or str(error)).lower()}"
+            )
+
+    def _carry_out(self) -> None:
         for moment in self._moments:
             if self._stop.wait(max(moment.at_ms / 1000 - (time.monotonic() - self._started), 0.0)):
                 return
@@ -92,7 +101,6 @@ class Nemesis:
         try:
             self._do(fault)
         except FaultFailed as error:
-            self.refused += 1
             self._journal.write({"number": fault.number, "began_us": None, "error": str(error)})
             self._active.pop(fault.number)
             return

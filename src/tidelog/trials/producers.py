@@ -13,7 +13,6 @@ Rules of the file:
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from functools import partial
@@ -43,7 +42,6 @@ class Sender:
     def __init__(self, plan: ProducerPlan, journal: Path, seal: Seal, noticed: Noticed) -> None:
         self.plan = plan
         self.ok = self.failed = self.unknown = 0
-        self.retries = 0
         self.reopened = 0
         self._noticed = noticed
         self._ledger = LedgerJournal(
@@ -170,9 +168,7 @@ class Sender:
             "request.timeout.ms": min(5_000, plan.delivery_timeout_ms),
             "queue.buffering.max.messages": plan.in_flight_max + plan.partitions + 1000,
             "queue.buffering.max.kbytes": 1_048_576,
-            "statistics.interval.ms": 1_000,
             "error_cb": self._on_error,
-            "stats_cb": partial(self._on_statistics, self.retries),
         }
         if plan.retries is not None and not plan.idempotent:
             settings["retries"] = plan.retries
@@ -188,10 +184,6 @@ class Sender:
             error=error_name(error.code()),
             detail=error.str(),
         )
-
-    def _on_statistics(self, before: int, text: str) -> None:
-        brokers = json.loads(text)["brokers"].values()
-        self.retries = before + sum(broker["txretries"] for broker in brokers)
 
     def _reopen(self) -> None:
         """librdkafka gives a producer up when its sequence is lost for good. Applications make a new one."""
@@ -217,7 +209,7 @@ def run(orders: Orders) -> int:
     def status(**more: Any) -> None:
         total = {
             what: sum(getattr(sender, what) for sender in senders)
-            for what in ("sent", "ok", "failed", "unknown", "in_flight", "retries", "reopened")
+            for what in ("sent", "ok", "failed", "unknown", "in_flight", "reopened")
         }
         speaker.say(**total, trouble=trouble, **more)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from confluent_kafka import ElectionType, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from tidelog.trials.librdkafka import common_settings, error_name
@@ -125,19 +125,6 @@ class Topic:
                 if time.monotonic() > deadline:
                     raise TopicError(f"the end of {self.name} is not known: {error.args[0].str()}") from None
                 time.sleep(_POLL_SECONDS)
-
-    def elect_preferred(self) -> str | None:
-        """Ask for the first replica of each partition as its leader. What was refused, if all was."""
-        places = [TopicPartition(self.name, part) for part in range(self.partitions)]
-        try:
-            results = self._admin.elect_leaders(
-                ElectionType.PREFERRED, places, request_timeout=_REQUEST_SECONDS
-            ).result()
-        except KafkaException as refusal:
-            return str(refusal.args[0].str())
-        errors = [error for error in results.values() if error is not None]
-        needed = [error for error in errors if error.code() != KafkaError.ELECTION_NOT_NEEDED]
-        return str(needed[0].str()) if needed and len(needed) == len(errors) == len(places) else None
 
     def delete(self) -> str | None:
         """Why it could not be deleted, if it could not."""

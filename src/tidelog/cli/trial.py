@@ -1,0 +1,196 @@
+"""``tidelog trial``: load on a cluster while faults happen, and what became of every acknowledged record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.choices import JsonOption, generation_named, one_of
+from tidelog.cli.errors import ExitCode, Refusal
+
+if TYPE_CHECKING:
+    from tidelog.cli.trial_choices import Choices
+
+EXAMPLES = """\b
+Examples:
+  tidelog trial                                 a minute of load and faults
+  tidelog trial --generation hw --acks 1,all    the rules of Kafka 0.10
+  tidelog trial --minutes 10 --faults kill,zone --seed 7
+  tidelog trial --schedule trial-1/trial.json   the same faults again
+  tidelog trial -b kafka:9092 --seconds 30      load only, on a Kafka of yours
+
+\b
+Exit code: 0 nothing acknowledged is lost, 1 something is, 2 it cannot be said.
+"""
+
+Seconds = Annotated[
+    float | None,
+    typer.Option(min=1.0, metavar="S", help="How long the load lasts.", show_default="60"),
+]
+Minutes = Annotated[
+    float | None, typer.Option(min=0.01, metavar="M", help="The same in minutes.", show_default=False)
+]
+Rate = Annotated[float, typer.Option(min=0.1, metavar="R", help="Records a second, at most.")]
+Brokers = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Brokers in the cluster.")]
+Partitions = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions of the topic.")]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor", min=1, metavar="N", help="Replicas of each partition.", show_default="up to 3"
+    ),
+]
+MinInsync = Annotated[
+    int | None,
+    typer.Option(
+        "--min-insync", min=1, metavar="N", help="min.insync.replicas of the topic.", show_default="2"
+    ),
+]
+Generation = Annotated[
+    str, typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.")
+]
+Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
+Acks = Annotated[str, typer.Option(metavar="LIST", help="What producers wait for, in turn: 0, 1, all.")]
+Idempotence = Annotated[
+    str, typer.Option(metavar="I", help="Producers with acks=all are idempotent: on, off or mixed.")
+]
+Producers = Annotated[int, typer.Option(min=1, max=500, metavar="N", help="Producers.")]
+Consumers = Annotated[
+    int, typer.Option(min=0, max=100, metavar="N", help="Consumers; each reads everything.")
+]
+ValueBytes = Annotated[
+    int, typer.Option("--value-bytes", min=1, max=1_000_000, metavar="N", help="The size of a value.")
+]
+FaultList = Annotated[
+    str,
+    typer.Option(
+        "--faults",
+        metavar="LIST",
+        help="Out of kill, pause, restart, cut, zone, keeper, elect; all; or none.",
+    ),
+]
+Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="A fault in so many seconds, on average.")]
+DownMax = Annotated[
+    int, typer.Option("--down-max", min=1, metavar="N", help="Brokers that may be away at once.")
+]
+Schedule = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Do the faults of an earlier trial.json again.", show_default=False),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Draws the faults.", show_default="a random one, printed"),
+]
+Evidence = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where to leave the evidence.", show_default="trial-DATE-TIME"),
+]
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers", "-b", metavar="H:P,…", help="Use this Kafka instead.", show_default=False
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting of every broker; repeatable.", show_default=False
+    ),
+]
+ClientOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client",
+        metavar="NAME=VALUE",
+        help="A setting of all clients (librdkafka's names).",
+        show_default=False,
+    ),
+]
+
+
+def trial(
+    *,
+    seconds: Seconds = None,
+    minutes: Minutes = None,
+    rate: Rate = 10_000.0,
+    brokers: Brokers = 3,
+    partitions: Partitions = 6,
+    replication_factor: Replicas = None,
+    min_insync: MinInsync = None,
+    generation: Generation = "epoch",
+    unclean: Unclean = False,
+    acks: Acks = "all",
+    idempotence: Idempotence = "mixed",
+    producers: Producers = 6,
+    consumers: Consumers = 2,
+    value_bytes: ValueBytes = 128,
+    faults: FaultList = "all",
+    every: Every = 4.0,
+    down_max: DownMax = 1,
+    schedule: Schedule = None,
+    seed: Seed = None,
+    evidence: Evidence = None,
+    bootstrap_servers: Servers = None,
+    settings: SetOption = None,
+    client: ClientOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Drive load through a cluster while faults happen; keep evidence of everything.
+
+    Ctrl-C ends it early: what was broken is healed, and the evidence is kept.
+    """
+    if seconds is not None and minutes is not None:
+        raise Refusal("choose one of --seconds and --minutes")
+    from tidelog.cli.trial_choices import Choices
+
+    choices = Choices(
+        seconds=minutes * 60 if minutes is not None else 60.0 if seconds is None else seconds,
+        rate=rate,
+        brokers=brokers,
+        partitions=partitions,
+        replication_factor=replication_factor,
+        min_insync=min_insync,
+        generation=generation_named(generation),
+        unclean=unclean,
+        acks=acks,
+        idempotence=one_of("idempotence", idempotence, ("on", "off", "mixed")),
+        producers=producers,
+        consumers=consumers,
+        value_bytes=value_bytes,
+        faults=faults,
+        every=every,
+        down_max=down_max,
+        schedule=schedule,
+        seed=seed,
+        evidence=evidence,
+        bootstrap_servers=bootstrap_servers,
+        broker_settings=settings or [],
+        client_settings=client or [],
+    )
+    return _run(choices, as_json=as_json)
+
+
+def _run(choices: Choices, *, as_json: bool) -> int:
+    from tidelog.cli.trial_progress import watched
+    from tidelog.cli.trial_summary import present
+    from tidelog.trials.closing import close
+    from tidelog.trials.trial import Trial, TrialFailed
+
+    with choices.opened() as (folder, venue):
+        plan = choices.plan(folder)
+        with watched(quiet=as_json) as watcher:
+            running = Trial(plan, venue, folder, watcher)
+            with watcher.interrupts(running.interrupt):
+                try:
+                    running.run()
+                except TrialFailed as failure:
+                    if folder.manifest.load_started_us is None:
+                        folder.discard()
+                        raise Refusal(str(failure)) from None
+                    raise Refusal(f"{failure} (evidence so far in {folder.path})") from None
+        closing = close(folder)
+        present(closing, folder, running.notes, as_json=as_json)
+    if not closing.checked:
+        return ExitCode.REFUSED
+    return ExitCode.HELD if closing.held else ExitCode.VIOLATED

@@ -1,0 +1,101 @@
+"""What is left when a cluster has stopped: its replica logs, listed with how far each had come.
+
+The segment files stay where the brokers wrote them and are referred to, not copied. Only the headers of the
+last file's batches are read, to find where it ends; whoever wants the records opens the files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tidelog.core.types import TopicPartition
+from tidelog.evidence.folder import EvidenceFolder, reason
+from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.schemas import Row
+from tidelog.evidence.tables import REPLICAS
+from tidelog.storage.checkpoint import (
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_STARTS,
+    read_epochs,
+    read_offsets,
+)
+from tidelog.storage.errors import StorageRefused
+from tidelog.wire.batch import HEADER, HEADER_SIZE, LENGTH_END
+
+_LOG: Final = re.compile(r"(\d{20})\.log")
+
+
+def collect_replicas(folder: EvidenceFolder, topic: str, leaders: dict[int, dict[str, Any]]) -> int:
+    """List the replicas of a topic in all brokers' data. `leaders`: what was known of each partition at the
+    end. How many replicas there are; what cannot be read is named as missing."""
+    writer = PartWriter(folder.path / REPLICAS.name, REPLICAS, seconds_max=float("inf"))
+    replicas = 0
+    for broker in folder.manifest.brokers:
+        data = folder.path / broker["data_dir"]
+        try:
+            for rows in _replicas(data, topic, folder.path):
+                replicas += 1
+                for row in rows:
+                    writer.write(row | {"broker": broker["id"]} | leaders.get(row["partition"], {}))
+        except StorageRefused as error:
+            folder.manifest.lacks(f"replicas of broker {broker['id']}", str(error))
+        except OSError as error:
+            folder.manifest.lacks(f"replicas of broker {broker['id']}", f"{data}: {reason(error)}")
+    writer.close()
+    return replicas
+
+
+def _replicas(data: Path, topic: str, root: Path) -> Iterator[list[Row]]:
+    """The rows of each partition of the topic in one broker's data."""
+    watermarks = read_offsets(data / HIGH_WATERMARKS)
+    starts = read_offsets(data / LOG_STARTS)
+    for path in sorted(data.glob(f"{topic}-*")):
+        name, _, number = path.name.rpartition("-")
+        if name != topic or not number.isdigit():
+            continue
+        files = sorted(file for file in path.iterdir() if _LOG.fullmatch(file.name))
+        if not files:
+            continue
+        tp = TopicPartition(topic, int(number))
+        epochs = read_epochs(path / LEADER_EPOCHS)
+        shared: Row = {
+            "topic": topic,
+            "partition": tp.partition,
+            "log_start_offset": starts.get(tp, int(files[0].stem)),
+            "log_end_offset": end_of(files[-1]),
+            "high_watermark": watermarks.get(tp, 0),
+            "epochs": [entry.epoch for entry in epochs],
+            "epoch_starts": [entry.start_offset for entry in epochs],
+        }
+        yield [
+            shared
+            | {
+                "file": str(file.relative_to(root)),
+                "base_offset": int(file.stem),
+                "bytes": file.stat().st_size,
+            }
+            for file in files
+        ]
+
+
+def end_of(segment: Path) -> int:
+    """The offset after the last whole batch of a segment file."""
+    end = int(segment.stem)
+    size = segment.stat().st_size
+    fd = os.open(segment, os.O_RDONLY)
+    try:
+        position = 0
+        while position + HEADER_SIZE <= size:
+            base, length, _, _, _, _, last_delta, *_ = HEADER.unpack(os.pread(fd, HEADER_SIZE, position))
+            position += LENGTH_END + length
+            if length < HEADER_SIZE - LENGTH_END or position > size:
+                break
+            end = base + last_delta + 1
+        return end
+    finally:
+        os.close(fd)

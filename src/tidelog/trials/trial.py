@@ -1,0 +1,312 @@
+"""A long trial from its first process to its last file: load on a cluster while faults happen.
+
+The phases, in order: *start* the cluster and its topic; *load*, with faults; *heal* everything and wait until
+every replica is in sync; let the last sends *settle*; *drain*, until consumers have read to the end and one
+more has read everything from the beginning; *stop*; *collect*.
+
+Whatever happens on the way, the end is the same: what was done is undone, nothing is left running, and what
+was written down becomes tables. `interrupt` ends the load early; the second time nothing is waited for any
+more.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any, Final, Protocol
+
+import tidelog
+from tidelog.broker.cluster import ClusterError
+from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
+from tidelog.evidence.lines import LineJournal
+from tidelog.evidence.recovery import seal_journals
+from tidelog.trials import schedule
+from tidelog.trials.nemesis import Nemesis
+from tidelog.trials.schedule import Fault
+from tidelog.trials.topic import Topic, TopicError
+from tidelog.trials.venues import Venue
+from tidelog.trials.workers import Worker
+from tidelog.trials.workload import FINAL_READER, Workload, dealt
+
+PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
+
+_TICK_SECONDS: Final = 0.1
+_HEAL_SECONDS: Final = 60.0
+_ENDS_SECONDS: Final = 30.0
+_DRAIN_SECONDS: Final = 30.0
+_DRAIN_RECORDS_PER_SECOND: Final = 5_000
+"""A slow machine reads at least so fast; a drain may take as long as that."""
+
+
+class TrialFailed(Exception):
+    """The trial could not be carried out, or not to its end. The message is one line."""
+
+
+@dataclass(slots=True, frozen=True)
+class TrialPlan:
+    seconds: float
+    seed: int
+    workload: Workload
+    topic: str
+    partitions: int = 6
+    replication_factor: int = 3
+    topic_configs: dict[str, str] = field(default_factory=dict)
+    schedule: list[Fault] = field(default_factory=list)
+
+
+class Watcher(Protocol):
+    """Somebody to whom the trial tells how it goes, from its own thread and the nemesis's."""
+
+    def phase(self, name: str, seconds: float | None) -> None:
+        """A phase begins; it takes so long if that can be known."""
+        ...
+
+    def numbers(self, facts: dict[str, int]) -> None: ...
+    def said(self, text: str) -> None: ...
+
+
+class Trial:
+    def __init__(self, plan: TrialPlan, venue: Venue, folder: EvidenceFolder, watcher: Watcher) -> None:
+        self._plan = plan
+        self._venue = venue
+        self._folder = folder
+        self._watcher = watcher
+        self._topic: Topic | None = None
+        self._nemesis: Nemesis | None = None
+        self._fault_lines: LineJournal | None = None
+        self._producers: list[Worker] = []
+        self._consumers: list[Worker] = []
+        self._interrupts = 0
+        self.notes: list[str] = []
+        """What did not go as it should, in words; no reason to stop."""
+
+    def interrupt(self) -> None:
+        """End early. May be called from a signal handler."""
+        self._interrupts += 1
+
+    # ------------------------------------------------------------ the whole
+
+    def run(self) -> None:
+        """Raises `TrialFailed` after everything has been stopped and collected."""
+        failure: TrialFailed | None = None
+        try:
+            self._start()
+            self._load()
+            self._heal()
+            self._settle()
+            self._drain()
+        except (TrialFailed, TopicError, ClusterError) as error:
+            failure = TrialFailed(str(error))
+        except OSError as error:
+            failure = TrialFailed(f"{self._folder.path}: {reason(error)}")
+        finally:
+            self._end(failure)
+        if failure is not None:
+            raise failure
+
+    def _phase(self, name: str, seconds: float | None = None) -> None:
+        self._watcher.phase(name, seconds)
+
+    # ------------------------------------------------------------ start
+
+    def _start(self) -> None:
+        self._phase("start")
+        plan, manifest = self._plan, self._folder.manifest
+        manifest.seed = plan.seed
+        manifest.started_us = _now_us()
+        manifest.versions = _versions()
+        manifest.settings = {"seconds": plan.seconds, "workload": asdict(plan.workload)}
+        manifest.schedule = schedule.as_json(plan.schedule)
+        self._venue.start()
+        self._venue.describe(self._folder)
+        self._topic = Topic.create(
+            self._venue.servers(),
+            plan.topic,
+            partitions=plan.partitions,
+            replication_factor=plan.replication_factor,
+            configs=plan.topic_configs,
+            client=plan.workload.client,
+        )
+        manifest.topics = [
+            {
+                "name": plan.topic,
+                "partitions": plan.partitions,
+                "replication_factor": plan.replication_factor,
+                "configs": plan.topic_configs,
+            }
+        ]
+        self._folder.write_manifest()
+
+    # ------------------------------------------------------------ load
+
+    def _load(self) -> None:
+        plan, manifest = self._plan, self._folder.manifest
+        self._start_workers()
+        self._wait_for(lambda: all(worker.status for worker in self._workers()), seconds=60.0)
+        manifest.load_started_us = _now_us()
+        self._folder.write_manifest()
+        self._phase("load", plan.seconds)
+        self._start_nemesis()
+        self._wait_for(lambda: False, seconds=plan.seconds)
+        manifest.load_ended_us = _now_us()
+
+    def _start_workers(self) -> None:
+        work, topics = self._plan.workload, {self._plan.topic: self._plan.partitions}
+        begin = self._venue.bootstrap_for
+        producers = work.producer_plans(self._plan.topic, self._plan.partitions, begin)
+        consumers = work.consumer_plans(topics, begin)
+        path = self._folder.path
+        for number, plans in enumerate(dealt(producers, work.producer_processes()), 1):
+            self._producers.append(Worker("producers", f"producers-{number}", plans, path))
+        for number, plans in enumerate(dealt(consumers, work.consumer_processes()) if consumers else [], 1):
+            self._consumers.append(Worker("consumers", f"consumers-{number}", plans, path))
+        self._folder.manifest.clients = [
+            {"role": role} | {name: value for name, value in asdict(client).items() if name != "client"}
+            for role, clients in (("producer", producers), ("consumer", consumers))
+            for client in clients
+        ]
+
+    def _start_nemesis(self) -> None:
+        zones = {client["name"]: client["zone"] for client in self._folder.manifest.clients}
+        faults = self._venue.faults(zones)
+        if faults is None:
+            return
+        self._fault_lines = LineJournal(self._folder.journal / "faults.jsonl")
+        self._nemesis = Nemesis(faults, self._plan.schedule, self._fault_lines, told=self._watcher.said)
+        self._nemesis.start()
+
+    def _workers(self) -> list[Worker]:
+        return [*self._producers, *self._consumers]
+
+    def _wait_for(self, is_so: Callable[[], bool], seconds: float, patience: int = 1) -> bool:
+        """Until it is so, the time is over or somebody interrupts (for the `patience`th time); numbers are
+        passed on meanwhile. Raises `TrialFailed` if a worker fails."""
+        deadline = time.monotonic() + seconds
+        while True:
+            if is_so():
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0 or self._interrupts >= patience:
+                return False
+            self._look_after_workers()
+            time.sleep(min(_TICK_SECONDS, left))
+
+    def _look_after_workers(self) -> None:
+        for worker in self._workers():
+            failure = worker.failure()
+            if failure is not None:
+                raise TrialFailed(failure)
+        if self._nemesis is not None and self._nemesis.failure is not None:
+            raise TrialFailed(self._nemesis.failure)
+        self._watcher.numbers(self._totals())
+
+    def _totals(self) -> dict[str, int]:
+        totals: dict[str, int] = {}
+        for worker in self._workers():
+            for name, value in worker.status.items():
+                if isinstance(value, int) and not isinstance(value, bool):
+                    totals[name] = totals.get(name, 0) + value
+        return totals | {"faults": self._nemesis.done if self._nemesis is not None else 0}
+
+    # ------------------------------------------------------------ heal, settle, drain
+
+    def _heal(self) -> None:
+        self._phase("heal")
+        if self._nemesis is not None:
+            self.notes += self._nemesis.heal()
+        self._wait_until_whole()
+
+    def _wait_until_whole(self) -> None:
+        assert self._topic is not None
+        complaint = self._topic.wait_until_whole(_HEAL_SECONDS, lambda: self._interrupts >= 2)
+        if complaint is not None:
+            self.notes.append(f"{complaint}, {_HEAL_SECONDS:g} s after the last fault")
+
+    def _settle(self) -> None:
+        """Producers stop; what they still have in flight is waited for."""
+        self._phase("settle")
+        for worker in self._producers:
+            worker.stop()
+        patience = self._plan.workload.delivery_timeout_ms / 1000 + 15.0
+        if not self._wait_for(lambda: all(w.is_done for w in self._producers), patience, patience=2):
+            self.notes.append("not every producer could finish: its last sends are unknown")
+
+    def _drain(self) -> None:
+        assert self._topic is not None
+        self._phase("drain")
+        manifest = self._folder.manifest
+        if self._interrupts >= 2:
+            manifest.lacks("the final read", "the trial was interrupted twice")
+            return
+        ends = self._topic.ends(_ENDS_SECONDS)
+        manifest.topics[0]["ends"] = ends
+        wanted = {self._plan.topic: {str(part): end for part, end in ends.items()}}
+        final = self._plan.workload.final_reader(
+            {self._plan.topic: self._plan.partitions}, self._venue.bootstrap_for
+        )
+        reader = Worker("consumers", FINAL_READER, [final], self._folder.path, wanted)
+        for worker in self._consumers:
+            worker.drain(wanted)
+        self._consumers.append(reader)
+        seconds = _DRAIN_SECONDS + sum(ends.values()) * len(self._consumers) / _DRAIN_RECORDS_PER_SECOND
+        self._wait_for(lambda: all(w.is_done for w in self._consumers), seconds, patience=2)
+        if reader.is_done:
+            manifest.final_reader = FINAL_READER
+        else:
+            manifest.lacks("the final read", "not every partition could be read to its end in time")
+        for worker in self._consumers:
+            for name in worker.status.get("behind", ()):
+                if name != FINAL_READER:
+                    manifest.lacks(f"the last reads of {name}", "it did not reach the end in time")
+
+    # ------------------------------------------------------------ the end, whatever came before
+
+    def _end(self, failure: TrialFailed | None) -> None:
+        self._phase("stop")
+        manifest = self._folder.manifest
+        if self._nemesis is not None:
+            for trouble in self._nemesis.heal():
+                if trouble not in self.notes:
+                    self.notes.append(trouble)
+        for worker in self._workers():
+            worker.close()
+        if self._fault_lines is not None:
+            self._fault_lines.close()
+        self.notes += self._venue.trouble()
+        loaded = manifest.load_started_us is not None
+        self._venue.stop(self._folder, self._topic if loaded else None)
+        self._phase("collect")
+        if loaded and manifest.load_ended_us is None:
+            manifest.load_ended_us = _now_us()
+        sealed = seal_journals(self._folder)
+        self.notes += sealed.trouble.values()
+        if failure is not None:
+            manifest.state = FAILED
+            manifest.lacks("the rest of the trial", str(failure))
+        else:
+            manifest.state = INTERRUPTED if self._interrupts else COMPLETE
+        manifest.settings["notes"] = self.notes
+        manifest.ended_us = _now_us()
+        try:
+            self._folder.write_manifest()
+        except OSError as error:
+            self.notes.append(f"{self._folder.path}: {reason(error)}")
+
+
+def _versions() -> dict[str, Any]:
+    import confluent_kafka
+
+    return {
+        "tidelog": tidelog.__version__,
+        "python": platform.python_version(),
+        "confluent-kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+        "platform": platform.platform(),
+    }
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
