@@ -134,8 +134,9 @@ class Lines:
 
 
 def without_tracebacks(lines: Iterable[str]) -> None:
-    found = [line for line in lines if line.startswith("Traceback") or " CRITICAL " in line]
-    assert not found, found
+    said = list(lines)
+    found = [n for n, line in enumerate(said) if line.startswith("Traceback") or " CRITICAL " in line]
+    assert not found, "\n".join(said[found[0] - 3 : found[0] + 40])
 
 
 def events(folder: Path) -> list[dict[str, Any]]:

@@ -46,7 +46,7 @@ class Narration:
         """What was complained about a partition, so that it is not said again."""
         self._proposed: dict[TopicPartition, e.IsrChangeProposed] = {}
         self._live: Mapping[BrokerId, int] | None = None
-        self._registrations = 0
+        self._broker_epoch = 0
 
     def observe(self, event: Any) -> None:
         words = _WORDS.get(type(event))
@@ -173,9 +173,9 @@ class Narration:
     # ------------------------------------------------------------ this broker
 
     def _registered(self, event: e.BrokerRegistered) -> None:
-        self._registrations += 1
-        level = INFO if self._registrations > 1 else DEBUG
-        self._log.log(level, "registered, broker epoch %s", event.broker_epoch)
+        before, self._broker_epoch = self._broker_epoch, event.broker_epoch
+        if before != event.broker_epoch:
+            self._log.log(INFO if before else DEBUG, "registered, broker epoch %s", event.broker_epoch)
 
     def _control_refused(self, event: e.ControlRequestRefused) -> None:
         self._log.info("refused %s: %s", event.request, event.error.name)
