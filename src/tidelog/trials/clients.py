@@ -1,0 +1,123 @@
+"""The lab's clients on real sockets.
+
+A producer that retries exactly as often as it is told, and a consumer that asks the leader it believes in and
+nobody else, are what many scenarios are about; a client library would batch, retry and refresh as it sees
+fit. The lab's clients (``lab/clients.py``) do no IO: they ask their surroundings to send, to wake them, and
+whether a broker can be reached. So the very same code is driven here by sockets and clocks: one behaviour,
+two worlds. What a library does on a tidelog cluster is the business of ``tests/clients``.
+
+Rules of this file:
+
+* Time is the scenario's: clients see a clock that runs as many times faster as the trial is played.
+* Whether a connection could be made is what the trial knows, since it holds the processes and the links; so
+  an attempt that would fail takes no time, as in the lab. Everything else happens on connections, one for
+  each client and broker, through the switchboard.
+* A time-out leaves the connection as it is: late answers arrive and are ignored by those they come too late
+  for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tidelog.core.messages import Message
+from tidelog.core.types import Millis
+from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
+from tidelog.lab.network import Node
+from tidelog.trials.conversations import from_wire, gets_an_answer, to_wire
+from tidelog.trials.lines import Address, Line
+from tidelog.trials.pace import Pace
+
+FIRST_PRODUCER_ID = 1_000
+
+
+class Clients:
+    """The clients of a trial, and what they may ask of the world (``lab.clients.Surroundings``)."""
+
+    def __init__(
+        self,
+        pace: Pace,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        brokers: int,
+        zone_of: Callable[[Node], str],
+        can_connect: Callable[[str, int], bool],
+        route: Callable[[str, int], Address],
+        observe: Callable[[ClientEvent], None],
+    ) -> None:
+        self._pace = pace
+        self._loop = loop
+        self._began = loop.time()
+        self._brokers = tuple(range(brokers))
+        self.all: dict[str, Producer | Consumer] = {}
+        self._lines: dict[tuple[str, int], Line] = {}
+        self._wakes: dict[asyncio.TimerHandle, None] = {}
+        self.zone_of = zone_of
+        self.can_connect = can_connect
+        self._route = route
+        self.client_observed = observe
+
+    def begin(self) -> None:
+        """The scenario's clock starts from 0."""
+        self._began = self._loop.time()
+
+    def add_producer(self, name: str, config: ProducerConfig) -> Producer:
+        producer = Producer(name, config, self, FIRST_PRODUCER_ID + len(self.all))
+        self.all[name] = producer
+        return producer
+
+    def add_consumer(self, name: str, *, uses_epochs: bool) -> Consumer:
+        consumer = Consumer(name, self, uses_epochs)
+        self.all[name] = consumer
+        return consumer
+
+    def close(self) -> None:
+        for line in self._lines.values():
+            line.close()
+        for wake in self._wakes:
+            wake.cancel()
+        self._lines.clear()
+        self._wakes.clear()
+
+    # ------------------------------------------------------------ what clients ask
+
+    @property
+    def now(self) -> Millis:
+        return self._pace.scenario_ms(self._loop.time() - self._began)
+
+    @now.setter
+    def now(self, _value: Millis) -> None:
+        raise AttributeError("time passes by itself")
+
+    def broker_ids(self) -> tuple[int, ...]:
+        return self._brokers
+
+    def wake_client(self, client: str, at: Millis) -> None:
+        def wake() -> None:
+            self._wakes.pop(handle, None)
+            self.all[client].wake()
+
+        # A little late, because a clock that is a hair behind would make a client ask to be woken again.
+        handle = self._loop.call_at(self._began + self._pace.seconds(at) + 0.001, wake)
+        self._wakes[handle] = None
+
+    def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
+        line = self._lines.get((client, broker))
+        if line is None or line.ended:
+            line = self._lines[client, broker] = self._connect(client, broker)
+        api, version, body = to_wire(message, self._pace)
+        line.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
+
+    # ------------------------------------------------------------ connections
+
+    def _connect(self, client: str, broker: int) -> Line:
+        def answered(asked: tuple[int, Message], body: object) -> None:
+            correlation, message = asked
+            self.all[client].replied(correlation, from_wire(message, body))
+
+        def ended(line: Line) -> None:
+            if self._lines.get((client, broker)) is line:
+                self.all[client].disconnected(broker)
+
+        return Line(self._loop, client, self._route(client, broker), answered, ended)

@@ -1,0 +1,385 @@
+"""Real broker processes as a stage: what the commands of a scenario do to them.
+
+The processes are exactly those that ship; faults come from outside. Signals for crashes and pauses, the
+switchboard for everything about the network, the files for power cuts. Time is scaled (``pace``). Where the
+lab is exact and reality is not, this file sees to it that both mean the same:
+
+* A session runs out its time-out after the fault that ended its broker's heartbeats, as in the lab, not after
+  the last heartbeat before it (``EmbeddedKeeper.renew``).
+* After every step what is on its way arrives: until nothing has moved for a moment.
+* What looking costs is not the scenario's time: ``advance`` is shorter by it.
+* A wait gets the scenario's time only where the lab waits in vain as well. Everywhere else it gets as long as
+  a busy machine may need: slowness is no finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tidelog.core.types import Millis, TopicPartition
+from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
+from tidelog.lab.grammar import Condition
+from tidelog.lab.network import KEEPER, Channel, Node
+from tidelog.lab.scenario import Scenario
+from tidelog.lab.snapshot import Snapshot
+from tidelog.trials.clients import Clients
+from tidelog.trials.cluster_boot import create_topics, start_brokers, start_keeper
+from tidelog.trials.conditions import Conditions
+from tidelog.trials.disks import Disks
+from tidelog.trials.happenings import Happenings
+from tidelog.trials.lines import ask
+from tidelog.trials.observation import Observation
+from tidelog.trials.pace import Pace
+from tidelog.trials.processes import HOST, Processes
+from tidelog.trials.settling import Settling, Views
+from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.topology import Topology
+from tidelog.trials.translation import alteration, broker_settings, require_playable
+from tidelog.wire.api import Api
+from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+PATIENCE_SECONDS = 30.0
+IN_VAIN_MS = 20_000
+"""Where the lab waits in vain for two minutes, so much is enough to see that nothing comes."""
+POLL_SECONDS = 0.005
+ANSWER_SECONDS_MAX = 5.0
+LEAVE_SECONDS_MAX = 20.0
+DELIVER_SECONDS_MAX = 2.0
+
+Result = TypeVar("Result")
+
+
+class ClusterStage:
+    def __init__(self, scenario: Scenario, processes: Processes, pace: Pace) -> None:
+        """Raises ``TrialError`` if this scenario needs what only the simulator can do."""
+        require_playable(scenario)
+        setup = scenario.setup
+        self._setup = setup
+        self._tp = scenario.partition
+        self._pace = pace
+        self._processes = processes
+        self._loop = processes.loop
+        self._folder = processes.begin_play(setup.brokers)
+        self._switchboard = Switchboard(hang_ms=pace.seconds(1_000) * 1000)
+        self._topology = Topology(setup, self._switchboard)
+        self._disks = Disks()
+        self._happenings = Happenings(self._folder / "events")
+        self._told: list[tuple[Millis, object]] = []
+        self._clients = Clients(
+            pace,
+            self._loop,
+            brokers=setup.brokers,
+            zone_of=self._topology.zone_of,
+            can_connect=self._can_connect,
+            route=self._switchboard.route,
+            observe=self._observed,
+        )
+        self._keeper: EmbeddedKeeper
+        self._observation: Observation
+        self._conditions: Conditions
+        self._settling: Settling
+        self._views: Views = {}
+        self._overhead_s = 0.0
+        self._is_settled = False
+        """Nothing was set in motion by the last command."""
+        self._renewing: asyncio.Task[None] | None = None
+        self.waits_in_vain = False
+        """The lab found that the condition of this step does not come true in its time."""
+
+    # ------------------------------------------------------------ beginning and end
+
+    def open(self) -> None:
+        """Start everything. Raises ``TrialError``, with nothing left running, if that fails."""
+        self._run(self._open())
+
+    async def _open(self) -> None:
+        self._keeper = await start_keeper(self._switchboard)
+        self._observation = Observation(self._setup, self._processes, self._keeper)
+        self._conditions = Conditions(
+            self._setup, self._tp, self._observation, self._clients.all, self._switchboard
+        )
+        self._settling = Settling(
+            self._setup, self._switchboard, self._topology, self._processes, self._observation
+        )
+        await start_brokers(self._setup, self._observation, self._start)
+        if self._setup.latency_ms > 1:
+            everybody = [*range(self._setup.brokers)]
+            pairs = [(a, b) for a in everybody for b in everybody if a != b]
+            self._switchboard.delay(pairs, self._pace.ms(self._setup.latency_ms))
+        began = self._loop.time()
+        self._clients.begin()
+        await create_topics(self._setup, self._processes, self._observation, self._keeper)
+        self._views = await self._settling.settle()
+        self._overhead_s = self._loop.time() - began
+        self._happenings.new()
+
+    def close(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+        self._clients.close()
+        self._processes.end_play()
+        if hasattr(self, "_keeper"):
+            self._run(self._keeper.stop())
+        self._switchboard.close()
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._processes.run(work)
+
+    # ------------------------------------------------------------ looking
+
+    @property
+    def now(self) -> Millis:
+        return self._clients.now
+
+    def snapshot(self) -> Snapshot:
+        """As it was when it last settled."""
+        began = self._loop.time()
+        found = self._run(self._observation.take(self.now, self._views))
+        self._overhead_s += self._loop.time() - began
+        return found
+
+    def events(self) -> list[tuple[Millis, object]]:
+        """What happened since the last call, to brokers and clients, in the order of time."""
+        ahead_ms = time.time() * 1000 - self._pace.seconds(self.now) * 1000
+        events = [
+            (max(int((at_ms - ahead_ms) / self._pace.factor), 0), event)
+            for at_ms, event in self._happenings.new()
+        ]
+        told, self._told = self._told, []
+        return sorted([*events, *told], key=lambda entry: entry[0])
+
+    def _observed(self, event: ClientEvent) -> None:
+        self._told.append((self.now, event))
+
+    # ------------------------------------------------------------ clients
+
+    @property
+    def clients(self) -> Mapping[str, Producer | Consumer]:
+        return self._clients.all
+
+    def add_producer(self, name: str, zone: str, config: ProducerConfig) -> Producer:
+        self._topology.add_client(name, zone)
+        return self._clients.add_producer(name, config)
+
+    def add_consumer(self, name: str, zone: str) -> Consumer:
+        self._topology.add_client(name, zone)
+        return self._clients.add_consumer(name, uses_epochs=self._setup.rules.guards.fence_fetch_by_epoch)
+
+    def _can_connect(self, client: str, broker: int) -> bool:
+        return self.is_up(broker) and self._topology.linked(client, broker)
+
+    # ------------------------------------------------------------ processes
+
+    def is_up(self, broker: int) -> bool:
+        return self._processes.brokers[broker].is_up
+
+    def is_paused(self, broker: int) -> bool:
+        return self._processes.brokers[broker].paused
+
+    def start(self, broker: int) -> None:
+        self._run(self._start(broker))
+
+    async def _start(self, broker: int) -> None:
+        routes = {
+            peer: self._switchboard.route(broker, peer)
+            for peer in range(self._setup.brokers)
+            if peer != broker
+        }
+        host, port = self._switchboard.route(broker, KEEPER)
+        settings = broker_settings(self._setup, self._pace) | {
+            "broker.rack": self._topology.zone_of(broker),
+            "tidelog.keeper": f"embedded://{host}:{port}",
+            "tidelog.peer.routes": ",".join(f"{peer}={h}:{p}" for peer, (h, p) in routes.items()),
+            "tidelog.evidence.dir": str(self._folder / "events"),
+        }
+        self._switchboard.place(broker, HOST, self._processes.brokers[broker].port)
+        await self._processes.start(broker, settings)
+        if self._topology.reaches_keeper(broker):
+            await self._processes.serving(broker)
+
+    def crash(self, broker: int) -> None:
+        self._last_heard(broker)
+        self._run(self._processes.kill(broker))
+
+    def power_off(self, broker: int) -> None:
+        self._run(self._power_off(broker))
+
+    async def _power_off(self, broker: int) -> None:
+        """Nothing that it says from now on arrives, so how far its logs are synced cannot matter any more."""
+        self._switchboard.freeze(broker)
+        view = await self._observation.view(broker)
+        self._last_heard(broker)
+        await self._processes.kill(broker)
+        points = {} if view is None else {tp: r["recovery_point"] for tp, r in view.replicas.items()}
+        self._disks.lose_power(self._processes.brokers[broker].folder, points)
+        self._switchboard.thaw(broker)
+
+    def pause(self, broker: int) -> None:
+        self._run(self._observation.view(broker, beliefs=True))  # as it is, as long as it sleeps
+        self._last_heard(broker)
+        self._processes.pause(broker)
+
+    def resume(self, broker: int) -> None:
+        self._processes.resume(broker)
+
+    def stop(self, broker: int) -> None:
+        self._processes.ask_to_leave(broker)
+        self._wait(lambda: not self.is_up(broker), LEAVE_SECONDS_MAX)
+
+    def sync_disk(self, broker: int) -> None:
+        self._disks.sync(self._processes.brokers[broker].folder)
+
+    # ------------------------------------------------------------ the keeper
+
+    def keeper_member(self, member: str, *, running: bool) -> None:
+        self._lost_keeper(self._topology.keeper_member(member, running=running))
+
+    def _last_heard(self, broker: int) -> None:
+        """From this moment on nobody renews a broker's session, unless that was so before."""
+        if self.is_up(broker) and not self.is_paused(broker) and self._topology.reaches_keeper(broker):
+            self._renew(broker)
+
+    def _renew(self, broker: int) -> None:
+        session = self._observation.session_of(broker)
+        if session is not None:
+            self._run_soon(lambda: self._keeper.renew(session))
+
+    def _run_soon(self, action: Callable[[], None]) -> None:
+        """In the loop, where the keeper lives."""
+
+        async def act() -> None:
+            action()
+
+        if self._loop.is_running():
+            action()
+        else:
+            self._run(act())
+
+    def _lost_keeper(self, brokers: list[int]) -> None:
+        for broker in brokers:
+            if self.is_up(broker) and not self.is_paused(broker):
+                self._renew(broker)
+        if not self._topology.keeper_has_quorum and self._renewing is None:
+            self._renewing = self._loop.create_task(self._let_nobody_expire())
+
+    async def _let_nobody_expire(self) -> None:
+        """Without a majority there is nobody to say that a session is over."""
+        while not self._topology.keeper_has_quorum:
+            for broker in range(self._setup.brokers):
+                self._renew(broker)
+            await asyncio.sleep(POLL_SECONDS)
+        self._renewing = None
+
+    # ------------------------------------------------------------ network
+
+    def zones(self) -> list[str]:
+        return self._topology.zones()
+
+    def nodes_in(self, zone: str) -> list[Node]:
+        return self._topology.nodes_in(zone)
+
+    def cut(self, pairs: list[tuple[Node, Node]]) -> None:
+        self._lost_keeper(self._topology.cut(pairs))
+
+    def heal(self, pairs: list[tuple[Node, Node]] | None) -> None:
+        self._topology.heal(pairs)
+
+    def reset_connections(self, a: int, b: int) -> None:
+        self._switchboard.reset(a, b)
+
+    def delay(self, pairs: list[tuple[Node, Node]], delay: Millis) -> None:
+        self._switchboard.delay(pairs, self._pace.ms(delay))
+
+    def hold(self, channel: Channel | None) -> None:
+        """Before a step of the lab everything has arrived: a follower's fetch waits at its leader when the
+        next one is held. Here it is held right after one has passed."""
+        if channel is not None and channel.name == "fetch":
+            wait_s = self._pace.seconds(self._setup.config.replica_fetch_wait_max_ms)
+            self._run(self._settling.next_fetch(channel, wait_s))
+        self._settling.hold(channel)
+        self._is_settled = True
+
+    def release(self, channel: Channel | None) -> None:
+        self._settling.release(channel)
+
+    def deliver(self, channel: Channel) -> bool:
+        if isinstance(channel.target, int) and self.is_paused(channel.target):
+            return False
+        self._wait(lambda: self._switchboard.in_flight(channel) > 0, DELIVER_SECONDS_MAX)
+        return self._switchboard.deliver(channel)
+
+    def drop(self, channel: Channel) -> bool:
+        return self._switchboard.drop(channel)
+
+    # ------------------------------------------------------------ time
+
+    def tick(self) -> bool:
+        """Nobody can look at the timers of a process: the shortest that a broker has is a follower's wait."""
+        self.advance(self._setup.config.replica_fetch_wait_max_ms)
+        return True
+
+    def advance(self, duration: Millis) -> None:
+        seconds = self._pace.seconds(duration)
+        saved = min(self._overhead_s, seconds / 2)
+        self._overhead_s = 0.0
+        self._run(asyncio.sleep(seconds - saved))
+
+    def settle(self) -> None:
+        began = self._loop.time()
+        self._views = self._run(self._settling.settle())
+        self._overhead_s += self._loop.time() - began
+
+    def settle_after_step(self) -> None:
+        if not self._is_settled:
+            self.settle()
+        self._is_settled = False
+
+    def run_until(self, condition: Callable[[], bool], limit: Millis) -> bool:
+        return self._wait(condition, max(self._pace.seconds(limit), PATIENCE_SECONDS))
+
+    def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        async def check() -> bool:
+            return condition()
+
+        return self._run(self._poll(check, seconds))
+
+    def reaches(self, condition: Condition, limit: Millis) -> bool:
+        if self.waits_in_vain:
+            seconds = self._pace.seconds(min(limit, IN_VAIN_MS))
+        else:
+            seconds = max(self._pace.seconds(limit), PATIENCE_SECONDS)
+        return self._run(self._poll(lambda: self._conditions.holds(condition), seconds))
+
+    async def _poll(self, check: Callable[[], Coroutine[Any, Any, bool]], seconds: float) -> bool:
+        deadline = self._loop.time() + seconds
+        while not await check():
+            if self._loop.time() > deadline:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+
+    # ------------------------------------------------------------ administration
+
+    def elect_preferred(self, tp: TopicPartition) -> bool:
+        parts = [TopicPartitions(topic=tp.topic, partitions=[tp.partition])]
+        question = ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=10_000)
+        return self._ask_controller(Api.ELECT_LEADERS, 2, question)
+
+    def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
+        self._ask_controller(Api.INCREMENTAL_ALTER_CONFIGS, 0, alteration(topic, settings))
+
+    def _ask_controller(self, api: Api, version: int, question: Any) -> bool:
+        """As an administrator next to it would, past all faults. False if there is nobody to ask."""
+        controller = self._observation.controller()
+        if controller is None or not self.is_up(controller):
+            return False
+        at = self._processes.brokers[controller].at
+        assert at is not None
+        with suppress(OSError):  # it is heard all the same, as soon as the process runs again
+            self._run(ask((at.host, at.port), api, version, question, ANSWER_SECONDS_MAX))
+        return True

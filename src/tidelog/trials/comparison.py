@@ -1,0 +1,156 @@
+"""One scenario on two stages: do both end in the same place?
+
+What is compared, and how strictly:
+
+==================  ==========================================================================================
+partition           leader, leader epoch and ISR in its order, as the keeper holds them at the end
+replicas            offset, epoch and value of every record, the epochs' starts, the high watermark; of a
+                    process that is down its high watermark is what was last written down, which is a matter
+                    of moments, and is not compared
+ledger              what each producer was told of each record: ok and at which offset, or which error, and
+                    whether a copy may exist; how often it was sent
+reads               what each ``read`` brought
+remarks             steps that found nothing to do, waits in vain
+controller          where the scenario decides it: it names the controller in a step, or the first one stays
+expectation         what the file says of this generation, on both stages
+==================  ==========================================================================================
+
+Time is not compared: how long something took, how often a client looked for a leader, which of two racing
+brokers became controller. A producer whose time is up is told the error of its last attempt, and that depends
+on where in its retries it was: two errors that leave a copy equally possible count as one (``_GIVING_UP``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidelog.lab.clients import Outcome, Sent
+from tidelog.lab.grammar import Condition
+from tidelog.lab.runner import Run
+from tidelog.lab.scenario import Scenario
+from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
+
+_GIVING_UP = ("no answer in time", "connection lost", "delivery timed out")
+"""What a producer says that hears nothing: which of these depends on what it was waiting for."""
+
+
+@dataclass(slots=True, frozen=True)
+class Difference:
+    kind: str
+    where: str
+    first: str
+    second: str
+
+
+@dataclass(slots=True)
+class StageComparison:
+    first: Run
+    second: Run
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+    def as_json(self) -> dict[str, Any]:
+        first, second = self.first.stage, self.second.stage
+        return {
+            "scenario": self.first.scenario.name,
+            "generation": self.first.scenario.setup.generation,
+            "stages": [first, second],
+            "same": self.same,
+            "differences": [
+                {"kind": d.kind, "where": d.where, first: d.first, second: d.second} for d in self.differences
+            ],
+            "runs": [self.first.as_json(), self.second.as_json()],
+        }
+
+
+def compare(first: Run, second: Run) -> StageComparison:
+    comparison = StageComparison(first, second)
+    found = comparison.differences
+    for one, other in zip(first.final.partitions, second.final.partitions, strict=True):
+        found += _partitions(one, other)
+    found += _ledgers(first.ledger, second.ledger)
+    found += _remarks(first, second)
+    if _decides_controller(first.scenario, first):
+        found += _differ("controller", "end", first.final.controller, second.final.controller)
+    found += _differ("expectation", "end", _met(first), _met(second))
+    return comparison
+
+
+def _differ(kind: str, where: str, first: object, second: object) -> list[Difference]:
+    return [] if first == second else [Difference(kind, where, str(first), str(second))]
+
+
+def _met(run: Run) -> str:
+    return "; ".join(run.surprises()) or "as expected"
+
+
+# ---------------------------------------------------------------- logs
+
+
+def _partitions(one: PartitionSnapshot, other: PartitionSnapshot) -> list[Difference]:
+    name = f"{one.topic}-{one.partition}"
+    found = _differ("leader", name, one.leader, other.leader)
+    found += _differ("epoch", name, one.leader_epoch, other.leader_epoch)
+    found += _differ("isr", name, list(one.isr), list(other.isr))
+    for a, b in zip(one.replicas, other.replicas, strict=True):
+        found += _replicas(f"{name} on {a.broker}", a, b)
+    return found
+
+
+def _replicas(where: str, one: ReplicaState, other: ReplicaState) -> list[Difference]:
+    found = _differ("process", where, one.process, other.process)
+    found += _differ("records", where, _shown(one), _shown(other))
+    found += _differ("epochs", where, list(one.epochs), list(other.epochs))
+    if one.process != "down":
+        found += _differ("high watermark", where, one.hw, other.hw)
+    return found
+
+
+def _shown(replica: ReplicaState) -> str:
+    return " ".join(f"{o}:{'·' if v is None else v}@{'-' if e is None else e}" for o, e, v in replica.records)
+
+
+# ---------------------------------------------------------------- clients
+
+
+def _ledgers(first: list[Sent], second: list[Sent]) -> list[Difference]:
+    found = []
+    for one, other in zip(first, second, strict=True):
+        where = f"{one.value} of {one.producer}"
+        found += _differ("told", where, _told(one), _told(other))
+        found += _differ("attempts", where, one.attempts, other.attempts)
+    return found
+
+
+def _told(record: Sent) -> str:
+    if record.outcome is None:
+        return "nothing yet"
+    if record.outcome is Outcome.OK:
+        return record.told
+    error = "gave up" if record.error in _GIVING_UP else record.error
+    return f"{record.outcome.value}: {error}"
+
+
+def _remarks(first: Run, second: Run) -> list[Difference]:
+    found = []
+    for number, (one, other) in enumerate(zip(first.played, second.played, strict=False)):
+        kind = "read" if one.step is not None and one.step.verb == "read" else "remark"
+        found += _differ(kind, f"step {number}, {one.step}", _remark(one.remark), _remark(other.remark))
+    return found
+
+
+def _remark(remark: str) -> str:
+    for error in _GIVING_UP:
+        remark = remark.replace(error, "gave up")
+    return remark
+
+
+def _decides_controller(scenario: Scenario, run: Run) -> bool:
+    if all(played.after.controller == scenario.setup.controller for played in run.played):
+        return True
+    named = [arg for step in scenario.steps for arg in step.args if isinstance(arg, Condition)]
+    return any(condition.name == "controller" for condition in named)

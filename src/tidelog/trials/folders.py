@@ -1,0 +1,111 @@
+"""Where the processes of a trial keep their files, and how those of a trial that died are found again.
+
+All trials of a user live below one folder, each in one of its own, which is locked for as long as the trial
+runs. A lock that is free means that its trial is gone, however it ended; what it left running is named in
+``processes.json`` by process id and start time, so that nobody else is ever taken for it. Brokers end by
+themselves when their trial is gone; those that were paused cannot, and are ended here.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from tidelog.broker.cluster_status import AlreadyRunning, DirectoryLock
+
+PROCESSES_FILE = "processes.json"
+ROOM_BYTES_MIN = 64 * 1024 * 1024
+
+
+class TrialError(Exception):
+    """The trial cannot be played here. The message is one line that says why, and what to do."""
+
+
+def all_trials() -> Path:
+    return Path(tempfile.gettempdir()) / f"tidelog-trials-{os.getuid()}"
+
+
+class TrialFolder:
+    """The files of one trial, from its beginning to ``close``."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        """Raises ``TrialError`` if there is no room, or no right, to write there."""
+        parent = all_trials() if parent is None else parent
+        try:
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            clean_up(parent)
+            free = shutil.disk_usage(parent).free
+            if free < ROOM_BYTES_MIN:
+                raise TrialError(
+                    f"{parent}: only {free // 2**20} MB are free and brokers need {ROOM_BYTES_MIN // 2**20}; "
+                    "make room, or set TMPDIR to a directory with more"
+                )
+            self.path = Path(tempfile.mkdtemp(prefix="trial-", dir=parent))
+            self._lock = DirectoryLock(self.path)
+            self._lock.acquire()
+        except OSError as error:
+            raise TrialError(
+                f"{error.filename or parent}: {(error.strerror or str(error)).lower()}; set TMPDIR to a "
+                "directory that can be written"
+            ) from None
+        self._processes: dict[int, str] = {}
+
+    def started(self, pid: int) -> None:
+        """A process of this trial: somebody will end it, if not we."""
+        self._processes[pid] = _start_time(pid)
+        self._write()
+
+    def ended(self, pid: int) -> None:
+        self._processes.pop(pid, None)
+        self._write()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # a full disk must not keep a trial from ending
+            (self.path / PROCESSES_FILE).write_text(json.dumps(self._processes), "utf-8")
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.release()
+
+
+def clean_up(parent: Path) -> None:
+    """End what trials left behind that are gone, and remove their files."""
+    for folder in parent.glob("trial-*"):
+        lock = DirectoryLock(folder)
+        try:
+            lock.acquire()
+        except (AlreadyRunning, OSError):
+            continue
+        _end_processes(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()
+
+
+def _end_processes(folder: Path) -> None:
+    try:
+        known = json.loads((folder / PROCESSES_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return
+    for pid, started in known.items():
+        if started and _start_time(int(pid)) == started:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def _start_time(pid: int) -> str:
+    """What tells a process from a later one with the same id. Empty where that cannot be known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]
+
+
+def is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

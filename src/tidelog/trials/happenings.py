@@ -1,0 +1,86 @@
+"""What brokers wrote down about themselves while a scenario was played, as the events of the core.
+
+Brokers of a trial record evidence; a row that narration has words for becomes the event it was made of. Rows
+are handed to the operating system as they happen, so that also the last ones of a killed process are there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.evidence.files import event_files
+from tidelog.evidence.schemas import KINDS, Row
+from tidelog.wire.errors import ErrorCode
+
+NARRATED = (
+    e.BecameLeader,
+    e.BecameFollower,
+    e.Truncated,
+    e.HighWatermarkAdvanced,
+    e.IsrChangeProposed,
+    e.IsrChangeRefused,
+    e.IsrChanged,
+    e.PartitionStateWritten,
+    e.ElectionFailed,
+    e.ControllerElected,
+    e.ControllerResigned,
+    e.BrokerRegistered,
+    e.ControlRequestRefused,
+    e.FollowerStalled,
+)
+_CLASS_OF = {KINDS[kind].name: kind for kind in NARRATED}
+
+
+class Happenings:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[Path, int] = {}
+        """How far each file is known."""
+
+    def new(self) -> list[tuple[int, object]]:
+        """What happened since the last call, with the time of day in ms, in the order of time."""
+        if not self._folder.is_dir():
+            return []
+        rows = [row for file in event_files(self._folder) for row in self._rows(file.path)]
+        rows.sort(key=lambda row: row["time_ms"])  # stable: each process keeps its own order
+        return [(row["time_ms"], event) for row in rows if (event := event_of(row)) is not None]
+
+    def _rows(self, path: Path) -> list[Row]:
+        with path.open("rb") as file:
+            file.seek(self._read.get(path, 0))
+            data = file.read()
+        whole = data.rfind(b"\n") + 1
+        self._read[path] = self._read.get(path, 0) + whole
+        return [json.loads(line) for line in data[:whole].splitlines()]
+
+
+def event_of(row: Row) -> object | None:
+    """The event that a row was made of; None if it is not one that is told."""
+    kind = _CLASS_OF.get(row["event"])
+    if kind is None:
+        return None
+    columns = {attribute: column for column, attribute in KINDS[kind].sources.items()}
+    return kind(**{field.name: _value(field.name, row, columns) for field in dataclasses.fields(kind)})
+
+
+def _value(name: str, row: Row, columns: dict[str, str]) -> Any:
+    """The attribute of an event out of the columns that it fills."""
+    if name in ("broker", "controller", "writer"):
+        return BrokerId(row["broker"])
+    if name == "tp":
+        return TopicPartition(row["topic"], row["partition"])
+    if name == "error":
+        return ErrorCode(row["error_code"])
+    if name == "state":
+        isr = tuple(map(BrokerId, row["isr"]))
+        leader = BrokerId(row["leader"])
+        return PartitionState(
+            leader, row["leader_epoch"], isr, row["controller_epoch"], row["partition_version"]
+        )
+    value = row.get(columns[name])
+    return tuple(value) if isinstance(value, list) else value

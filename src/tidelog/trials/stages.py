@@ -1,0 +1,52 @@
+"""Where a scenario can be played: the simulator or real processes. Both end in the same kind of run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidelog.lab.commands import Commands
+from tidelog.lab.grammar import Step
+from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.scenario import Scenario
+from tidelog.lab.verdict import judge_end, ledger_of
+from tidelog.trials.cluster_stage import ClusterStage
+from tidelog.trials.pace import Pace
+from tidelog.trials.processes import Processes
+
+SIM, CLUSTER = "sim", "cluster"
+STAGES = (SIM, CLUSTER)
+
+
+def play(scenario: Scenario, stage: str, *, pace: Pace | None = None) -> Run:
+    """Play a scenario. ``pace`` is for stage ``cluster``. Raises ``TrialError`` if it cannot be played."""
+    if stage == SIM:
+        return run(scenario)
+    with Processes() as processes:
+        return play_on_cluster(scenario, processes, pace or Pace())
+
+
+def play_on_cluster(
+    scenario: Scenario,
+    processes: Processes,
+    pace: Pace,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Run:
+    """Play a scenario on real brokers. ``processes`` may serve one play after the other. ``on_step`` is told
+    of every step before it is taken."""
+    in_vain = [played.remark.startswith("waited ") for played in run(scenario).played[1:]]
+    stage = ClusterStage(scenario, processes, pace)
+    try:
+        stage.open()
+        commands = Commands(scenario, stage)
+        played = [Played(None, "", stage.events(), stage.snapshot())]
+        for number, step in enumerate(scenario.steps):
+            on_step(step)
+            stage.waits_in_vain = number < len(in_vain) and in_vain[number]
+            remark = commands.perform(step)
+            # Holding back what is still to come changes nothing, and what follows is often urgent.
+            after = played[-1].after if step.verb == "hold" else stage.snapshot()
+            played.append(Played(step, remark, stage.events(), after))
+        clients = stage.clients.values()
+        return Run(scenario, played, judge_end(played[-1].after, clients), ledger_of(clients), stage=CLUSTER)
+    finally:
+        stage.close()
