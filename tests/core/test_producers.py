@@ -1,6 +1,7 @@
 """Idempotent producers: one copy per sequence number, and a state that is a function of the log."""
 
 from collections import deque
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,42 @@ def test_a_new_epoch_forgets_the_old_sequences() -> None:
     assert states.check(batch(1, epoch=1)) == MAY_APPEND
     assert states.check(batch(0, epoch=1)) == (ErrorCode.NONE, 4)
     assert states.check(batch(2, epoch=1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@dataclass(slots=True)
+class SeveralRecords(MemoryBatch):
+    """A batch of more than one record: sequence numbers count records."""
+
+    records: int = 1
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.records
+
+
+@pytest.mark.parametrize(("records", "following"), [(1, 2**31 - 1), (2, 0), (3, 1), (5, 3)])
+def test_sequence_numbers_wrap_around(records: int, following: int) -> None:
+    """After 2^31 - 1 comes 0, also in the middle of a batch."""
+    first = 2**31 - 2
+    states = after(SeveralRecords("v", 10, 0, 7, 0, first, records))
+    assert states.check(batch(following)) == MAY_APPEND
+    assert states.check(batch(first)) == (ErrorCode.NONE, 10)
+    assert states.check(batch(following + 1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    (entry,) = states.entries()
+    assert entry == (7, 0, (following - 1) % 2**31, 10 + records - 1, records - 1)
+
+
+def test_what_is_written_down_is_enough_to_go_on() -> None:
+    """A restart forgets all but the last batch of a producer: that one is known again, and so is the next."""
+    states = after(*(batch(n, offset=20 + n, epoch=3) for n in range(4)))
+    restored = ProducerStates()
+    for entry in states.entries():
+        restored.put(entry)
+    assert restored.check(batch(3, epoch=3)) == (ErrorCode.NONE, 23)
+    assert restored.check(batch(4, epoch=3)) == MAY_APPEND
+    assert restored.check(batch(4, epoch=2))[0] is ErrorCode.INVALID_PRODUCER_EPOCH
+    restored.forget(7)
+    assert not restored
 
 
 def test_producers_do_not_disturb_each_other() -> None:

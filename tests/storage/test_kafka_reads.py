@@ -15,6 +15,7 @@ from tests.storage.folders import TP, small, storage
 from tidelog.core.producers import ProducerStates
 from tidelog.wire.records import Compression
 
+CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
 JARS = cache() / "jars" / f"apache-kafka-{KAFKA_VERSION}"
 
 pytestmark = [
@@ -65,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 timestamp=10_000 + (n * 7919) % 5_000,
                 producer=n % 2 * 10 - 1,
                 sequence=sequence if n % 2 else -1,
-                compression=Compression(n % 5),
+                compression=CODECS[n % len(CODECS)],
             )
             sequence += len(texts) * (n % 2)
             states.append(append(one, sent, epoch=n // 100)[0])

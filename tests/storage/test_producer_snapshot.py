@@ -18,7 +18,7 @@ def test_the_format_is_kafkas() -> None:
     """Version 1, CRC-32C, count; the coordinator's and the transaction's fields say 'none'."""
     content = encode_snapshot([SnapshotEntry(ProducerEntry(7, 1, 12, 34, 2), 1_000)])
     assert content.hex() == (
-        "0001" + "ae9fc13e" + "00000001" + "0000000000000007" + "0001" + "0000000c" + "0000000000000022"
+        "0001" + "95027d2a" + "00000001" + "0000000000000007" + "0001" + "0000000c" + "0000000000000022"
         "00000002" + "00000000000003e8" + "ffffffff" + "ffffffffffffffff"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,12 +107,13 @@ def test_a_missing_segment_ends_the_log(tmp_path: Path) -> None:
 
 
 def test_below_the_recovery_point_nothing_is_scanned(tmp_path: Path) -> None:
-    """It was synced before it was written down, so opening is quick; rot there shows when it is read."""
-    filled(tmp_path)
+    """But the end of each segment. It was synced before it was written down, so opening is quick; rot there
+    shows when it is read."""
+    size = len(filled(tmp_path)[0])
     crashed(tmp_path)
     first = segments(tmp_path)[0]
     content = bytearray(first.read_bytes())
-    content[-1] ^= 1
+    content[size + 60] ^= 1
     first.write_bytes(content)
     with storage(tmp_path, defaults=small()) as opened:
         assert not opened.recovered
@@ -191,6 +193,27 @@ def test_indexes_are_rebuilt(tmp_path: Path, suffix: str, damage: str, clean: bo
     with log(tmp_path, defaults=small(), tail_bytes=0) as again:
         assert again.end_offset == 32
         assert again.offset_for_timestamp(1_200) == (2_000, 24)
+
+
+def test_an_index_from_before_the_last_appends_hides_nothing(tmp_path: Path) -> None:
+    """A clean shutdown left the indexes; then the segment grew and was rolled, its records were synced, and
+    the broker died before the new indexes were written. Its newest record still counts, or retention would
+    delete the segment too early."""
+    with log(tmp_path / "a") as one:
+        append(one, batch("old", timestamp=1_000))
+    late: list[Callable[[], None]] = []
+    with storage(tmp_path / "a", background=late.append) as opened:
+        one = opened.open(TP)
+        append(one, batch("newer", timestamp=2_000))
+        one.roll()
+        append(one, batch("newest", timestamp=3_000))
+        one.begin_sync()()
+        opened._checkpoint_now()
+        killed = after_a_crash(tmp_path / "a", tmp_path / "b")
+    with log(killed) as one:
+        assert one.recovery_point == 3
+        assert one.segments.first.max_timestamp == 2_000
+        assert one.offset_for_timestamp(1_500) == (2_000, 1)
 
 
 def test_epochs_are_learnt_from_the_batches(tmp_path: Path) -> None:

@@ -3,20 +3,20 @@
 Rules of this file:
 
 * An append is one write to the page cache, stamped in place; nothing on its way waits for a disk. What waits
-  (syncs, checkpoints, removals) is handed to ``_jobs`` and runs in order, in some thread.
+  (syncs, checkpoints, removals) is handed to ``upkeep`` and done in order, in some thread.
 * ``start_offset``, ``end_offset`` and the tail change only after the files did: a failed write leaves the log
   as it was, and says so with ``StorageFailure``.
-* After a sync has failed, nobody knows what is on the disk (the kernel drops the pages it could not write):
-  from then on every append fails, until the broker is started again and reads what is really there.
+* Whatever speaks of records that are about to be dropped (recovery point, snapshots, index files) stops doing
+  so before they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.core.epochs import EpochEntry
 from tidelog.core.log import UNBOUNDED, Batch, StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import (
@@ -28,8 +28,6 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
-from tidelog.storage.background import JobQueue
-from tidelog.storage.checkpoint import LEADER_EPOCHS, write_epochs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.flush import Durability
 from tidelog.storage.index import RELATIVE_OFFSET_MAX
@@ -41,6 +39,7 @@ from tidelog.storage.segments import Segments
 from tidelog.storage.shared import Shared
 from tidelog.storage.tail import Tail
 from tidelog.storage.timestamps import TimestampedOffset, first_since, with_max_timestamp
+from tidelog.storage.upkeep import Upkeep
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.record_builder import leader_change_batch
 
@@ -63,22 +62,18 @@ class FileLog:
     __slots__ = (
         "_active",
         "_clean_state",
-        "_deleted",
         "_durability",
-        "_epochs_wanted",
-        "_epochs_written",
         "_index_may_fill",
-        "_jobs",
         "_producers",
         "_roll_timestamp",
         "_segment_bytes",
         "_shared",
         "_sync_each_append",
         "_tail",
+        "_upkeep",
         "config",
         "end_offset",
         "epochs",
-        "failure",
         "folder",
         "segments",
         "start_offset",
@@ -94,24 +89,20 @@ class FileLog:
         self.end_offset = opened.end_offset
         self.epochs = opened.epochs
         self.segments = Segments(opened.segments)
-        self.failure = ""
-        """Why nothing can be appended any more."""
         self._active = self.segments.active
         self._shared = shared
         self._durability = Durability(folder, opened.recovery_point, new=opened.new)
         self._producers = ProducerMemory(folder)
         self._tail = Tail(self.end_offset, shared.tails, shared.tail_bytes)
-        self._jobs = JobQueue(shared.background, self._failed)
-        self._epochs_wanted: tuple[EpochEntry, ...] = self.epochs.entries
-        self._epochs_written = None if opened.epochs_differ else self._epochs_wanted
-        self._deleted = False
+        written = None if opened.epochs_differ else self.epochs.entries
+        self._upkeep = Upkeep(folder, self._durability, written, shared)
         self._clean_state = (self.end_offset, self._durability.cuts) if opened.clean else None
         self.configure(config)
         if opened.findings:
             self._durability.names_changed()
         if opened.epochs_differ:
             self.epochs_changed()
-        self._remove(self.segments.drop_below(self.start_offset))
+        self._upkeep.remove(self.segments.drop_below(self.start_offset))
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
@@ -153,8 +144,8 @@ class FileLog:
         ):
             active = self._roll()
             size = 0
-        if self.failure:
-            raise StorageFailure(self.failure)
+        if self._upkeep.failure:
+            raise StorageFailure(self._upkeep.failure)
         active.append(batch)
         self._tail.push(batch)
         self.end_offset = batch.next_offset
@@ -188,17 +179,19 @@ class FileLog:
         self.segments.add(created)
         self._active = created
         self._durability.names_changed()
-        sync = self._begin(base, self.segments.starting_with(self.recovery_point)[:-1])
+        upkeep = self._upkeep
+        sync = upkeep.begin_sync(base, self.segments.starting_with(self.recovery_point)[:-1])
         write_snapshot = self._producers.take_snapshot(base)
 
         def finish() -> None:
-            sealed.save_indexes(indexes)
-            if write_snapshot is not None:
-                write_snapshot()
-            sync()
+            # Without these two the next start reads more of the log, no more: a full disk may refuse them.
+            upkeep.attempt(lambda: sealed.save_indexes(indexes))
+            upkeep.attempt(write_snapshot)
+            with suppress(StorageFailure):  # the next append will raise it
+                sync()
             self._shared.checkpoint_soon()
 
-        self._jobs.submit(finish)
+        upkeep.later(finish)
         return created
 
     def _create_segment(self, base_offset: Offset) -> Segment:
@@ -260,13 +253,13 @@ class FileLog:
             return
         self._cut_at(end)
         try:
-            self._remove(self.segments.drop_after(segment))
+            self._upkeep.remove(self.segments.drop_after(segment))
             if not segment.active:
                 segment.activate()
                 self._active = segment
             segment.truncate(position, end)
         except OSError as error:
-            raise self._give_up(error) from None
+            raise self._upkeep.give_up(error) from None
         self._note_roll_time()
 
     def restart_at(self, offset: Offset) -> None:
@@ -276,10 +269,10 @@ class FileLog:
         self.end_offset = offset
         self._tail.clear(offset)
         try:
-            self._remove(self.segments.drop_all())
+            self._upkeep.remove(self.segments.drop_all())
             self._active = self._create_segment(offset)
         except OSError as error:
-            raise self._give_up(error) from None
+            raise self._upkeep.give_up(error) from None
         self.segments.add(self._active)
         self._durability.names_changed()
         self._note_roll_time()
@@ -294,7 +287,7 @@ class FileLog:
         remove_snapshots = self._producers.cut(end if snapshots is None else snapshots)
         if remove_snapshots is not None:
             self._durability.names_changed()
-            self._jobs.submit(remove_snapshots)
+            self._upkeep.later(remove_snapshots)
         self._tail.truncate(end)
         self.end_offset = end
 
@@ -303,14 +296,8 @@ class FileLog:
             raise InvariantViolation(f"{self.tp} ends at {self.end_offset} and cannot start at {offset}")
         if offset > self.start_offset:
             self.start_offset = offset
-            self._remove(self.segments.drop_below(offset))
+            self._upkeep.remove(self.segments.drop_below(offset))
             self._shared.checkpoint_soon()
-
-    def _remove(self, renamed: list[Path]) -> None:
-        """Remove files that were taken out of the log by renaming them."""
-        if renamed:
-            self._durability.names_changed()
-            self._jobs.submit(lambda: _unlink(renamed))
 
     # ------------------------------------------------------------ producers and epochs
 
@@ -330,14 +317,7 @@ class FileLog:
         return self._producers.expire(before)
 
     def epochs_changed(self) -> None:
-        self._epochs_wanted = self.epochs.entries
-        self._jobs.submit(self._write_epochs)
-
-    def _write_epochs(self) -> None:
-        wanted = self._epochs_wanted
-        if wanted is not self._epochs_written:
-            write_epochs(self.folder / LEADER_EPOCHS, wanted)
-            self._epochs_written = wanted
+        self._upkeep.checkpoint_epochs(self.epochs.entries)
 
     # ------------------------------------------------------------ durability
 
@@ -346,44 +326,15 @@ class FileLog:
         """Everything below is on disk."""
         return self._durability.recovery_point
 
+    @property
+    def failure(self) -> str:
+        """Why nothing can be appended any more; empty while it can."""
+        return self._upkeep.failure
+
     def begin_sync(self) -> Callable[[], None]:
-        """Take up everything appended so far: once the returned call has returned, it is on disk. The call
-        blocks, and raises ``StorageFailure`` if that is no longer possible."""
-        end = self.end_offset
-        files = self.segments.starting_with(self.recovery_point) if end > self.recovery_point else []
-        sync = None
-        try:
-            sync = self._durability.begin(end, files)
-        except OSError as error:
-            self._failed(error)
-
-        def finish() -> None:
-            # The recovery point may pass an epoch's first batch only when the epoch is checkpointed.
-            self._jobs.finish()
-            try:
-                if sync is not None:
-                    sync()
-            except OSError as error:
-                self._failed(error)
-            if self.failure and not self._deleted:
-                raise StorageFailure(self.failure)
-
-        return finish
-
-    def _begin(self, end: Offset, files: Sequence[Segment]) -> Callable[[], None]:
-        try:
-            return self._durability.begin(end, files)
-        except OSError as error:
-            raise self._give_up(error) from None
-
-    def _failed(self, error: OSError) -> None:
-        if not self._deleted:
-            reason = error.strerror or error
-            self.failure = f"{self.folder} failed: {reason}; check the disk and start the broker again"
-
-    def _give_up(self, error: OSError) -> StorageFailure:
-        self._failed(error)
-        return StorageFailure(self.failure)
+        """Take up everything appended so far: see ``Upkeep.begin_sync``."""
+        end, durable = self.end_offset, self.recovery_point
+        return self._upkeep.begin_sync(end, self.segments.starting_with(durable) if end > durable else [])
 
     # ------------------------------------------------------------ the end
 
@@ -404,34 +355,37 @@ class FileLog:
     def begin_close(self) -> Callable[[], None]:
         """Prepare the end. The returned call blocks and may be made in any thread; after it, ``release``.
 
-        It raises ``StorageFailure`` if not everything is on disk now.
+        It raises ``StorageFailure`` if not everything is on disk then.
         """
+        upkeep, active = self._upkeep, self._active
         self._shared.dirty.discard(self)
         if self._clean_state == (self.end_offset, self._durability.cuts):
-            return self._finish_jobs
+            return self._finish_upkeep
         write_snapshot = self._producers.take_snapshot(self.end_offset)
         self._durability.names_changed()
         sync = self.begin_sync()
-        active = self._active
         try:
             active.trim()
         except OSError as error:
-            self._failed(error)
-        indexes = active.seal()
+            upkeep.failed(error)
+        active.seal()
 
         def finish() -> None:
+            upkeep.finish()
             try:
-                active.save_indexes(indexes)
+                for segment in self.segments:
+                    segment.save_unsaved()
                 if write_snapshot is not None:
                     write_snapshot()
+                upkeep.write_epochs()
             except OSError as error:
-                self._failed(error)
+                upkeep.failed(error)
             sync()
 
         return finish
 
-    def _finish_jobs(self) -> None:
-        self._jobs.finish()
+    def _finish_upkeep(self) -> None:
+        self._upkeep.finish()
         if self.failure:
             raise StorageFailure(self.failure)
 
@@ -443,11 +397,6 @@ class FileLog:
 
     def abandon(self) -> None:
         """The log is deleted, and its folder about to be: nothing that is still under way matters."""
-        self._deleted = True
+        self._upkeep.abandon()
         self._shared.dirty.discard(self)
         self.release()
-
-
-def _unlink(paths: list[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)

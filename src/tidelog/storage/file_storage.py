@@ -76,6 +76,7 @@ class FileStorage:
             open_files=OpenFiles(open_segments_max),
             checkpoint_soon=self.write_checkpoints,
             checkpoint_now=self._checkpoint_now,
+            report=self._report,
         )
         self._producer_expiration_ms = producer_expiration_ms
         self._jobs = JobQueue(background, self._failed)
@@ -92,13 +93,18 @@ class FileStorage:
                 self.claim(cluster_id)
             self._open_all()
         except OSError as error:
-            self._folder.release()
-            raise StorageRefused(
-                f"cannot read {error.filename or folder}: {error.strerror or error}"
-            ) from None
+            self._let_go()
+            where = error.filename or folder
+            raise StorageRefused(f"cannot open the logs in {where}: {error.strerror or error}") from None
         except BaseException:
-            self._folder.release()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        for log in self._logs.values():
+            log.release()
+        self._logs.clear()
+        self._folder.release()
 
     def claim(self, cluster_id: str) -> None:
         """The logs belong to this cluster. ``StorageRefused`` if they are known to belong to another."""
@@ -111,7 +117,7 @@ class FileStorage:
         recovery_points = read_offsets(path / RECOVERY_POINTS)
         starts = read_offsets(path / LOG_STARTS)
         self._high_watermarks = read_offsets(path / HIGH_WATERMARKS)
-        self.clean_shutdown = self._folder.take_clean_mark()
+        self.clean_shutdown = self._folder.was_left_cleanly()
         for tp, folder in self._folder.logs():
             opener = LogOpener(folder, self._config(tp), self._shared)
             opened = opener.open(recovery_points.get(tp, 0), starts.get(tp, 0), clean=self.clean_shutdown)
@@ -119,6 +125,7 @@ class FileStorage:
             if opened.findings:
                 finding = "; ".join(opened.findings)
                 self.recovered.append(Recovered(tp, opened.end_offset, opened.truncated_bytes, finding))
+        self._folder.remove_clean_mark()
 
     def _config(self, tp: TopicPartition) -> LogConfig:
         return self._configs.get(tp.topic, self._default_config)
@@ -211,7 +218,10 @@ class FileStorage:
             write_offsets(self._folder.path / HIGH_WATERMARKS, self._high_watermarks.copy())
 
     def _failed(self, error: OSError) -> None:
-        self.trouble = f"{error.filename or self._folder.path}: {error.strerror or error}"
+        self._report(f"{error.filename or self._folder.path}: {error.strerror or error}")
+
+    def _report(self, trouble: str) -> None:
+        self.trouble = trouble
 
     # ------------------------------------------------------------ syncs
 
@@ -251,7 +261,7 @@ class FileStorage:
             try:
                 start = retained_from(log, now_ms, high_watermarks.get(tp, 0))
             except (StorageFailure, OSError) as error:
-                self.trouble = str(error)
+                self._report(str(error))
                 continue
             if start > log.start_offset:
                 starts[tp] = start
@@ -263,25 +273,16 @@ class FileStorage:
         """Make everything durable and let go. True if it succeeded: only then the next start may trust what
         it finds, and need not scan it."""
         self._shared.dirty.clear()
-        logs = list(self._logs.values())
         clean = True
         try:
-            _run_all([log.begin_close() for log in logs])
+            _run_all([log.begin_close() for log in self._logs.values()])
             self._jobs.finish()
             self._checkpoint_now()
-        except StorageFailure as failure:
-            self.trouble = str(failure)
+            self._folder.leave_clean_mark()
+        except (StorageFailure, OSError) as failure:
+            self._report(str(failure))
             clean = False
-        for log in logs:
-            log.release()
-        self._logs.clear()
-        try:
-            if clean:
-                self._folder.leave_clean_mark()
-        except OSError as error:
-            self._failed(error)
-            clean = False
-        self._folder.release()
+        self._let_go()
         return clean
 
 

@@ -48,13 +48,14 @@ class Durability:
             self.recovery_point = end_offset
             return True
 
-    def begin(self, end_offset: Offset, files: Sequence[BatchFile]) -> Callable[[], None]:
+    def begin(self, end_offset: Offset, files: Sequence[BatchFile]) -> Callable[[bool], None]:
         """Take up what ``files`` hold below ``end_offset``: durable when the returned call has returned.
-        That call blocks, may be made in any thread, and must be made."""
+        That call blocks, may be made in any thread, and must be made; its argument says whether the recovery
+        point may follow."""
         descriptors = [file.duplicate_descriptor() for file in files]
         names, cuts = self._names_changed, self.cuts
 
-        def sync() -> None:
+        def sync(advance: bool) -> None:
             try:
                 for descriptor in descriptors:
                     sync_data(descriptor)
@@ -68,7 +69,7 @@ class Durability:
                     self._new = False
             with self._lock:
                 self._names_synced = max(self._names_synced, names)
-                if cuts == self.cuts:
+                if advance and cuts == self.cuts:
                     self.recovery_point = max(self.recovery_point, end_offset)
 
         return sync

@@ -80,6 +80,16 @@ class _SparseIndex:
         write_synced(self.path, content)
         self._saved = content
 
+    def save_unsaved(self) -> None:
+        """Write what was sealed, if that has not been done or did not succeed."""
+        if type(self._entries) is bytes and self._entries is not self._saved:
+            self.save(self._entries)
+
+    def remove_file(self) -> None:
+        """What the file says is no longer true, and memory has it all."""
+        self.grow()
+        self.path.unlink(missing_ok=True)
+
     def release(self) -> None:
         """Keep nothing in memory that the file has as well."""
         if isinstance(self._entries, mmap.mmap):
@@ -198,16 +208,16 @@ class TimeIndex(_SparseIndex):
         del entries[count * 12 :]
 
 
-def _mapped(path: Path) -> mmap.mmap | bytes:
+def _mapped(path: Path) -> mmap.mmap | bytearray:
     """A file's content without reading it; what does not exist (any more) is empty."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return b""
+        return bytearray()
     try:
         # An empty file cannot be mapped.
         if os.fstat(descriptor).st_size == 0:
-            return b""
+            return bytearray()
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
     finally:
         os.close(descriptor)

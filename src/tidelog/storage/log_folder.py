@@ -119,14 +119,13 @@ class LogFolder:
 
     # ------------------------------------------------------------ how it was left
 
-    def take_clean_mark(self) -> bool:
-        """Whether the last broker here left cleanly. The mark goes at once: from now on nobody has."""
-        try:
-            (self.path / CLEAN_SHUTDOWN).unlink()
-        except FileNotFoundError:
-            return False
+    def was_left_cleanly(self) -> bool:
+        return (self.path / CLEAN_SHUTDOWN).exists()
+
+    def remove_clean_mark(self) -> None:
+        """Before the first change: from now on nobody has left cleanly."""
+        (self.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         sync_folder(self.path)
-        return True
 
     def leave_clean_mark(self) -> None:
         write_durably(self.path / CLEAN_SHUTDOWN, b"")

@@ -77,16 +77,30 @@ class LogOpener:
         """``start_offset`` is the checkpointed one: the log may have lost more than that, never less."""
         opened = self._opened
         written = self._epochs.entries
+        try:
+            self._open_segments(recovery_point, start_offset, clean=clean)
+        except BaseException:
+            for segment in opened.segments:
+                segment.close()
+            raise
+        self._epochs.truncate_from_start(opened.start_offset)
+        self._epochs.truncate_from_end(opened.end_offset)
+        opened.epochs_differ = self._epochs.entries != written
+        opened.clean = opened.clean and not opened.findings
+        return opened
+
+    def _open_segments(self, recovery_point: Offset, start_offset: Offset, *, clean: bool) -> None:
+        opened = self._opened
         self._remove_leftovers()
         found = [self._segment(base) for base in self._bases()]
-        if not found:
-            found = [self._segment(start_offset)]
-            found[0].create()
         opened.segments = found
+        if not found:
+            found.append(self._segment(start_offset))
+            found[0].create()
         # Recovery starts with the segment of the recovery point; what comes before is taken as it is.
         first = max((slot for slot, s in enumerate(found) if s.base_offset <= recovery_point), default=0)
         for segment in found[: len(found) - 1 if clean else first]:
-            self._load_sealed(segment)
+            self._load_sealed(segment, clean=clean)
         if clean and self._trust(found[-1]):
             recovery_point = opened.end_offset
             opened.clean = True
@@ -97,11 +111,6 @@ class LogOpener:
         if opened.start_offset > opened.end_offset:
             self._restart(opened.start_offset)
         opened.recovery_point = min(recovery_point, opened.end_offset)
-        self._epochs.truncate_from_start(opened.start_offset)
-        self._epochs.truncate_from_end(opened.end_offset)
-        opened.epochs_differ = self._epochs.entries != written
-        opened.clean = opened.clean and not opened.findings
-        return opened
 
     # ------------------------------------------------------------ files
 
@@ -125,8 +134,8 @@ class LogOpener:
         self._opened.findings.append(finding)
         self._opened.truncated_bytes += lost_bytes
 
-    def _load_sealed(self, segment: Segment) -> None:
-        fault = segment.load_sealed()
+    def _load_sealed(self, segment: Segment, *, clean: bool) -> None:
+        fault = segment.load_sealed(trusted=clean)
         if fault:
             self._find(fault)
 
@@ -135,7 +144,7 @@ class LogOpener:
     def _trust(self, last: Segment) -> bool:
         """Read only the very end of the log. False if it is not what a clean shutdown leaves."""
         try:
-            self._load_sealed(last)
+            self._load_sealed(last, clean=True)
             last.activate()
             self._opened.end_offset = last.load_contents()
         except CorruptLog as error:
@@ -167,12 +176,16 @@ class LogOpener:
                 self._cut_after(slot, "")
                 break
             if slot < len(found) - 1:
-                segment.save_indexes(segment.seal())
+                indexes = segment.seal()
+                # On a full disk memory keeps them, and the next start reads the log again.
+                with suppress(OSError):
+                    segment.save_indexes(indexes)
         opened.end_offset = expected
 
     def _scan_segment(self, segment: Segment) -> tuple[Offset, str]:
         """Index what is sound and cut the rest. Returns where the segment ends, and why there."""
         segment.start_indexes()
+        segment.remove_index_files()
         position, end, reason = 0, segment.base_offset, ""
         try:
             for position, batch in segment.scan(0, end):

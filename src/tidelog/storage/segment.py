@@ -84,8 +84,18 @@ class Segment(BatchFile):
         return self.index.seal(), self.time_index.seal()
 
     def save_indexes(self, sealed: tuple[bytes, bytes]) -> None:
-        self.index.save(sealed[0])
+        # The time index first: beyond what the offset index covers, times are read from the log.
         self.time_index.save(sealed[1])
+        self.index.save(sealed[0])
+
+    def save_unsaved(self) -> None:
+        self.time_index.save_unsaved()
+        self.index.save_unsaved()
+
+    def remove_index_files(self) -> None:
+        """They may be ahead of the log now. Until the segment is sealed, memory has its indexes."""
+        self.index.remove_file()
+        self.time_index.remove_file()
 
     def release(self) -> None:
         """Keep nothing in memory that the files have as well."""
@@ -140,6 +150,7 @@ class Segment(BatchFile):
 
     def truncate(self, position: int, end_offset: Offset) -> None:
         """Drop what is at or beyond ``position``, where the batch of ``end_offset`` begins."""
+        self.remove_index_files()
         self.cut(position)
         self.index.truncate(position)
         self.time_index.truncate(end_offset)
@@ -201,18 +212,28 @@ class Segment(BatchFile):
 
     # ------------------------------------------------------------ after opening, truncating, or in doubt
 
-    def load_sealed(self) -> str:
-        """Learn of a segment that is only read what is needed to do so. Returns what was wrong with it."""
+    def load_sealed(self, *, trusted: bool) -> str:
+        """Learn of a segment that is only read what is needed to do so. Returns what was wrong with it.
+
+        After a crash the indexes may be from before the last appends to the segment. What they lack is read
+        from the log: a largest timestamp that is too small would let retention delete it too early.
+        """
         self.size = os.stat(self.path).st_size
         fault = self._index_fault()
+        if not fault and not trusted:
+            try:
+                self.load_contents()
+            except CorruptLog as error:
+                fault = str(error)
         if fault:
             self.rebuild_indexes()
-            fault += ": built anew"
+            fault += ": indexes built anew"
             if self.corruption is not None:
                 fault += f", but {self.corruption}"
-        last = self.time_index.last
-        if last is not None:
-            self.max_timestamp, self.max_timestamp_offset = last
+        elif trusted:
+            last = self.time_index.last
+            if last is not None:
+                self.max_timestamp, self.max_timestamp_offset = last
         self.release()
         return fault
 
@@ -238,7 +259,8 @@ class Segment(BatchFile):
         ``CorruptLog`` if that does not lead to the end of the file.
         """
         self._forget_contents()
-        for first in self.read_at(0, self.base_offset, 1):
+        first = self.header_at(0)
+        if first is not None:
             self.first_timestamp = first.max_timestamp
         last_time = self.time_index.last
         if last_time is not None:

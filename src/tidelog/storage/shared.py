@@ -19,6 +19,10 @@ def _nothing() -> None:
     """A log that stands alone has no folder of logs around it, hence no checkpoint of them."""
 
 
+def _ignored(_trouble: str) -> None:
+    """Nobody watches."""
+
+
 @dataclass(slots=True)
 class Shared:
     broker_id: int = 0
@@ -34,3 +38,5 @@ class Shared:
     """Logs with ``flush=always`` and appends that no sync has taken up yet."""
     checkpoint_soon: Callable[[], None] = _nothing
     checkpoint_now: Callable[[], None] = _nothing
+    report: Callable[[str], None] = _ignored
+    """Something went wrong in the background that harms nobody yet."""
