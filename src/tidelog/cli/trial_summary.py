@@ -91,8 +91,8 @@ def _losses(closing: Closing) -> list[Text]:
         lines.append(_line("lost", "none: every acknowledged record is in the final log", palette.GOOD))
     if closing.duplicated:
         examples = ", ".join(closing.duplicated_examples[:_EXAMPLES])
-        words = f"{counted(closing.duplicated, 'record')} of idempotent producers stand twice: {examples}"
-        lines.append(_line("duplicated", words, palette.BAD))
+        words = f"{closing.duplicated:,} of idempotent producers stand in it twice, as {examples}"
+        lines.append(_line("", words, palette.WARNING))
     if closing.repeated:
         lines.append(_line("", f"{closing.repeated:,} stand in it twice, sent again by their producers"))
     if closing.unconfirmed_missing:

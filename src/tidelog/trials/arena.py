@@ -44,6 +44,8 @@ _DEFAULTS: Final = {
     "controlled.shutdown.retry.backoff.ms": "200",
     "replica.fetch.backoff.ms": "200",
     "replica.fetch.wait.max.ms": "200",
+    # A broker that is started while the keeper is away waits for it.
+    "zookeeper.connection.timeout.ms": "30000",
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
     "tidelog.metrics.port": "0",

@@ -58,40 +58,66 @@ class FaultSettings:
 def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms: int) -> list[Fault]:
     """Faults for a load of `total_ms` on these brokers, in these zones; the last ones end with it."""
     dice = random.Random(seed)
-    everyone = tuple(zones)
     kinds = [kind for kind in WEIGHTS if kind in settings.kinds]  # in a fixed order
+    calendar = _Calendar(zones, settings.down_max)
     faults: list[Fault] = []
-    busy: dict[int, int] = dict.fromkeys(everyone, 0)
-    """When each broker may be hit again."""
     at = min(_FIRST_MS, total_ms // 4)
     while kinds and at < total_ms:
-        away = sum(until - _PAUSE_BETWEEN_MS > at for until in busy.values())
-        free = [broker for broker in everyone if busy[broker] <= at] if away < settings.down_max else []
-        # A zone can be cut off if all of its brokers may be.
-        whole = [
-            zone
-            for zone in dict.fromkeys(zones.values())
-            if away + list(zones.values()).count(zone) <= settings.down_max
-            and all(broker in free for broker in everyone if zones[broker] == zone)
-        ]
-        possible = [kind for kind in kinds if (whole if kind == "zone" else free) or kind not in DISABLING]
-        if possible:
-            (kind,) = dice.choices(possible, [settings.weights[kind] for kind in possible])
-            duration = min(_duration(dice, kind, settings.session_ms), total_ms - at)
-            targets: tuple[str, ...] = ()
-            if kind == "zone":
-                zone = dice.choice(whole)
-                busy |= {b: at + duration + _PAUSE_BETWEEN_MS for b in everyone if zones[b] == zone}
-                targets = (zone,)
-            elif kind in DISABLING:
-                broker = dice.choice(free)
-                busy[broker] = at + duration + _PAUSE_BETWEEN_MS
-                targets = _links(dice, broker, everyone) if kind == "cut" else (str(broker),)
-            elif kind == "keeper":
-                targets = ("keeper",)
-            faults.append(Fault(len(faults), kind, targets, at, duration))
+        (kind,) = dice.choices(kinds, [settings.weights[kind] for kind in kinds])
+        duration = min(_duration(dice, kind, settings.session_ms), total_ms - at)
+        if kind == "elect":
+            faults.append(Fault(len(faults), kind, (), at, 0))
+        elif kind == "keeper":
+            duration = calendar.keeper_away(at, duration)
+            if duration > 0:
+                faults.append(Fault(len(faults), kind, ("keeper",), at, duration))
+        elif group := calendar.choose(dice, kind, at):
+            duration = calendar.away(group, kind, at, duration)
+            targets = _targets(dice, kind, group, zones)
+            faults.append(Fault(len(faults), kind, targets, at, min(duration, total_ms - at)))
         at += int(settings.every_ms * dice.uniform(0.5, 1.5))
     return faults
+
+
+class _Calendar:
+    """Who is away until when."""
+
+    def __init__(self, zones: Mapping[int, str], down_max: int) -> None:
+        self._zones = zones
+        self._down_max = down_max
+        self._back_at = dict.fromkeys(zones, -_PAUSE_BETWEEN_MS)
+        self._starting_at: list[int] = []
+        """When brokers are started again, for which they need the keeper."""
+        self._keeper_back_at = 0
+
+    def choose(self, dice: random.Random, kind: str, at: int) -> list[int]:
+        """A broker, or the brokers of a zone, that may be taken away now; none if nobody may."""
+        away = sum(back > at for back in self._back_at.values())
+        free = [broker for broker, back in self._back_at.items() if back + _PAUSE_BETWEEN_MS <= at]
+        groups = [[broker] for broker in free]
+        if kind == "zone":
+            zones = dict.fromkeys(self._zones.values())
+            groups = [[b for b, zone in self._zones.items() if zone == wanted] for wanted in zones]
+        groups = [g for g in groups if away + len(g) <= self._down_max and set(g) <= set(free)]
+        return dice.choice(groups) if groups else []
+
+    def away(self, group: list[int], kind: str, at: int, duration: int) -> int:
+        """Take them away; for how long. Nobody is started while there is no keeper to register with."""
+        if kind in ("kill", "restart"):
+            duration = max(duration, self._keeper_back_at + 1 - at)
+            self._starting_at.append(at + duration)
+        self._back_at |= dict.fromkeys(group, at + duration)
+        return duration
+
+    def keeper_away(self, at: int, duration: int) -> int:
+        """Take the keeper away, and bring it back before the next broker is started; for how long."""
+        if at <= self._keeper_back_at:
+            return 0
+        next_start = min((start for start in self._starting_at if start >= at), default=at + duration + 1)
+        duration = min(duration, next_start - 1 - at)
+        if duration > 0:
+            self._keeper_back_at = at + duration
+        return duration
 
 
 def _duration(dice: random.Random, kind: str, session_ms: int) -> int:
@@ -102,6 +128,14 @@ def _duration(dice: random.Random, kind: str, session_ms: int) -> int:
     if dice.random() < 0.3:  # too short for anybody to be elected meanwhile
         return dice.randrange(session_ms // 10, session_ms)
     return dice.randrange(session_ms, 3 * session_ms)
+
+
+def _targets(dice: random.Random, kind: str, group: list[int], zones: Mapping[int, str]) -> tuple[str, ...]:
+    if kind == "zone":
+        return (zones[group[0]],)
+    if kind == "cut":
+        return _links(dice, group[0], tuple(zones))
+    return (str(group[0]),)
 
 
 def _links(dice: random.Random, broker: int, everyone: tuple[int, ...]) -> tuple[str, ...]:

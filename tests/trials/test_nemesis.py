@@ -1,0 +1,264 @@
+"""Schedules drawn from a seed, and a nemesis that carries them out and undoes everything."""
+
+import itertools
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.evidence.lines import LineJournal, read_lines
+from tidelog.trials.faults import FaultFailed
+from tidelog.trials.nemesis import Nemesis
+from tidelog.trials.schedule import (
+    DISABLING,
+    WEIGHTS,
+    Fault,
+    FaultSettings,
+    ScheduleError,
+    as_json,
+    draw,
+    from_file,
+)
+
+ZONES = {1: "az1", 2: "az2", 3: "az3"}
+FIVE = {1: "az1", 2: "az2", 3: "az3", 4: "az1", 5: "az2"}
+
+
+def brokers_of(fault: Fault, zones: dict[int, str]) -> set[int]:
+    """The brokers that a fault takes away."""
+    if fault.kind == "zone":
+        return {broker for broker, zone in zones.items() if zone == fault.targets[0]}
+    if fault.kind == "cut":
+        ends = [set(target.split(">")) - {"keeper"} for target in fault.targets]
+        return {int(broker) for broker in set.intersection(*ends)} if len(ends) > 2 else {int(min(ends[0]))}
+    return {int(target) for target in fault.targets}
+
+
+# ---------------------------------------------------------------- schedules
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sets(st.sampled_from(sorted(WEIGHTS)), min_size=1),
+    st.integers(300, 10_000),
+    st.integers(1, 3),
+    st.integers(500, 120_000),
+)
+def test_never_more_brokers_are_away_than_allowed(
+    seed: int, kinds: set[str], every_ms: int, down_max: int, total_ms: int
+):
+    """At no moment; and every fault begins and ends within the load."""
+    settings = FaultSettings(tuple(kinds), every_ms=every_ms, down_max=down_max)
+    for zones in (ZONES, FIVE):
+        faults = draw(seed, settings, zones, total_ms)
+        assert {fault.kind for fault in faults} <= kinds
+        assert [fault.number for fault in faults] == list(range(len(faults)))
+        assert all(0 <= fault.at_ms <= fault.end_ms <= total_ms for fault in faults)
+        for fault in faults:
+            if fault.kind in ("kill", "pause", "restart", "zone"):
+                meanwhile = [
+                    other
+                    for other in faults
+                    if other.kind in ("kill", "pause", "restart", "zone")
+                    and other.at_ms <= fault.at_ms < max(other.end_ms, other.at_ms + 1)
+                ]
+                away = [broker for other in meanwhile for broker in brokers_of(other, zones)]
+                assert len(away) == len(set(away)) <= down_max
+
+
+@given(st.integers(0, 2**32), st.integers(300, 5_000))
+def test_no_broker_is_started_while_the_keeper_is_away(seed: int, every_ms: int):
+    """It could not register, and would give up."""
+    faults = draw(seed, FaultSettings(("kill", "restart", "keeper"), every_ms=every_ms), ZONES, 60_000)
+    away = [(fault.at_ms, fault.end_ms) for fault in faults if fault.kind == "keeper"]
+    starts = [fault.end_ms for fault in faults if fault.kind != "keeper" and fault.end_ms < 60_000]
+    assert not [(start, gone) for start in starts for gone in away if gone[0] <= start <= gone[1]]
+    assert all(one[1] < two[0] for one, two in itertools.pairwise(away))
+
+
+def test_the_same_seed_draws_the_same_faults_and_another_others():
+    settings = FaultSettings(tuple(WEIGHTS))
+    assert draw(7, settings, ZONES, 60_000) == draw(7, settings, ZONES, 60_000)
+    assert draw(7, settings, ZONES, 60_000) != draw(8, settings, ZONES, 60_000)
+
+
+def test_the_order_in_which_kinds_are_named_does_not_matter():
+    one = FaultSettings(("kill", "pause", "elect"))
+    two = FaultSettings(("elect", "kill", "pause"))
+    assert draw(1, one, ZONES, 60_000) == draw(1, two, ZONES, 60_000)
+
+
+def test_every_kind_is_drawn_some_day():
+    kinds = {fault.kind for fault in draw(1, FaultSettings(tuple(WEIGHTS), every_ms=500), ZONES, 600_000)}
+    assert kinds == set(WEIGHTS)
+    assert kinds > DISABLING
+
+
+def test_no_kinds_no_faults():
+    assert draw(1, FaultSettings(()), ZONES, 60_000) == []
+
+
+def test_a_schedule_can_be_done_again_from_the_evidence(tmp_path: Path):
+    """From `trial.json`, or from the list in it."""
+    faults = draw(3, FaultSettings(tuple(WEIGHTS)), ZONES, 60_000)
+    (tmp_path / "trial.json").write_text(json.dumps({"schedule": as_json(faults)}))
+    (tmp_path / "list.json").write_text(json.dumps(as_json(faults)))
+    assert from_file(tmp_path / "trial.json", ZONES) == faults
+    assert from_file(tmp_path / "list.json", ZONES) == faults
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such file or directory"),
+        ("{", "holds no schedule"),
+        ('{"faults": []}', "holds no schedule"),
+        ("[1]", "holds no schedule"),
+        (
+            '[{"kind": "nuke", "targets": [], "at_ms": 1, "duration_ms": 1}]',
+            "fault 0 cannot be: nuke at 1 ms",
+        ),
+        ('[{"kind": "kill", "targets": ["9"], "at_ms": 1, "duration_ms": 1}]', "about 9, which there is not"),
+        ('[{"kind": "kill", "targets": ["1"], "at_ms": -1, "duration_ms": 1}]', "cannot be: kill at -1 ms"),
+    ],
+)
+def test_a_file_that_is_no_schedule_is_refused(tmp_path: Path, content: str | None, message: str):
+    path = tmp_path / "schedule.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ScheduleError, match=message):
+        from_file(path, ZONES)
+
+
+# ---------------------------------------------------------------- carrying out
+
+
+class Ward:
+    """A cluster that only remembers what was done to it."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.done: list[str] = []
+        self._refuses = refuses
+
+    def _do(self, what: str) -> None:
+        if what == self._refuses:
+            raise FaultFailed(f"cannot {what}")
+        self.done.append(what)
+
+    def kill(self, broker: int) -> None:
+        self._do(f"kill {broker}")
+
+    def stop(self, broker: int) -> None:
+        self._do(f"stop {broker}")
+
+    def start(self, broker: int) -> None:
+        self._do(f"start {broker}")
+
+    def pause(self, broker: int) -> None:
+        self._do(f"pause {broker}")
+
+    def resume(self, broker: int) -> None:
+        self._do(f"resume {broker}")
+
+    def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._do(f"cut {list(pairs)}")
+
+    def mend(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._do(f"mend {list(pairs)}")
+
+    def isolate(self, zone: str) -> None:
+        self._do(f"isolate {zone}")
+
+    def rejoin(self, zone: str) -> None:
+        self._do(f"rejoin {zone}")
+
+    def stop_keeper(self) -> None:
+        self._do("stop keeper")
+
+    def start_keeper(self) -> None:
+        self._do("start keeper")
+
+    def elect_preferred(self) -> None:
+        self._do("elect")
+
+    def heal(self) -> list[str]:
+        self._do("heal")
+        return []
+
+
+def carried_out(tmp_path: Path, ward: Ward, faults: list[Fault], wait: int) -> list[dict[str, Any]]:
+    """The lines of the journal after so many things were done, and everything was healed."""
+    journal = LineJournal(tmp_path / "faults.jsonl")
+    nemesis = Nemesis(ward, faults, journal)
+    nemesis.start()
+    deadline = time.monotonic() + 30
+    while len(ward.done) < wait and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert nemesis.heal() == []
+    journal.close()
+    assert nemesis.active() == []
+    return list(read_lines(tmp_path / "faults.jsonl"))
+
+
+def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
+    faults = [
+        Fault(0, "kill", ("1",), 0, 10),
+        Fault(1, "pause", ("2",), 20, 10),
+        Fault(2, "restart", ("3",), 40, 0),
+        Fault(3, "cut", ("1>2", "2>1"), 50, 10),
+        Fault(4, "zone", ("az3",), 70, 10),
+        Fault(5, "keeper", ("keeper",), 90, 10),
+        Fault(6, "elect", (), 110, 0),
+    ]
+    ward = Ward()
+    lines = carried_out(tmp_path, ward, faults, 13)
+    pairs = [("1", "2"), ("2", "1")]
+    assert ward.done == [
+        "kill 1",
+        "start 1",
+        "pause 2",
+        "resume 2",
+        "stop 3",
+        "start 3",
+        f"cut {pairs}",
+        f"mend {pairs}",
+        "isolate az3",
+        "rejoin az3",
+        "stop keeper",
+        "start keeper",
+        "elect",
+        "heal",
+    ]
+    assert [line["number"] for line in lines if "began_us" in line] == list(range(7))
+    assert [line["number"] for line in lines if "ended_us" in line] == list(range(7))
+    assert lines[0]["planned_ms"] == 0
+    assert lines[0]["targets"] == ["1"]
+
+
+def test_what_is_still_going_on_at_the_end_is_undone(tmp_path: Path):
+    """Also what had a long time to go; and what had not begun does not happen."""
+    faults = [Fault(0, "pause", ("1",), 0, 600_000), Fault(1, "kill", ("2",), 500_000, 1)]
+    ward = Ward()
+    lines = carried_out(tmp_path, ward, faults, 1)
+    assert ward.done == ["pause 1", "resume 1", "heal"]
+    assert len(lines) == 2
+
+
+def test_a_fault_that_cannot_be_done_is_written_down_as_such(tmp_path: Path):
+    """It never began, so it is not undone either; the others go on."""
+    faults = [Fault(0, "kill", ("1",), 0, 5), Fault(1, "elect", (), 10, 0)]
+    ward = Ward(refuses="kill 1")
+    lines = carried_out(tmp_path, ward, faults, 1)
+    assert ward.done == ["elect", "heal"]
+    assert lines[1] == {"number": 0, "began_us": None, "error": "cannot kill 1"}
+
+
+def test_a_broker_that_cannot_be_started_again_is_written_down(tmp_path: Path):
+    ward = Ward(refuses="start 1")
+    lines = carried_out(tmp_path, ward, [Fault(0, "kill", ("1",), 0, 5), Fault(1, "elect", (), 10, 0)], 2)
+    assert {"number": 0, "error": "cannot start 1"} in lines
