@@ -33,7 +33,9 @@ def test_jobs_run_in_order_and_one_at_a_time() -> None:
 def test_finish_runs_what_nobody_runs() -> None:
     """The threads may be gone already."""
     done: list[str] = []
-    queue = JobQueue(lambda _job: None, failed=lambda _error: None)
+    threads = ThreadPoolExecutor(1)
+    threads.shutdown()
+    queue = JobQueue(threads.submit, failed=lambda _error: None)
     queue.submit(lambda: done.append("a"))
     queue.submit(lambda: done.append("b"))
     queue.finish()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, values
 from tests.storage.folders import TP, folder, log, small, storage
 
+from tidelog.core.log import StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import InvariantViolation
 from tidelog.storage.file_log import FileLog
@@ -158,6 +159,17 @@ def test_what_is_below_the_start_cannot_be_read(tmp_path: Path) -> None:
         assert values(one.read(3, 6))[0] == (2, "2"), "the batch that holds the start comes whole"
         with pytest.raises(InvariantViolation, match="topic-0 starts at 3, 2 cannot be read"):
             one.read(2, 6)
+
+
+def test_a_file_that_cannot_be_read_is_a_failure_with_a_name(tmp_path: Path) -> None:
+    """Not a traceback of the system's."""
+    with log(tmp_path, defaults=small(), tail_bytes=0) as one:
+        append(one, *numbered([1] * 12))
+        first = one.segments.first
+        first.close()
+        first.path.rename(first.path.with_suffix(".gone"))
+        with pytest.raises(StorageFailure, match=r"^cannot read .*0\.log: No such file or directory$"):
+            one.read(0, 12)
 
 
 @QUICK

@@ -310,6 +310,23 @@ def test_producers_are_known_after_a_crash(tmp_path: Path) -> None:
         assert again.check(last) == (0, 19)
 
 
+def test_rot_in_the_end_of_the_log_does_not_confuse_producers(tmp_path: Path) -> None:
+    """What the snapshot knows stays known, also if the batches that would add to it cannot be read."""
+    states = ProducerStates()
+    with log(tmp_path, defaults=LARGE) as one:
+        one.restore_producers(states)
+        for n in range(10):
+            states.append(append(one, batch("v" * 60, producer=1, sequence=n))[0])
+    content = bytearray((tmp_path / LOG).read_bytes())
+    content[5 * len(content) // 10 + 100] ^= 1
+    (tmp_path / LOG).write_bytes(content)
+    with storage(tmp_path, defaults=LARGE) as opened:
+        again = ProducerStates()
+        opened.open(TP).restore_producers(again)
+        assert list(again.entries()) == list(states.entries())
+        assert "producers of topic-0 may be forgotten" in opened.trouble
+
+
 def test_a_snapshot_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
     """An older one, or the log itself, says the same."""
     states = ProducerStates()

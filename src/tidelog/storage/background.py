@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 Job = Callable[[], None]
@@ -30,7 +31,9 @@ class JobQueue:
 
     def submit(self, job: Job) -> None:
         self._jobs.append(job)
-        self._background(self._run)
+        # A pool that was shut down takes nothing more: then ``finish`` runs what is left.
+        with suppress(RuntimeError):
+            self._background(self._run)
 
     def _run(self) -> None:
         """Run what is queued, unless another thread is at it: that one looks again after its last job."""

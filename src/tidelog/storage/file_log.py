@@ -12,7 +12,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -214,7 +214,10 @@ class FileLog:
         if start >= end:
             return []
         segment = self.segments.holding(start)
-        batches = segment.read(start, end, max_bytes)
+        try:
+            batches = segment.read(start, end, max_bytes)
+        except OSError as error:
+            raise StorageFailure(f"cannot read {segment.path}: {error.strerror or error}") from None
         if self._shared.verify_epochs:
             self._verify_epochs(segment, batches)
         return batches
@@ -303,14 +306,28 @@ class FileLog:
 
     def restore_producers(self, states: ProducerStates) -> None:
         known = self._producers.begin_restore(states, self.end_offset)
-        recent = self._active.index.before(max(self._active.size - REPLAYED_BYTES, 0))
-        start = min(known, recent.last_offset if recent is not None else self._active.base_offset)
-        self._producers.replay(self._scan(max(start, self.start_offset)))
+        if known >= 0:
+            recent = self._active.index.before(max(self._active.size - REPLAYED_BYTES, 0))
+            start = recent.last_offset if recent is not None else self._active.base_offset
+            # As a whole or not at all: stopping half-way would take the states back behind the snapshot.
+            self._replay(lambda: list(self._scan(start, known)))
+        self._replay(lambda: self._scan(max(known, self.start_offset), self.end_offset))
 
-    def _scan(self, start: Offset) -> Iterator[RecordBatch]:
-        for segment in self.segments.starting_with(start):
-            for _, batch in segment.scan(*segment.locate(start)):
-                yield batch
+    def _replay(self, batches: Callable[[], Iterable[RecordBatch]]) -> None:
+        try:
+            self._producers.replay(batches())
+        except StorageFailure as failure:
+            # Who reads this part of the log is told so. Producers may still append behind it.
+            self._shared.report(f"producers of {self.tp} may be forgotten: {failure}")
+
+    def _scan(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
+        start = max(start, self.start_offset)
+        if start < end:
+            for segment in self.segments.starting_with(start):
+                for _, batch in segment.scan(*segment.locate(start)):
+                    if batch.base_offset >= end:
+                        return
+                    yield batch
 
     def expire_producers(self, before: Millis) -> int:
         """Forget the producers that have been silent since; returns how many."""

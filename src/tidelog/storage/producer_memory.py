@@ -7,7 +7,7 @@ are kept here because expiry (``producer.id.expiration.ms``) is about time, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tidelog.core.producers import ProducerStates
@@ -101,7 +101,7 @@ class ProducerMemory:
                 return offset
         return -1
 
-    def replay(self, batches: Iterator[RecordBatch]) -> None:
+    def replay(self, batches: Iterable[RecordBatch]) -> None:
         states = self._states
         if states is not None:
             for batch in batches:
