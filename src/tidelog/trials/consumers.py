@@ -23,7 +23,7 @@ from tidelog.evidence.journals import ReadsJournal, Seal
 from tidelog.evidence.lines import LineJournal
 from tidelog.evidence.sealing import Sealer
 from tidelog.trials.librdkafka import common_settings, error_name
-from tidelog.trials.worker import Noticed, Orders, Speaker
+from tidelog.trials.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.workload import ConsumerPlan
 from tidelog.wire.errors import ErrorCode
 
@@ -175,7 +175,7 @@ def run(orders: Orders) -> int:
             if speaker.is_due():
                 status()
     except OSError as error:
-        trouble.append(f"{name}: {(error.strerror or str(error)).lower()}")
+        trouble.append(no_journal(name, error))
     for reader in readers:
         reader.close()
     sealer.close()
@@ -185,4 +185,4 @@ def run(orders: Orders) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Orders()))
+    sys.exit(main(run))

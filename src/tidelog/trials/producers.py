@@ -27,7 +27,7 @@ from tidelog.evidence.lines import LineJournal
 from tidelog.evidence.sealing import Sealer
 from tidelog.trials.librdkafka import common_settings, error_name
 from tidelog.trials.outcomes import outcome_of
-from tidelog.trials.worker import Noticed, Orders, Speaker
+from tidelog.trials.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.workload import ProducerPlan
 
 _TICK_SECONDS = 0.005
@@ -218,7 +218,7 @@ def run(orders: Orders) -> int:
         _settle(orders, senders, speaker, status)
     except OSError as error:
         # A journal cannot be continued: without its row nothing is sent, so the load ends here.
-        trouble.append(f"{name}: {(error.strerror or str(error)).lower()}")
+        trouble.append(no_journal(name, error))
     for sender in senders:
         sender.close()
     sealer.close()
@@ -253,4 +253,4 @@ def _settle(orders: Orders, senders: list[Sender], speaker: Speaker, status: Any
 
 
 if __name__ == "__main__":
-    sys.exit(run(Orders()))
+    sys.exit(main(run))

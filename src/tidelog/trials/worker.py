@@ -12,8 +12,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
+from tidelog.evidence.folder import reason
 from tidelog.evidence.lines import LineJournal
 from tidelog.evidence.schemas import Row
 
@@ -70,6 +72,21 @@ class Speaker:
             sys.stdout.flush()
         except OSError:
             pass
+
+
+def main(work: Callable[[Orders], int]) -> int:
+    """Work to the end. What makes work impossible, a full disk above all, is said in one line."""
+    orders = Orders()
+    try:
+        return work(orders)
+    except OSError as error:
+        Speaker().say(trouble=[no_journal(orders.plan["worker"], error)], done=True)
+        return 1
+
+
+def no_journal(worker: str, error: OSError) -> str:
+    """Without a journal nothing may be sent or read."""
+    return f"{worker} cannot write down what it does: {reason(error)}"
 
 
 class Noticed:
