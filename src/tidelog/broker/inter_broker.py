@@ -376,10 +376,16 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
         name=request.topic,
         num_partitions=request.partitions,
         replication_factor=request.replication_factor,
-        assignments=[],
-        configs=[],
+        assignments=[
+            create_topics.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
+            for partition, replicas in (request.assignment or {}).items()
+        ],
+        configs=[
+            create_topics.CreatableTopicConfig(name=name, value=value)
+            for name, value in request.config.items()
+        ],
     )
-    return create_topics.CreateTopicsRequest(topics=[topic])
+    return create_topics.CreateTopicsRequest(topics=[topic], validate_only=request.validate_only)
 
 
 def _create_topic_from_wire(asked: core.CreateTopicRequest, body: Any) -> core.CreateTopicResponse:

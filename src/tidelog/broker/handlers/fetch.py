@@ -17,7 +17,7 @@ from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.api import Api
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -80,6 +80,9 @@ class PendingFetch:
         """What the core was asked and has not answered."""
         self._responses: dict[TopicPartition, core.FetchResponse] = {}
         self._batches: dict[TopicPartition, list[Any]] = {}
+        asked = [(topic, number) for topic, numbers in self._topics for number in numbers]
+        if len(asked) > 1 and len(set(asked)) < len(asked):
+            raise ProtocolError("a fetch request that names a partition twice")
 
     # ------------------------------------------------------------ asking
 

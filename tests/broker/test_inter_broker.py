@@ -1,0 +1,339 @@
+"""What brokers say to each other survives the wire: every request and every answer, there and back.
+
+Each message goes the whole way: translated, encoded, decoded, handed to the handler of its API; what the
+handler asks the core must be what was sent, and what the core answers must arrive as it was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.broker import inter_broker
+from tidelog.broker.connection import Request
+from tidelog.broker.handlers import HANDLERS
+from tidelog.core import messages as core
+from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
+from tidelog.wire.api import decode_request, decode_response, encode_request
+from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.records import Record, RecordBatch, build_batch
+
+# ---------------------------------------------------------------- both ends
+
+
+class Echo:
+    """A broker's side of the handlers: writes down what it is asked, and gives the answer it was told to."""
+
+    def __init__(self, answer: Callable[[Any], Any]) -> None:
+        self.asked: list[Any] = []
+        self._answer = answer
+        self._ready: list[Callable[[], None]] = []
+        self.settings = SimpleNamespace(fetch_max_bytes=1 << 30)
+        self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
+        self.peers = SimpleNamespace(connections_changed=lambda: None)
+        epochs = SimpleNamespace(epoch_at=lambda offset: -1)
+        self.storage = SimpleNamespace(open=lambda tp: SimpleNamespace(epochs=epochs))
+        self.topics = SimpleNamespace(
+            checked=lambda values: values, described=lambda values: [], overrides=lambda topic: {}
+        )
+
+    def now(self) -> int:
+        return 0
+
+    def ask(self, waiter: Any, question: Any) -> None:
+        self.asked.append(question)
+        waiter.deliver(self._answer(question))
+
+    def carry_out(self) -> None:
+        pass
+
+    def when_settled(self, action: Callable[[], None]) -> None:
+        self._ready.append(action)
+
+    def settle(self) -> None:
+        for action in self._ready:
+            action()
+
+
+class Line:
+    """A connection that keeps the answer."""
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+        self.server = SimpleNamespace(
+            unflushed={},
+            clock=lambda: 0.0,
+            metrics=SimpleNamespace(request_finished=lambda key, latency, failed: None),
+        )
+
+
+def there(api: int, version: int, body: Any, answer: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    """Send a body to the handler of its API: what the core was asked, and the body of the answer."""
+    frame = b"".join(map(bytes, encode_request(api, version, 7, "tidelog", body)))
+    header, received = decode_request(bytearray(frame[4:]))
+    echo = Echo(answer)
+    request = Request(cast(Any, Line()), header, received, 0.0)
+    HANDLERS[api](cast(Any, echo), request)
+    echo.settle()
+    assert request.answer is not None
+    encoded = b"".join(map(bytes, request.answer))
+    correlation, answered = decode_response(api, version, bytearray(encoded[4:]))
+    assert correlation == 7
+    return echo.asked, answered
+
+
+def exchange(request: Any, answer: Any) -> tuple[list[Any], Any]:
+    """A request and the answer to it, as the other side and then this one understood them."""
+    asked, body = there(*inter_broker.request_to_wire(request), lambda question: answer)
+    return asked, inter_broker.response_from_wire(request, body)
+
+
+# ---------------------------------------------------------------- what there is to say
+
+int32s = st.integers(-1, 2**31 - 1)
+int64s = st.integers(-1, 2**63 - 1)
+broker_ids = st.integers(0, 2**31 - 1).map(BrokerId)
+leaders = st.integers(-2, 2**31 - 1).map(BrokerId)
+broker_lists = st.lists(broker_ids, max_size=5).map(tuple)
+topics = st.text("abcdefgh.-_9", min_size=1, max_size=12)
+partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
+errors = st.sampled_from([error for error in ErrorCode if error is not ErrorCode.NONE])
+results = st.just(ErrorCode.NONE) | errors
+states = st.builds(PartitionState, leaders, int32s, broker_lists, int32s, int32s)
+assignments = st.builds(core.PartitionAssignment, partitions, broker_lists, states)
+assignment_lists = st.lists(assignments, max_size=6, unique_by=lambda part: part.tp).map(tuple)
+endpoints = st.builds(
+    BrokerEndpoint, st.text("abc.", min_size=1), st.integers(0, 65535), st.none() | st.text("xyz", min_size=1)
+)
+headers = {"controller": broker_ids, "controller_epoch": int32s, "broker_epoch": int64s, "request_id": int64s}
+control_responses = st.builds(core.ControlResponse, st.just(0), results)
+
+
+def by_topic(parts: tuple[Any, ...], name: Callable[[Any], str]) -> tuple[Any, ...]:
+    """The wire groups partitions by topic; their order inside a topic stays."""
+    order = list(dict.fromkeys(name(part) for part in parts))
+    return tuple(sorted(parts, key=lambda part: order.index(name(part))))
+
+
+# ---------------------------------------------------------------- the controller's requests
+
+
+@given(st.builds(core.LeaderAndIsrRequest, **headers, partitions=assignment_lists), control_responses)
+def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlResponse):
+    asked, answered = exchange(request, answer)
+    grouped = by_topic(request.partitions, lambda part: part.tp.topic)
+    assert asked == [replace(request, request_id=0, partitions=grouped)]
+    assert answered == replace(answer, request_id=request.request_id)
+
+
+@given(
+    st.builds(
+        core.UpdateMetadataRequest,
+        **headers,
+        live_brokers=st.just({}),
+        endpoints=st.dictionaries(broker_ids, endpoints, max_size=5),
+        partitions=assignment_lists,
+    ),
+    control_responses,
+)
+def test_update_metadata(request: core.UpdateMetadataRequest, answer: core.ControlResponse):
+    """Who is alive is whoever has an endpoint; under which epoch, only the controller needs to know."""
+    asked, answered = exchange(request, answer)
+    grouped = by_topic(request.partitions, lambda part: part.tp.topic)
+    live = dict.fromkeys(request.endpoints, -1)
+    assert asked == [replace(request, request_id=0, live_brokers=live, partitions=grouped)]
+    assert answered == replace(answer, request_id=request.request_id)
+
+
+@given(
+    st.builds(
+        core.StopReplicaRequest,
+        **headers,
+        partitions=st.lists(partitions, min_size=1, max_size=6, unique=True).map(tuple),
+        delete=st.booleans(),
+    ),
+    control_responses,
+)
+def test_stop_replica(request: core.StopReplicaRequest, answer: core.ControlResponse):
+    asked, answered = exchange(request, answer)
+    grouped = by_topic(request.partitions, lambda tp: tp.topic)
+    assert asked == [replace(request, request_id=0, partitions=grouped)]
+    assert answered == replace(answer, request_id=request.request_id)
+
+
+@given(st.data(), st.builds(core.VoteRequest, **headers, tp=partitions, leader_epoch=int32s))
+def test_vote(data: st.DataObject, request: core.VoteRequest):
+    answer = data.draw(
+        st.builds(core.VoteResponse, st.just(0), st.just(request.tp), results, int32s, int32s, int64s)
+    )
+    asked, answered = exchange(request, answer)
+    assert asked == [replace(request, request_id=0)]
+    assert answered == replace(answer, request_id=request.request_id)
+
+
+# ---------------------------------------------------------------- requests to the controller
+
+
+@st.composite
+def isr_changes(draw: st.DrawFn) -> core.AlterIsrRequest:
+    isr = draw(broker_lists)
+    epochs = draw(st.lists(int64s, min_size=len(isr), max_size=len(isr)).map(tuple))
+    return draw(
+        st.builds(
+            core.AlterIsrRequest,
+            partitions,
+            broker_ids,
+            int64s,
+            int32s,
+            st.just(isr),
+            int32s,
+            st.just(epochs),
+        )
+    )
+
+
+@given(st.data(), isr_changes())
+def test_alter_isr(data: st.DataObject, request: core.AlterIsrRequest):
+    asked_for = st.just(request.tp), results, st.just(request.leader_epoch), st.just(request.version)
+    answer = data.draw(st.builds(core.AlterIsrResponse, *asked_for, broker_lists, int32s))
+    assert exchange(request, answer) == ([request], answer)
+
+
+@given(
+    st.builds(core.ControlledShutdownRequest, broker_ids, int64s),
+    st.builds(core.ControlledShutdownResponse, results, st.lists(partitions, max_size=5).map(tuple)),
+)
+def test_controlled_shutdown(
+    request: core.ControlledShutdownRequest, answer: core.ControlledShutdownResponse
+):
+    assert exchange(request, answer) == ([request], answer)
+
+
+@given(
+    st.data(),
+    st.builds(
+        core.CreateTopicRequest,
+        topics,
+        int32s,
+        st.integers(-1, 2**15 - 1),
+        st.none() | st.dictionaries(st.integers(0, 99), broker_lists, min_size=1, max_size=4),
+        st.dictionaries(st.text("abc.", min_size=1), st.text("xyz0"), max_size=4),
+        st.booleans(),
+    ),
+)
+def test_create_topic(data: st.DataObject, request: core.CreateTopicRequest):
+    """The answer's numbers are for clients; the broker that asked for a topic only wants to know why not."""
+    message = st.none() | st.text(max_size=20)
+    answer = data.draw(st.builds(core.CreateTopicResponse, st.just(request.topic), results, message))
+    assert exchange(request, answer) == ([request], answer)
+
+
+# ---------------------------------------------------------------- a follower's requests
+
+
+@given(st.data(), st.builds(core.EpochEndRequest, partitions, broker_ids, int32s, int32s))
+def test_epoch_end(data: st.DataObject, request: core.EpochEndRequest):
+    asked_for = (
+        st.just(request.tp),
+        results,
+        st.just(request.current_leader_epoch),
+        st.just(request.asked_epoch),
+    )
+    answer = data.draw(st.builds(core.EpochEndResponse, *asked_for, int32s, int64s))
+    assert exchange(request, answer) == ([request], answer)
+
+
+@given(st.data(), st.builds(core.ListOffsetsRequest, partitions, broker_ids, int32s))
+def test_list_offsets(data: st.DataObject, request: core.ListOffsetsRequest):
+    """Two questions on the wire, for the end and for the start. An error comes without offsets."""
+    offsets = st.integers(0, 2**63 - 1)
+    fine = st.builds(
+        core.ListOffsetsResponse,
+        *(st.just(request.tp), st.just(ErrorCode.NONE), st.just(request.current_leader_epoch)),
+        *(offsets, offsets),
+    )
+    failed = st.builds(
+        core.ListOffsetsResponse,
+        *(st.just(request.tp), errors, st.just(request.current_leader_epoch)),
+        *(st.just(-1), st.just(-1)),
+    )
+    answer = data.draw(fine | failed)
+    if answer.error is ErrorCode.OFFSET_NOT_AVAILABLE:
+        return  # what only consumers are told
+    assert exchange(request, answer) == ([request, request], answer)
+
+
+def batches(base_offset: int, counts: list[int]) -> list[RecordBatch]:
+    found = []
+    for count in counts:
+        records = [Record(timestamp=1, value=str(n).encode()) for n in range(count)]
+        data = build_batch(records, base_offset=base_offset, leader_epoch=3)
+        found.append(RecordBatch.parse(bytearray(data)))
+        base_offset += count
+    return found
+
+
+@st.composite
+def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
+    """What one follower asks one leader for."""
+    tps = draw(st.lists(partitions, min_size=1, max_size=4, unique=True))
+    replica, wait, incarnation = draw(broker_ids), draw(st.integers(0, 2**31 - 1)), draw(int64s)
+    return {
+        tp: core.FetchRequest(
+            tp, replica, draw(int64s), draw(int32s), wait, incarnation, log_start_offset=draw(int64s)
+        )
+        for tp in tps
+    }
+
+
+@given(st.data(), fetches())
+def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchRequest]):
+    """Many partitions in one request; how many bytes of each is a setting, not part of the question. Once
+    there is something to send, the leader waits no more for the rest."""
+    answers = {}
+    for tp, request in requests.items():
+        about = tp, request.offset, request.current_leader_epoch
+        if data.draw(st.booleans()):
+            sent = batches(
+                data.draw(st.integers(0, 1000)), data.draw(st.lists(st.integers(1, 3), max_size=3))
+            )
+            mark, start = data.draw(int64s), data.draw(int64s)
+            answers[tp] = core.FetchResponse(tp, ErrorCode.NONE, *about[1:], mark, sent, start)
+        else:
+            answers[tp] = core.FetchResponse(tp, data.draw(errors), *about[1:])
+    body = inter_broker.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
+    asked, answered = there(
+        inter_broker.FETCH, inter_broker.FETCH_VERSION, body, lambda question: answers[question.tp]
+    )
+    expected = by_topic(tuple(requests.values()), lambda request: request.tp.topic)
+    for question, request in zip(asked, expected, strict=True):
+        assert replace(question, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms) == request
+        assert question.max_wait_ms in (0, request.max_wait_ms)
+        assert 0 < question.max_bytes <= 1 << 20
+    assert asked[0].max_wait_ms == expected[0].max_wait_ms
+    received = {response.tp: response for response in inter_broker.fetch_from_wire(requests, answered)}
+    assert received.keys() == answers.keys()
+    for tp, response in received.items():
+        assert [bytes(batch.data) for batch in cast(Any, response.batches)] == [
+            bytes(batch.data) for batch in cast(Any, answers[tp].batches)
+        ]
+        assert replace(response, batches=()) == replace(answers[tp], batches=())
+
+
+def test_a_partition_named_twice_is_no_fetch():
+    request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, 0, 0)
+    body = inter_broker.fetch_to_wire([request, request], 1, 1)
+    with pytest.raises(ProtocolError, match="names a partition twice"):
+        there(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, lambda question: None)
+
+
+def test_every_request_has_its_answer():
+    """And its test here: whoever adds one is reminded."""
+    assert set(inter_broker._REQUESTS) == set(inter_broker._RESPONSES)
+    assert len(inter_broker._REQUESTS) == 9
