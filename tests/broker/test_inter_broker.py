@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.broker import inter_broker
@@ -23,6 +23,8 @@ from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPa
 from tidelog.wire.api import decode_request, decode_response, encode_request
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.records import Record, RecordBatch, build_batch
+
+FEW = settings(max_examples=40)
 
 # ---------------------------------------------------------------- both ends
 
@@ -124,6 +126,7 @@ def by_topic(parts: tuple[Any, ...], name: Callable[[Any], str]) -> tuple[Any, .
 # ---------------------------------------------------------------- the controller's requests
 
 
+@FEW
 @given(st.builds(core.LeaderAndIsrRequest, **headers, partitions=assignment_lists), control_responses)
 def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlResponse):
     asked, answered = exchange(request, answer)
@@ -132,6 +135,7 @@ def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlR
     assert answered == replace(answer, request_id=request.request_id)
 
 
+@FEW
 @given(
     st.builds(
         core.UpdateMetadataRequest,
@@ -151,6 +155,7 @@ def test_update_metadata(request: core.UpdateMetadataRequest, answer: core.Contr
     assert answered == replace(answer, request_id=request.request_id)
 
 
+@FEW
 @given(
     st.builds(
         core.StopReplicaRequest,
@@ -167,6 +172,7 @@ def test_stop_replica(request: core.StopReplicaRequest, answer: core.ControlResp
     assert answered == replace(answer, request_id=request.request_id)
 
 
+@FEW
 @given(st.data(), st.builds(core.VoteRequest, **headers, tp=partitions, leader_epoch=int32s))
 def test_vote(data: st.DataObject, request: core.VoteRequest):
     answer = data.draw(
@@ -198,6 +204,7 @@ def isr_changes(draw: st.DrawFn) -> core.AlterIsrRequest:
     )
 
 
+@FEW
 @given(st.data(), isr_changes())
 def test_alter_isr(data: st.DataObject, request: core.AlterIsrRequest):
     asked_for = st.just(request.tp), results, st.just(request.leader_epoch), st.just(request.version)
@@ -205,6 +212,7 @@ def test_alter_isr(data: st.DataObject, request: core.AlterIsrRequest):
     assert exchange(request, answer) == ([request], answer)
 
 
+@FEW
 @given(
     st.builds(core.ControlledShutdownRequest, broker_ids, int64s),
     st.builds(core.ControlledShutdownResponse, results, st.lists(partitions, max_size=5).map(tuple)),
@@ -215,6 +223,7 @@ def test_controlled_shutdown(
     assert exchange(request, answer) == ([request], answer)
 
 
+@FEW
 @given(
     st.data(),
     st.builds(
@@ -237,6 +246,7 @@ def test_create_topic(data: st.DataObject, request: core.CreateTopicRequest):
 # ---------------------------------------------------------------- a follower's requests
 
 
+@FEW
 @given(st.data(), st.builds(core.EpochEndRequest, partitions, broker_ids, int32s, int32s))
 def test_epoch_end(data: st.DataObject, request: core.EpochEndRequest):
     asked_for = (
@@ -249,6 +259,7 @@ def test_epoch_end(data: st.DataObject, request: core.EpochEndRequest):
     assert exchange(request, answer) == ([request], answer)
 
 
+@FEW
 @given(st.data(), st.builds(core.ListOffsetsRequest, partitions, broker_ids, int32s))
 def test_list_offsets(data: st.DataObject, request: core.ListOffsetsRequest):
     """Two questions on the wire, for the end and for the start. An error comes without offsets."""
@@ -292,6 +303,7 @@ def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
     }
 
 
+@FEW
 @given(st.data(), fetches())
 def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchRequest]):
     """Many partitions in one request; how many bytes of each is a setting, not part of the question. Once

@@ -106,6 +106,33 @@ def test_append_time_is_the_brokers(cluster: LocalCluster):
     assert [record.timestamp for record in read] == sorted(record.timestamp for record in read)
 
 
+def test_a_clock_that_is_too_far_off_is_refused(cluster: LocalCluster):
+    create(cluster, "punctual", message_timestamp_difference_max_ms=3_600_000)
+    assert produce(cluster, "punctual", ["now"]) == []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
+    refused: list[Any] = []
+    producer.produce(
+        "punctual",
+        "long ago",
+        timestamp=1_000_000_000_000,
+        on_delivery=lambda error, _: refused.append(error),
+    )
+    assert producer.flush(60) == 0
+    assert refused[0].code() == ErrorCode.INVALID_TIMESTAMP
+
+
+def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: LocalCluster):
+    """With acks=0 that is all a producer can be told; whatever it sent before was taken."""
+    create(cluster, "careless")
+    where = address(cluster, wait_for_leader(cluster, "careless"))
+    with raw.Connection(where) as connection:
+        for batch in (raw.batch([b"good"]), raw.batch([b"damaged"], crc=1)):
+            body = raw.produce_body("careless", batch, acks=0)
+            connection.request(raw.PRODUCE, raw.PRODUCE_VERSION, body)
+        assert connection.is_closed_by_peer()
+    assert consume(cluster, "careless", 1) == [(0, "good")]
+
+
 def test_segments_are_rolled_by_size(cluster: LocalCluster):
     create(cluster, "rolled", segment_bytes=2000)
     assert produce(cluster, "rolled", ["x" * 400] * 20, **ONE_BY_ONE) == []

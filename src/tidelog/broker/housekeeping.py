@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.core.messages import ElectLeadersRequest
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.storage.file_log import FileLog
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 REPORT_SECONDS = 0.25
 SYNC_CHECK_SECONDS = 0.2
+LOG_CHECK_SECONDS = 1.0
 
 
 class Housekeeping:
@@ -22,11 +24,13 @@ class Housekeeping:
         self._node = node
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        self._trouble = ""
         settings = node.settings
         self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
         self._every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._write_checkpoints)
         self._every(REPORT_SECONDS, node.report)
         self._every(SYNC_CHECK_SECONDS, self._sync_by_interval)
+        self._every(LOG_CHECK_SECONDS, self._check_logs)
         if settings.auto_leader_rebalance_enable:
             self._every(settings.leader_imbalance_check_interval_seconds, self._balance_leaders)
 
@@ -57,7 +61,24 @@ class Housekeeping:
         node = self._node
         sync = node.storage.sync_due(node.time_ms())
         if sync is not None:
-            self._loop.run_in_executor(node.threads, sync)
+            self._loop.run_in_executor(node.threads, sync).add_done_callback(self._synced)
+
+    def _synced(self, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._node.fail(f"cannot make the log durable: {error}")
+
+    def _check_logs(self) -> None:
+        """A log that could not be synced or cut takes nothing until it is opened anew. As leader it would go
+        on refusing what another replica could take, so leave: that is what the others can deal with."""
+        node = self._node
+        for replica in node.core.replicas.values():
+            failure = cast(FileLog, replica.log).failure
+            if failure:
+                node.fail(failure)
+                return
+        if node.storage.trouble != self._trouble:
+            self._trouble = node.storage.trouble
+            node.log.error("cannot keep the files of the logs in order: %s", self._trouble)
 
     # ------------------------------------------------------------ leaders
 

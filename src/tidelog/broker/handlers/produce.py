@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
+from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.produce import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 VALID_ACKS = (-1, 0, 1)
+ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
 def handle(node: Node, request: Request) -> None:
@@ -49,6 +51,11 @@ def handle(node: Node, request: Request) -> None:
                 continue
             if config.append_time:
                 batch.stamp_append_time(pending.stamp())
+            elif config.message_timestamp_difference_max_ms != ANY_DIFFERENCE and _is_off(
+                batch, node, config
+            ):
+                pending.deliver(core.ProduceResponse(tp, ErrorCode.INVALID_TIMESTAMP))
+                continue
             node.ask(pending, core.ProduceRequest(tp, acks, batch, timeout))
     pending.complete_if_unanswerable(acks)
 
@@ -64,6 +71,12 @@ def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, Rec
     if batch.size != len(records):
         return ErrorCode.INVALID_RECORD, None  # a producer sends one batch a partition
     return batch.validation_error(bytes_max), batch
+
+
+def _is_off(batch: RecordBatch, node: Node, config: LogConfig) -> bool:
+    """Whether the producer's clock is too far from ours, as far as the header of the batch tells."""
+    now, allowed = node.time_ms(), config.message_timestamp_difference_max_ms
+    return max(abs(batch.base_timestamp - now), abs(batch.max_timestamp - now)) > allowed
 
 
 class PendingProduce:
@@ -84,9 +97,10 @@ class PendingProduce:
                 self._parts[TopicPartition(topic.name, data.index)] = part
                 parts.append(part)
             self._topics.append(TopicProduceResponse(name=topic.name, partition_responses=parts))
-        self._waiting = len(self._parts)
-        if sum(len(topic.partition_data) for topic in body.topic_data) != self._waiting:
+        if sum(len(topic.partition_data) for topic in body.topic_data) != len(self._parts):
             raise ProtocolError("a produce request that names a partition twice")
+        # With acks=0 one part more than there are, so that nothing ever completes: nobody waits for that.
+        self._waiting = len(self._parts) + (body.acks == 0)
 
     def stamp(self) -> int:
         """The append time of this request's batches, one for all of them."""
@@ -113,8 +127,8 @@ class PendingProduce:
         if acks == 0:
             # Nobody waits for an answer. Kafka closes the connection on an error, so that the producer at
             # least refreshes its metadata; the core says nothing to acks=0, so ask what it would have said.
-            if any(not self._node.leads(tp) for tp in self._parts):
-                self._request.connection.close()
             self._request.respond_nothing()
+            if any(part.error_code or not self._node.leads(tp) for tp, part in self._parts.items()):
+                self._request.connection.close()
         elif not self._parts:
             self._request.respond(ProduceResponse(responses=[]))
