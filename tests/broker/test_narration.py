@@ -47,15 +47,25 @@ def elected(tp: TopicPartition, leader: BrokerId, reason: str, epoch: int = 1) -
 
 
 def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
-    """The first few by name, the others by number; it waits until told to be told."""
+    """The first few by name, the others by number. It waits as long as there are more of them."""
     for tp in partitions(1000):
         narration.observe(elected(tp, TWO, "first live in-sync replica"))
+        if tp.partition % 100 == 0:
+            narration.tell()
+    narration.tell()
     assert lines() == []
     narration.tell()
     named = ", ".join(f"many-{number} (broker 2, epoch 1)" for number in range(4))
     assert lines() == [f"INFO elected a leader of {named} and 996 more: first live in-sync replica"]
     narration.tell()
     assert lines() == []
+
+
+def test_an_incident_without_end_is_told_in_parts(narration: Narration, lines: Said):
+    for tp in partitions(100):
+        narration.observe(elected(tp, TWO, "preferred leader"))
+        narration.tell()
+    assert len(lines()) == 5
 
 
 def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines: Said):
@@ -65,7 +75,7 @@ def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines
     ):
         narration.observe(e.IsrChangeProposed(ONE, A, 1, before, after, reason))
         narration.observe(e.IsrChanged(ONE, A, 1, after))
-    narration.tell()
+    narration.tell(all_of_it=True)
     assert lines() == [
         "INFO brokers 2, 3 left the in-sync replicas of a-0: caught-up-time rule: 2, 3 lagging",
         "INFO broker 3 joined the in-sync replicas of a-0: 3 has caught up",
@@ -74,13 +84,13 @@ def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines
 
 def test_truncations_say_from_where_to_where(narration: Narration, lines: Said):
     narration.observe(e.Truncated(ONE, A, 12, 10, "to the high watermark"))
-    narration.tell()
+    narration.tell(all_of_it=True)
     assert lines() == ["INFO truncated a-0 from 12 to 10: to the high watermark"]
 
 
 def test_an_unclean_election_warns(narration: Narration, lines: Said):
     narration.observe(elected(A, THREE, "unclean election", epoch=5))
-    narration.tell()
+    narration.tell(all_of_it=True)
     assert lines() == [
         "WARNING elected an out-of-sync leader of a-0 (broker 3, epoch 5): records of others may be lost"
     ]
@@ -91,13 +101,13 @@ def test_what_repeats_itself_is_said_once(narration: Narration, lines: Said):
     for _ in range(3):
         narration.observe(e.FollowerStalled(ONE, A, ErrorCode.KAFKA_STORAGE_ERROR))
         narration.observe(e.StorageFailed(ONE, A, "disk full"))
-        narration.tell()
+        narration.tell(all_of_it=True)
     once = ["ERROR a-0: disk full", "WARNING cannot follow the leader of a-0: KAFKA_STORAGE_ERROR"]
     assert sorted(lines()) == once
     narration.observe(e.BecameFollower(ONE, A, 2, TWO))
     narration.observe(e.FollowerStalled(ONE, A, ErrorCode.KAFKA_STORAGE_ERROR))
     narration.observe(e.StorageFailed(ONE, A, "disk full"))
-    narration.tell()
+    narration.tell(all_of_it=True)
     assert sorted(lines()) == once
 
 
@@ -109,7 +119,7 @@ def test_what_passes_by_itself_is_for_debugging(
         narration.observe(e.BecameLeader(ONE, A, 3, (ONE,), 7))
         narration.observe(e.BecameFollower(ONE, A, 4, TWO))
         narration.observe(e.FollowerStalled(ONE, A, ErrorCode.UNKNOWN_LEADER_EPOCH))
-        narration.tell()
+        narration.tell(all_of_it=True)
         if _ == "info":
             assert lines() == []
             caplog.set_level(logging.DEBUG, logger="tidelog")
@@ -153,5 +163,5 @@ def test_how_a_broker_came_and_went(narration: Narration, lines: Said):
         "WARNING lost the session with the keeper (it expired) and all that was registered",
         "INFO registered, broker epoch 9",
         "INFO SIGTERM: handing leadership over",
-        "INFO handed over in 40 ms, 2 partitions stay without a leader",
+        "INFO handed over in 40 ms, all but 2 partitions",
     ]

@@ -2,9 +2,9 @@
 
 Rules of the file:
 
-* A broker that dies costs a thousand partitions their leader within a moment: that is one line, with the
-  first few of them by name. So lines about partitions wait for the next ``tell``, a quarter of a second at
-  most, for others of their kind.
+* A broker that dies costs a thousand partitions their leader within a few seconds: that is one line, with
+  the first few of them by name. So lines about partitions wait for others of their kind, until there are no
+  more; ``tell`` is called four times a second and knows.
 * What repeats itself (a follower that is refused again, a log that fails again) is said once, until the
   partition gets another leader.
 * Everyday changes of roles are for ``tidelog.log.level=debug``. Whatever explains a loss or an unavailable
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from typing import Any
 
@@ -24,6 +25,7 @@ from tidelog.evidence import process as p
 from tidelog.wire.errors import ErrorCode
 
 NAMED_MAX = 4
+TOLD_AFTER_CALLS_MAX = 20
 ELECTIONS = ("first live in-sync replica", "preferred leader", "longest log of a majority")
 UNCLEAN_ELECTION = "unclean election"
 SHUTTING_DOWN = "is shutting down"
@@ -37,11 +39,38 @@ _PASSING = (
 """A leader and a follower hear of a change one after the other: until both have, this is what they say."""
 
 
+@dataclass(slots=True)
+class _Line:
+    """A line to be, about ever more partitions."""
+
+    level: int
+    before: str
+    after: str
+    named: list[str]
+    count: int = 0
+    count_at_last_call: int = 0
+    calls: int = 0
+
+    def add(self, what: str) -> None:
+        self.count += 1
+        if len(self.named) < NAMED_MAX:
+            self.named.append(what)
+
+    def is_due(self) -> bool:
+        grew, self.count_at_last_call = self.count != self.count_at_last_call, self.count
+        self.calls += 1
+        return not grew or self.calls >= TOLD_AFTER_CALLS_MAX
+
+    def __str__(self) -> str:
+        more = self.count - len(self.named)
+        partitions = ", ".join(self.named) + (f" and {more} more" if more else "")
+        return f"{self.before} {partitions}" + (f": {self.after}" if self.after else "")
+
+
 class Narration:
     def __init__(self) -> None:
         self._log = logging.getLogger("tidelog.node")
-        self._waiting: dict[tuple[int, str, str], list[str]] = {}
-        """Lines to be: level, what is said before the partitions, and after them."""
+        self._waiting: dict[tuple[int, str, str], _Line] = {}
         self._said: dict[tuple[type, TopicPartition], str] = {}
         """What was complained about a partition, so that it is not said again."""
         self._proposed: dict[TopicPartition, e.IsrChangeProposed] = {}
@@ -66,20 +95,21 @@ class Narration:
             elif before[broker] != live[broker]:
                 self._log.info("broker %s was started again", broker)
 
-    def tell(self) -> None:
-        """Say what has been waiting for company."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for (level, before, after), named in waiting.items():
-                more = len(named) - NAMED_MAX
-                text = ", ".join(named[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-                self._log.log(level, "%s", f"{before} {text}{f': {after}' if after else ''}")
+    def tell(self, *, all_of_it: bool = False) -> None:
+        """Say what has been waiting for company and gets no more of it."""
+        for key, line in list(self._waiting.items()):
+            if line.is_due() or all_of_it:
+                del self._waiting[key]
+                self._log.log(line.level, "%s", line)
 
     # ------------------------------------------------------------ how lines come to be
 
     def _together(self, level: int, before: str, what: object, after: str = "") -> None:
         if self._log.isEnabledFor(level):
-            self._waiting.setdefault((level, before, after), []).append(str(what))
+            line = self._waiting.get((level, before, after))
+            if line is None:
+                line = self._waiting[level, before, after] = _Line(level, before, after, [])
+            line.add(str(what))
 
     def _once(self, event: Any, said: str) -> bool:
         """Whether it is news about this partition."""
@@ -212,7 +242,7 @@ class Narration:
         self._log.info("%s: handing leadership over", event.reason)
 
     def _shutdown_finished(self, event: p.ControlledShutdownFinished) -> None:
-        left = f", {event.leaders} partitions stay without a leader" if event.leaders else ""
+        left = f", all but {event.leaders} partitions" if event.leaders else ""
         self._log.info("handed over in %s ms%s", event.duration_ms, left)
 
 

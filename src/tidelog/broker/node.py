@@ -163,7 +163,7 @@ class Node:
     def close(self) -> None:
         self.peers.close()
         self.observe(happened.ProcessStopped(self.failure or "asked to"))
-        self.narration.tell()
+        self.narration.tell(all_of_it=True)
         if self.recorder is not None:
             self.recorder.close()
 

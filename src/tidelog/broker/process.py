@@ -93,6 +93,7 @@ async def _serve(settings: Settings) -> int:
         leaving.callback(housekeeping.stop)
         await node.stopped.wait()
         node.report()
+        node.narration.tell(all_of_it=True)
         log.info("leaving")
     return 1 if node.failure else 0
 
