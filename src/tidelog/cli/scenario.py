@@ -29,6 +29,14 @@ app = typer.Typer(
 )
 
 STAGES = ("sim", "cluster")
+PaceOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="On a cluster: real seconds for each second of the scenario.",
+        show_default="0.25 to 1, by how busy the machine is",
+    ),
+]
 
 
 @app.command("list")
@@ -71,22 +79,28 @@ def show(name: ScenarioArgument) -> None:
 @app.command("run")
 def run_scenario(
     name: ScenarioArgument,
+    *,
     generation: GenerationOption = None,
     stage: Annotated[
-        str, typer.Option(metavar="STAGE", help="Where to play it: sim, the simulator.")
+        str,
+        typer.Option(
+            metavar="STAGE", help="Where to play it: sim (the simulator) or cluster (real brokers)."
+        ),
     ] = "sim",
+    pace: PaceOption = None,
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
 ) -> int:
     """Play a scenario and tell it step by step. Exit code: 0 held, 1 violated.
 
-    Example: tidelog scenario run hw-loss --generation hw
+    Example: tidelog scenario run hw-loss --generation hw --stage cluster
     """
-    if one_of("stage", stage, STAGES) != "sim":
-        raise Refusal(f"stage {stage!r} is not part of this version: only 'sim' exists")
-    from tidelog.lab.runner import run
+    from tidelog.cli.staging import play
 
-    return present(run(scenario_named(name, generation)), as_json=as_json, transcript=transcript)
+    if one_of("stage", stage, STAGES) == "sim" and pace is not None:
+        raise Refusal("--pace is for --stage cluster: the simulator needs no time")
+    played = play(scenario_named(name, generation), stage, pace)
+    return present(played, as_json=as_json, transcript=transcript)
 
 
 def present(played: Run, *, as_json: bool, transcript: bool) -> int:
@@ -118,13 +132,25 @@ def compare(
             "--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"
         ),
     ] = None,
+    stages: Annotated[
+        bool,
+        typer.Option("--stages", help="Compare simulator and real brokers instead, under one generation."),
+    ] = False,
+    pace: PaceOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """One schedule under two or more generations, side by side. Exit code: 0 also if one loses records.
 
+    With --stages: one schedule in the simulator and on real brokers. Exit code: 0 same end, 1 not.
+
     Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
     """
     from tidelog.cli.comparison import Comparison
+
+    if stages:
+        return _compare_stages(name, generation or [], pace, as_json=as_json)
+    if pace is not None:
+        raise Refusal("--pace goes with --stages: the simulator needs no time")
 
     wanted = list(dict.fromkeys(map(generation_named, generation or ["hw", "epoch"])))
     if len(wanted) < 2:
@@ -138,3 +164,19 @@ def compare(
         screen = console()
         write_lines(screen, side_by_side(screen, comparison))
     return ExitCode.HELD
+
+
+def _compare_stages(name: str, generation: list[str], pace: float | None, *, as_json: bool) -> int:
+    from tidelog.cli.stage_differences import differences
+    from tidelog.cli.staging import compare_with_sim
+
+    if len(generation) > 1:
+        raise Refusal("--stages compares under one generation: give --generation once")
+    scenario = scenario_named(name, generation[0] if generation else None)
+    compared = compare_with_sim(scenario, pace)
+    if as_json:
+        write_json(compared.as_json())
+    else:
+        screen = console()
+        write_lines(screen, differences(screen, compared))
+    return ExitCode.HELD if compared.same else ExitCode.VIOLATED

@@ -210,12 +210,13 @@ class EmbeddedKeeper:
         found = self._state.tree.get(path)
         return None if found is None else Node(decode(path, found.value), found.stat)
 
-    def renew(self, session: int) -> None:
-        """Give a session its full time from now, as if its client had just been heard: whoever ends that
-        client on purpose wants the time-out to count from there, and not from the last heartbeat."""
+    def renew(self, session: int, heard_at: float) -> None:
+        """Give a session its full time from a moment of the event loop's clock on, as if its client had been
+        heard then: whoever ends that client on purpose wants the time-out to count from there, and not from
+        the last heartbeat."""
         presence = self._present.get(session)
         if presence is not None:
-            presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
+            presence.deadline = heard_at + presence.timeout_s
 
     # ------------------------------------------------------------ ends
 

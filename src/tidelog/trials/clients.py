@@ -8,7 +8,7 @@ two worlds. What a library does on a tidelog cluster is the business of ``tests/
 
 Rules of this file:
 
-* Time is the scenario's: clients see a clock that runs as many times faster as the trial is played.
+* Time is the scenario's (``clock``), also that of their time-outs.
 * Whether a connection could be made is what the trial knows, since it holds the processes and the links; so
   an attempt that would fail takes no time, as in the lab. Everything else happens on connections, one for
   each client and broker, through the switchboard.
@@ -25,6 +25,7 @@ from tidelog.core.messages import Message
 from tidelog.core.types import Millis
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
 from tidelog.lab.network import Node
+from tidelog.trials.clock import ScenarioClock
 from tidelog.trials.conversations import from_wire, gets_an_answer, to_wire
 from tidelog.trials.lines import Address, Line
 from tidelog.trials.pace import Pace
@@ -37,6 +38,7 @@ class Clients:
 
     def __init__(
         self,
+        clock: ScenarioClock,
         pace: Pace,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -46,21 +48,16 @@ class Clients:
         route: Callable[[str, int], Address],
         observe: Callable[[ClientEvent], None],
     ) -> None:
+        self._clock = clock
         self._pace = pace
         self._loop = loop
-        self._began = loop.time()
         self._brokers = tuple(range(brokers))
         self.all: dict[str, Producer | Consumer] = {}
         self._lines: dict[tuple[str, int], Line] = {}
-        self._wakes: dict[asyncio.TimerHandle, None] = {}
         self.zone_of = zone_of
         self.can_connect = can_connect
         self._route = route
         self.client_observed = observe
-
-    def begin(self) -> None:
-        """The scenario's clock starts from 0."""
-        self._began = self._loop.time()
 
     def add_producer(self, name: str, config: ProducerConfig) -> Producer:
         producer = Producer(name, config, self, FIRST_PRODUCER_ID + len(self.all))
@@ -75,16 +72,13 @@ class Clients:
     def close(self) -> None:
         for line in self._lines.values():
             line.close()
-        for wake in self._wakes:
-            wake.cancel()
         self._lines.clear()
-        self._wakes.clear()
 
     # ------------------------------------------------------------ what clients ask
 
     @property
     def now(self) -> Millis:
-        return self._pace.scenario_ms(self._loop.time() - self._began)
+        return self._clock.now
 
     @now.setter
     def now(self, _value: Millis) -> None:
@@ -94,13 +88,7 @@ class Clients:
         return self._brokers
 
     def wake_client(self, client: str, at: Millis) -> None:
-        def wake() -> None:
-            self._wakes.pop(handle, None)
-            self.all[client].wake()
-
-        # A little late, because a clock that is a hair behind would make a client ask to be woken again.
-        handle = self._loop.call_at(self._began + self._pace.seconds(at) + 0.001, wake)
-        self._wakes[handle] = None
+        self._clock.call_at(at, self.all[client].wake)
 
     def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
         line = self._lines.get((client, broker))

@@ -5,9 +5,10 @@ switchboard for everything about the network, the files for power cuts. Time is 
 lab is exact and reality is not, this file sees to it that both mean the same:
 
 * A session runs out its time-out after the fault that ended its broker's heartbeats, as in the lab, not after
-  the last heartbeat before it (``EmbeddedKeeper.renew``).
+  the last heartbeat before it (``EmbeddedKeeper.renew``); and what one step does to several brokers happens
+  to all of them at once.
 * After every step what is on its way arrives: until nothing has moved for a moment.
-* What looking costs is not the scenario's time: ``advance`` is shorter by it.
+* Looking takes real time, but none of the scenario's (``clock``).
 * A wait gets the scenario's time only where the lab waits in vain as well. Everywhere else it gets as long as
   a busy machine may need: slowness is no finding.
 """
@@ -28,6 +29,7 @@ from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
 from tidelog.trials.clients import Clients
+from tidelog.trials.clock import ScenarioClock
 from tidelog.trials.cluster_boot import create_topics, start_brokers, start_keeper
 from tidelog.trials.conditions import Conditions
 from tidelog.trials.disks import Disks
@@ -69,8 +71,12 @@ class ClusterStage:
         self._topology = Topology(setup, self._switchboard)
         self._disks = Disks()
         self._happenings = Happenings(self._folder / "events")
-        self._told: list[tuple[Millis, object]] = []
+        self._told: list[tuple[int, Millis, object]] = []
+        """What clients heard, with the time of day and the scenario's."""
+        self._told_until: Millis = 0
+        self._clock = ScenarioClock(self._loop, pace)
         self._clients = Clients(
+            self._clock,
             pace,
             self._loop,
             brokers=setup.brokers,
@@ -84,12 +90,11 @@ class ClusterStage:
         self._conditions: Conditions
         self._settling: Settling
         self._views: Views = {}
-        self._overhead_s = 0.0
         self._is_settled = False
         """Nothing was set in motion by the last command."""
         self._renewing: asyncio.Task[None] | None = None
-        self.waits_in_vain = False
-        """The lab found that the condition of this step does not come true in its time."""
+        self._waits_in_vain = False
+        self._step_began = 0.0
 
     # ------------------------------------------------------------ beginning and end
 
@@ -111,16 +116,21 @@ class ClusterStage:
             everybody = [*range(self._setup.brokers)]
             pairs = [(a, b) for a in everybody for b in everybody if a != b]
             self._switchboard.delay(pairs, self._pace.ms(self._setup.latency_ms))
-        began = self._loop.time()
-        self._clients.begin()
-        await create_topics(self._setup, self._processes, self._observation, self._keeper)
-        self._views = await self._settling.settle()
-        self._overhead_s = self._loop.time() - began
-        self._happenings.new()
+        self._clock.start()
+        with self._clock.standing_still():
+            await create_topics(self._setup, self._processes, self._observation, self._keeper)
+            self._views = await self._settling.settle()
+            self._happenings.new()
+
+    def begin_step(self, *, in_vain: bool) -> None:
+        """``in_vain``: the lab found that the condition of this step does not come true in its time."""
+        self._waits_in_vain = in_vain
+        self._step_began = self._loop.time()
 
     def close(self) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
+        self._clock.stop()
         self._clients.close()
         self._processes.end_play()
         if hasattr(self, "_keeper"):
@@ -134,27 +144,27 @@ class ClusterStage:
 
     @property
     def now(self) -> Millis:
-        return self._clients.now
+        return self._clock.now
 
     def snapshot(self) -> Snapshot:
         """As it was when it last settled."""
-        began = self._loop.time()
-        found = self._run(self._observation.take(self.now, self._views))
-        self._overhead_s += self._loop.time() - began
-        return found
+        with self._clock.standing_still():
+            return self._run(self._observation.take(self.now, self._views))
 
     def events(self) -> list[tuple[Millis, object]]:
-        """What happened since the last call, to brokers and clients, in the order of time."""
-        ahead_ms = time.time() * 1000 - self._pace.seconds(self.now) * 1000
-        events = [
-            (max(int((at_ms - ahead_ms) / self._pace.factor), 0), event)
-            for at_ms, event in self._happenings.new()
+        """What happened since the last call, to brokers and clients, in the order of time. When it happened
+        to a broker is known by the time of day alone, and so in scenario time only about."""
+        now, wall_ms = self.now, time.time() * 1000
+        happened = [
+            (at, max(now - self._pace.scenario_ms((wall_ms - at) / 1000), self._told_until), event)
+            for at, event in self._happenings.new()
         ]
-        told, self._told = self._told, []
-        return sorted([*events, *told], key=lambda entry: entry[0])
+        merged = sorted([*happened, *self._told], key=lambda entry: entry[0])
+        self._told, self._told_until = [], now
+        return [(at_ms, event) for _, at_ms, event in merged]
 
     def _observed(self, event: ClientEvent) -> None:
-        self._told.append((self.now, event))
+        self._told.append((int(time.time() * 1000), self.now, event))
 
     # ------------------------------------------------------------ clients
 
@@ -242,28 +252,17 @@ class ClusterStage:
     def _last_heard(self, broker: int) -> None:
         """From this moment on nobody renews a broker's session, unless that was so before."""
         if self.is_up(broker) and not self.is_paused(broker) and self._topology.reaches_keeper(broker):
-            self._renew(broker)
+            self._renew(broker, self._step_began)
 
-    def _renew(self, broker: int) -> None:
+    def _renew(self, broker: int, heard_at: float) -> None:
         session = self._observation.session_of(broker)
         if session is not None:
-            self._run_soon(lambda: self._keeper.renew(session))
-
-    def _run_soon(self, action: Callable[[], None]) -> None:
-        """In the loop, where the keeper lives."""
-
-        async def act() -> None:
-            action()
-
-        if self._loop.is_running():
-            action()
-        else:
-            self._run(act())
+            self._keeper.renew(session, heard_at)
 
     def _lost_keeper(self, brokers: list[int]) -> None:
         for broker in brokers:
             if self.is_up(broker) and not self.is_paused(broker):
-                self._renew(broker)
+                self._renew(broker, self._step_began)
         if not self._topology.keeper_has_quorum and self._renewing is None:
             self._renewing = self._loop.create_task(self._let_nobody_expire())
 
@@ -271,7 +270,7 @@ class ClusterStage:
         """Without a majority there is nobody to say that a session is over."""
         while not self._topology.keeper_has_quorum:
             for broker in range(self._setup.brokers):
-                self._renew(broker)
+                self._renew(broker, self._loop.time())
             await asyncio.sleep(POLL_SECONDS)
         self._renewing = None
 
@@ -324,15 +323,11 @@ class ClusterStage:
         return True
 
     def advance(self, duration: Millis) -> None:
-        seconds = self._pace.seconds(duration)
-        saved = min(self._overhead_s, seconds / 2)
-        self._overhead_s = 0.0
-        self._run(asyncio.sleep(seconds - saved))
+        self._run(self._clock.pass_time(duration))
 
     def settle(self) -> None:
-        began = self._loop.time()
-        self._views = self._run(self._settling.settle())
-        self._overhead_s += self._loop.time() - began
+        with self._clock.standing_still():
+            self._views = self._run(self._settling.settle())
 
     def settle_after_step(self) -> None:
         if not self._is_settled:
@@ -349,7 +344,7 @@ class ClusterStage:
         return self._run(self._poll(check, seconds))
 
     def reaches(self, condition: Condition, limit: Millis) -> bool:
-        if self.waits_in_vain:
+        if self._waits_in_vain:
             seconds = self._pace.seconds(min(limit, IN_VAIN_MS))
         else:
             seconds = max(self._pace.seconds(limit), PATIENCE_SECONDS)

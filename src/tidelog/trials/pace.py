@@ -8,19 +8,22 @@ scenario is played, the less a busy machine may dawdle.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from tidelog.core.types import Millis
 
-FACTOR = 0.25
-"""Sessions of 1.5 s: a Python process that shares two cores with four others is heard often enough."""
-SLOWER = (FACTOR, 0.5, 1.0)
-"""What to try when a machine was too busy for the pace before."""
+FACTORS = (0.25, 0.5, 1.0)
+"""The first is for a machine that has little else to do: sessions of 1.5 s, within which a broker must be
+able to start. The others are for when that was too fast."""
+FACTOR_MIN, FACTOR_MAX = 0.05, 4.0
+BUSY = (1.5, 4.0)
+"""From so many runnable processes for each core on, the second and the third."""
 
 
 @dataclass(slots=True, frozen=True)
 class Pace:
-    factor: float = FACTOR
+    factor: float = FACTORS[0]
     """Real seconds that a second of the scenario takes."""
 
     def seconds(self, scenario_ms: float) -> float:
@@ -32,3 +35,13 @@ class Pace:
 
     def scenario_ms(self, seconds: float) -> Millis:
         return int(seconds * 1000 / self.factor)
+
+
+def suitable_paces() -> list[Pace]:
+    """The pace that this machine can keep at the moment, and the slower ones to fall back on."""
+    try:
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        load = 0.0
+    first = sum(load > busy for busy in BUSY)
+    return [Pace(factor) for factor in FACTORS[first:]]

@@ -73,7 +73,7 @@ class Settling:
         self._passed[Channel(message.kind, message.source, message.target)] = message.time
 
     async def next_fetch(self, channel: Channel, wait_s: float) -> None:
-        """Until a fetch has passed, where a follower fetches at all. ``wait_s``: how long leaders let it wait."""
+        """Until a fetch has passed, if a follower fetches at all. Leaders let one wait for ``wait_s``."""
         before = self._passed.get(channel)
         if before is None or time.time() - before > 2 * wait_s + FETCH_GRACE_SECONDS:
             return

@@ -10,7 +10,7 @@ from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.verdict import judge_end, ledger_of
 from tidelog.trials.cluster_stage import ClusterStage
-from tidelog.trials.pace import Pace
+from tidelog.trials.pace import Pace, suitable_paces
 from tidelog.trials.processes import Processes
 
 SIM, CLUSTER = "sim", "cluster"
@@ -22,17 +22,17 @@ def play(scenario: Scenario, stage: str, *, pace: Pace | None = None) -> Run:
     if stage == SIM:
         return run(scenario)
     with Processes() as processes:
-        return play_on_cluster(scenario, processes, pace or Pace())
+        return play_on_cluster(scenario, processes, pace or suitable_paces()[0])
 
 
 def play_on_cluster(
     scenario: Scenario,
     processes: Processes,
     pace: Pace,
-    on_step: Callable[[Step], None] = lambda step: None,
+    on_step: Callable[[int, Step], None] = lambda number, step: None,
 ) -> Run:
     """Play a scenario on real brokers. ``processes`` may serve one play after the other. ``on_step`` is told
-    of every step before it is taken."""
+    of every step, counted from 1, before it is taken."""
     in_vain = [played.remark.startswith("waited ") for played in run(scenario).played[1:]]
     stage = ClusterStage(scenario, processes, pace)
     try:
@@ -40,8 +40,8 @@ def play_on_cluster(
         commands = Commands(scenario, stage)
         played = [Played(None, "", stage.events(), stage.snapshot())]
         for number, step in enumerate(scenario.steps):
-            on_step(step)
-            stage.waits_in_vain = number < len(in_vain) and in_vain[number]
+            on_step(number + 1, step)
+            stage.begin_step(in_vain=number < len(in_vain) and in_vain[number])
             remark = commands.perform(step)
             # Holding back what is still to come changes nothing, and what follows is often urgent.
             after = played[-1].after if step.verb == "hold" else stage.snapshot()
