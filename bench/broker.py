@@ -3,8 +3,9 @@
 A run starts one system with fresh folders, waits for its first acknowledged record, warms it up, measures,
 and stops it, so the two never share the machine. Three brokers; topics have three replicas and need two in
 sync; producers use acks=all, linger 5 ms and no compression unless a row says otherwise. The table shows the
-median of the runs and tidelog's figure divided by Kafka's. Where the client needs a whole core or more, the
-client is what is measured: see its column.
+median of the runs and tidelog's figure divided by Kafka's: as it is, and for each core that the brokers kept
+busy meanwhile, which depends less on what else the machine does. Where the client needs a whole core or more,
+the client is what is measured: see its column.
 
     python -m bench.broker [--quick] [--runs N] [--only produce] [--system tidelog] [--json]
 """
@@ -45,6 +46,7 @@ class Figure:
     value: float
     client_cores: float | None = None
     broker_cores: float | None = None
+    other_cores: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,9 @@ FULL = Plan((), warm_up_seconds=6, produce_seconds=6, latency_seconds=8, latency
 
 # A median wait beyond this means that the system does not keep up yet: records queue in the client.
 KEEPS_UP_SECONDS = 0.02
+
+# Work of others on this many cores: with more of it, the figures are as much about them.
+DISTURBED_CORES = 0.25
 
 # (record size, its name, partitions, idempotent)
 PRODUCE_ROWS = (
@@ -142,7 +147,7 @@ def throughput(system: System, plan: Plan) -> Iterator[Figure]:
 
 
 def _figure(name: str, load: client_load.Load, record_bytes: int) -> Figure:
-    cores = (load.client_cores, load.broker_cores)
+    cores = (load.client_cores, load.broker_cores, load.other_cores)
     if record_bytes >= 1_000:
         return Figure(name, "MB/s", load.megabytes_per_second, *cores)
     return Figure(name, "k records/s", load.records_per_second / 1e3, *cores)
@@ -203,6 +208,7 @@ def medians(figures: list[Figure]) -> dict[str, Figure]:
             statistics.median(each.value for each in same),
             _median([each.client_cores for each in same]),
             _median([each.broker_cores for each in same]),
+            _median([each.other_cores for each in same]),
         )
         for name, same in by_name.items()
     }
@@ -215,17 +221,37 @@ def _median(values: list[float | None]) -> float | None:
 
 def table(results: dict[str, dict[str, Figure]]) -> Iterator[str]:
     tidelog, kafka = results.get("tidelog", {}), results.get("kafka", {})
-    yield f"{'':<50} {'tidelog':>9} {'Kafka':>9} {'':<12} {'ratio':>6}   client/broker cores: tidelog, Kafka"
+    columns = f"{'tidelog':>9} {'Kafka':>9} {'':<12} {'ratio':>6} {'per core':>8}"
+    yield f"{'':<50} {columns}   client/broker cores: tidelog, Kafka"
     for name in dict.fromkeys([*tidelog, *kafka]):
         ours, theirs = tidelog.get(name), kafka.get(name)
         unit = next(each.unit for each in (ours, theirs) if each)
         ratio = f"{ours.value / theirs.value:6.2f}" if ours and theirs else f"{'':6}"
-        figures = f"{_number(ours)} {_number(theirs)} {unit:<12} {ratio}"
+        figures = f"{_number(ours)} {_number(theirs)} {unit:<12} {ratio} {_per_core(ours, theirs)}"
         yield f"{name:<50} {figures}   {_cores(ours)}  {_cores(theirs)}".rstrip()
+
+
+def disturbance(results: dict[str, dict[str, Figure]]) -> str:
+    """How much of the machine somebody else had while each system was measured."""
+    shares = {
+        name: _median([figure.other_cores for figure in figures.values()])
+        for name, figures in results.items()
+    }
+    told = ", ".join(f"{share:.2f} ({name})" for name, share in shares.items() if share is not None)
+    crowded = any(share and share > DISTURBED_CORES for share in shares.values())
+    advice = ": too many for these figures to mean much" if crowded else ""
+    return f"cores used by others meanwhile: {told}{advice}" if told else ""
 
 
 def _number(figure: Figure | None) -> str:
     return f"{figure.value:9.2f}" if figure else f"{'-':>9}"
+
+
+def _per_core(ours: Figure | None, theirs: Figure | None) -> str:
+    """The ratio that is left when each figure is divided by the cores that the brokers used for it."""
+    if not (ours and theirs and ours.broker_cores and theirs.broker_cores):
+        return f"{'':8}"
+    return f"{(ours.value / ours.broker_cores) / (theirs.value / theirs.broker_cores):8.2f}"
 
 
 def _cores(figure: Figure | None) -> str:
@@ -263,7 +289,8 @@ def main() -> int:
     print(
         f"\nPython {platform.python_version()}, {os.cpu_count()} cores, median of {runs} alternating runs\n"
     )
-    print("\n".join(table({name: medians(taken) for name, taken in figures.items()})))
+    results = {name: medians(taken) for name, taken in figures.items()}
+    print("\n".join((*table(results), "", disturbance(results))))
     return 0
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from bench.processes import cpu_seconds, eventually
+from bench.processes import busy_seconds, cpu_seconds, eventually
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -45,6 +45,8 @@ class Load:
     seconds: float
     client_cores: float
     broker_cores: float
+    other_cores: float
+    """What the rest of the machine used meanwhile: more than a little, and the figure says little."""
 
     @property
     def records_per_second(self) -> float:
@@ -57,20 +59,24 @@ class Load:
 
 @dataclass
 class Stopwatch:
-    """Wall clock, and the CPU time of this process and of the brokers, from its creation on."""
+    """Wall clock, and the CPU time of this process, of the brokers and of all, from its creation on."""
 
     broker_pids: Sequence[int]
-    _started: tuple[float, float, float] = field(init=False)
+    _started: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._started = self._now()
 
     def load(self, records: int, byte_count: int) -> Load:
-        wall, client, brokers = (now - then for now, then in zip(self._now(), self._started, strict=True))
-        return Load(records, byte_count, wall, client / wall, brokers / wall)
+        wall, client, brokers, all_of_it = (
+            now - then for now, then in zip(self._now(), self._started, strict=True)
+        )
+        others = max(0.0, all_of_it - client - brokers)
+        return Load(records, byte_count, wall, client / wall, brokers / wall, others / wall)
 
-    def _now(self) -> tuple[float, float, float]:
-        return time.perf_counter(), time.process_time(), sum(map(cpu_seconds, self.broker_pids))
+    def _now(self) -> tuple[float, ...]:
+        brokers = sum(map(cpu_seconds, self.broker_pids))
+        return time.perf_counter(), time.process_time(), brokers, busy_seconds()
 
 
 def create_topic(bootstrap_servers: str, topic: str, partitions: int, replicas: int = 3) -> None:

@@ -109,6 +109,14 @@ def cpu_seconds(pid: int) -> float:
     return (int(after_the_name[11]) + int(after_the_name[12])) / _ticks_per_second
 
 
+def busy_seconds() -> float:
+    """CPU time that everything on this machine has used so far, of all cores together."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / _ticks_per_second
+
+
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that nobody listens on, all different.
 
