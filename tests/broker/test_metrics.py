@@ -374,7 +374,7 @@ def test_what_files_weigh(tmp_path: Path) -> None:
     """Segment files have a size, their tail is in memory, and trouble in the background shows."""
     storage = FileStorage(tmp_path, broker_id=0)
     core = Broker(BrokerId(0), storage, GENERATIONS["majority"], BrokerConfig())
-    log = core._replica(TP).log
+    log = core._controlled._replica(TP).log
     sources = Sources(Metrics(), core, storage)
     assert scraped(sources).by("partition_size_bytes", "topic", "partition") == {"t 0": 0}
     log.append_leader_change(1)
@@ -408,7 +408,7 @@ def on_loop(visit: Callable[[Exposition, Bench], Awaitable[T]], *, partitions: i
     async def run() -> T:
         bench = leading("abc")
         for number in range(partitions):
-            bench.core._replica(TopicPartition("many", number))
+            bench.core._controlled._replica(TopicPartition("many", number))
         exposition = await serve(observed(bench.events), bench.core, host="127.0.0.1", port=0)
         try:
             return await visit(exposition, bench)
@@ -477,7 +477,7 @@ def test_partitions_may_come_and_go_during_a_scrape() -> None:
         turns = 0
         while not page.done():
             turns += 1
-            bench.core._replica(TopicPartition("more", turns))
+            bench.core._controlled._replica(TopicPartition("more", turns))
             bench.core.replicas.pop(TopicPartition("many", turns), None)
             await asyncio.sleep(0)
         found = Scraped(page.result().decode())
