@@ -147,15 +147,15 @@ class Choices:
         """The folder for the evidence and the place where the trial plays."""
         self.check()
         path = self.evidence or Path(time.strftime("trial-%Y%m%d-%H%M%S"))
+        try:
+            folder = EvidenceFolder.create(path, Manifest("foreign" if self.foreign else "cluster"))
+        except EvidenceError as error:
+            raise Refusal(str(error)) from None
         for left in ended_leftovers(path.absolute().parent):
             print(
                 f"ended brokers of a killed trial; to save its evidence: tidelog evidence recover {left}",
                 file=sys.stderr,
             )
-        try:
-            folder = EvidenceFolder.create(path, Manifest("foreign" if self.foreign else "cluster"))
-        except EvidenceError as error:
-            raise Refusal(str(error)) from None
         try:
             yield folder, self._venue(folder)
         except BaseException:

@@ -13,12 +13,12 @@ from typing import Any
 from tidelog.cli.output import console
 
 _WORDS = {
-    "start": "starting the cluster",
+    "start": "starting",
     "load": "load and faults",
     "heal": "healing, until every replica is in sync",
     "settle": "waiting for the last outcomes",
     "drain": "reading everything once more",
-    "stop": "stopping the cluster",
+    "stop": "stopping",
     "collect": "collecting the evidence",
 }
 

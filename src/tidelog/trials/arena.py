@@ -90,16 +90,19 @@ class Arena:
         """Brokers that ended although nobody had asked them to, in words."""
         for broker in plan.broker_ids():
             self._settings(broker)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tidelog-arena", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     # ------------------------------------------------------------ all of it
 
     def start(self) -> None:
         """Until every broker knows all others. Raises `ClusterError`, with nothing left running."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tidelog-arena", daemon=True)
         self._thread.start()
         atexit.register(self._kill_all)
         try:
@@ -138,7 +141,7 @@ class Arena:
 
     def stop(self) -> None:
         """Stop the brokers in order, then the rest. What does not end in time is killed."""
-        if self._loop.is_closed():
+        if self._loop is None or self._thread is None:
             return
         atexit.unregister(self._kill_all)
         try:
@@ -152,6 +155,7 @@ class Arena:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+            self._loop = None
             for file in self._log_files.values():
                 file.close()
             if self._listed is not None:

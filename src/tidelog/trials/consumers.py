@@ -44,6 +44,7 @@ class Reader:
         self._reads = ReadsJournal(journal, seal, consumer=plan.name, topics=self._topics, zone=plan.zone)
         self._places = [(topic, part) for topic in self._topics for part in range(plan.topics[topic])]
         self._positions = dict.fromkeys(self._places, 0)
+        self._vanished: set[tuple[str, int]] = set()
         settings: dict[str, Any] = {
             **common_settings(plan.name, plan.bootstrap_servers),
             "group.id": f"trial-{plan.name}",
@@ -97,7 +98,19 @@ class Reader:
                 high_watermark=watermarks[place],
             )
             self._positions[place] = offset + 1
+        if self._vanished:
+            self._leave_for_the_end()
         return len(messages)
+
+    def _leave_for_the_end(self) -> None:
+        """Go on elsewhere. All partitions are assigned anew: to seek in one that failed is refused."""
+        self._consumer.assign(
+            [
+                TopicPartition(*place, OFFSET_END if place in self._vanished else position)
+                for place, position in self._positions.items()
+            ]
+        )
+        self._vanished.clear()
 
     def close(self) -> None:
         self._reads.close()
@@ -130,7 +143,7 @@ class Reader:
             detail=error.str(),
         )
         if vanished:
-            self._consumer.seek(TopicPartition(topic, part, OFFSET_END))
+            self._vanished.add((topic, part))
 
     def _on_error(self, error: KafkaError) -> None:
         code = error.code()

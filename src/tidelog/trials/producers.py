@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,8 +145,11 @@ class Sender:
         self._ledger.settle(sequence, outcome, -1, now_us, code=code, error=error_name(code))
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Let librdkafka report."""
-        self._producer.poll(seconds)
+        """Let librdkafka report. That a producer is broken for good it reports by raising."""
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as broken:
+            self._on_error(broken.args[0])
         if self._broken:
             self._reopen()
 
@@ -188,8 +192,9 @@ class Sender:
     def _reopen(self) -> None:
         """librdkafka gives a producer up when its sequence is lost for good. Applications make a new one."""
         self._broken = False
-        self._producer.purge()
-        self._producer.flush(_LAST_WORDS_SECONDS)
+        with suppress(KafkaException):
+            self._producer.purge()
+            self._producer.flush(_LAST_WORDS_SECONDS)
         self._producer = self._connect()
         self.reopened += 1
         self._noticed.note(self.plan.name, self.plan.zone, "reopened")

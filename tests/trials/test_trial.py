@@ -1,0 +1,322 @@
+"""`tidelog trial` as a person runs it: load, faults, evidence, a short answer; and every way it can end."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from tests.cli.calling import COMMAND, call, environment, refused
+from tests.storage.batches import batch
+
+from tidelog.broker.local_cluster import LocalCluster
+from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, Manifest
+from tidelog.evidence.parquet import rows_of
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
+from tidelog.trials.collection import end_of
+
+slow = pytest.mark.slow
+SECONDS = 100.0
+SMALL = ("--rate", "300", "--partitions", "2", "--producers", "3", "--consumers", "1")
+
+
+class Trial:
+    """A trial in a process of its own, ended at the end of `with` whatever became of it."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.evidence = folder / "evidence"
+        self._arguments = (*SMALL, *arguments, "--evidence", str(self.evidence))
+        self.said = ""
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            [*COMMAND, "trial", *self._arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=environment(100),
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+        return self
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said += line
+
+    def has_said(self, text: str) -> None:
+        self.eventually(lambda: text in self.said, text)
+
+    def eventually(self, check: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        while not check():
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, f"{what}: {self.said}"
+            time.sleep(0.02)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it printed."""
+        assert self.process.stdout is not None
+        out = self.process.stdout.read()
+        code = self.process.wait(SECONDS)
+        self._reading.join(SECONDS)
+        return code, out
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(SECONDS)
+        self._reading.join(SECONDS)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest.read(self.evidence)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def broker_pids(evidence: Path) -> set[int]:
+    return {row["pid"] for row in rows_of(evidence, EVENTS) if row["event"] == "process_started"}
+
+
+# ---------------------------------------------------------------- from beginning to end
+
+
+@slow
+def test_a_trial_leaves_evidence_of_everything(tmp_path: Path):
+    """Every send, every read, every fault, every replica and the events of every broker; nothing runs on.
+    With acks=all and two replicas in sync a crash loses nothing that was acknowledged."""
+    with Trial(tmp_path, "--seconds", "6", "--faults", "kill,elect", "--every", "2", "--seed", "4") as trial:
+        code, out = trial.end()
+    assert code == 0, (out, trial.said)
+    path = trial.evidence
+    manifest = trial.manifest
+    assert (manifest.state, manifest.stage, manifest.seed) == (COMPLETE, "cluster", 4)
+    assert manifest.missing == []
+    ledger = list(rows_of(path, LEDGER))
+    final = [row["value"] for row in rows_of(path, READS) if row["consumer"] == "final"]
+    assert {row["value"] for row in ledger if row["outcome"] == "ok"} <= set(final)
+    assert set(final) <= {row["value"] for row in ledger}
+    assert f"sends       {len(ledger):,} (" in out
+    faults = list(rows_of(path, FAULTS))
+    assert [fault["kind"] for fault in faults] == [fault["kind"] for fault in manifest.schedule]
+    assert "kill" in {fault["kind"] for fault in faults}
+    assert all(fault["began_us"] <= fault["ended_us"] for fault in faults)
+    replicas = list(rows_of(path, REPLICAS))
+    assert {(row["broker"], row["partition"]) for row in replicas} == {
+        (b, p) for b in (1, 2, 3) for p in (0, 1)
+    }
+    ends = {int(part): end for part, end in manifest.topics[0]["ends"].items()}
+    assert all(row["log_end_offset"] == ends[row["partition"]] for row in replicas)
+    assert all(row["high_watermark"] <= row["log_end_offset"] for row in replicas)
+    assert all((path / row["file"]).stat().st_size == row["bytes"] for row in replicas)
+    kills = sum(fault["kind"] == "kill" for fault in faults)
+    pids = broker_pids(path)
+    assert len(pids) == 3 + kills
+    assert not any(map(is_alive, pids))
+    assert not (path / "journal").exists()
+
+
+@slow
+def test_links_are_cut_and_the_same_faults_can_be_done_again(tmp_path: Path):
+    """The schedule of a trial is part of its evidence."""
+    with Trial(
+        tmp_path, "--seconds", "5", "--faults", "cut,zone,keeper", "--every", "1.5", "--seed", "2", "--json"
+    ) as one:
+        code, out = one.end()
+    assert code == 0, (out, one.said)
+    told = json.loads(out)
+    assert told["lost"] == 0
+    assert sum(told["faults"].values()) == len(one.manifest.schedule) > 0
+    again = tmp_path / "again"
+    again.mkdir()
+    with Trial(again, "--seconds", "5", "--schedule", str(one.evidence / "trial.json")) as two:
+        code, out = two.end()
+    assert code == 0, (out, two.said)
+    assert two.manifest.schedule == one.manifest.schedule
+
+
+@slow
+def test_ctrl_c_ends_it_early_and_keeps_the_evidence(tmp_path: Path):
+    """What was broken is healed, everything is read, and the answer is as good as for a whole trial."""
+    with Trial(tmp_path, "--seconds", "600", "--faults", "kill", "--every", "1", "--seed", "1") as trial:
+        trial.has_said("kill")
+        trial.process.send_signal(signal.SIGINT)
+        code, out = trial.end()
+    assert code == 0, (out, trial.said)
+    assert "ending early" in trial.said
+    assert "· interrupted" in out
+    assert trial.manifest.state == INTERRUPTED
+    assert trial.manifest.final_reader == "final"
+    assert all("ended_us" in fault for fault in rows_of(trial.evidence, FAULTS))
+    assert not any(map(is_alive, broker_pids(trial.evidence)))
+
+
+@slow
+def test_the_evidence_of_a_killed_trial_can_be_recovered(tmp_path: Path):
+    """Also what a paused broker keeps: it is ended first. Every send that was made has a row."""
+    with Trial(tmp_path, "--seconds", "600", "--faults", "pause", "--every", "1", "--seed", "1") as trial:
+        trial.has_said("pause")
+        listed = json.loads((trial.evidence / "cluster" / "processes.json").read_text())
+        trial.eventually(lambda: any(_is_paused(int(pid)) for pid in listed), "a broker is paused")
+        trial.process.kill()
+    assert trial.manifest.state == RUNNING
+    assert "holds a trial that runs or was killed" in refused(call("trial", "--evidence", trial.evidence))
+    assert "first tidelog evidence recover" in refused(call("evidence", "show", trial.evidence))
+    answer = call("evidence", "recover", trial.evidence)
+    assert answer.code == 0, answer
+    assert re.search(r"ended what the trial had left running: \d broker", answer.out)
+    assert trial.manifest.state == RECOVERED
+    ledger = list(rows_of(trial.evidence, LEDGER))
+    assert len(ledger) > 100
+    by_producer = {
+        name: [r["sequence"] for r in ledger if r["producer"] == name] for name in ("p1", "p2", "p3")
+    }
+    assert all(numbers == list(range(len(numbers))) for numbers in by_producer.values())
+    assert list(rows_of(trial.evidence, REPLICAS))
+    deadline = time.monotonic() + SECONDS
+    while any(is_alive(int(pid)) for pid in listed):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert call("evidence", "recover", trial.evidence).code == 0
+    assert "not known: the final log could not be read" in call("evidence", "show", trial.evidence).out
+
+
+def _is_paused(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+@slow
+def test_a_generator_that_dies_ends_the_trial_in_one_line(tmp_path: Path):
+    """Exit code 2, nothing left running, the evidence so far kept and in order."""
+    with Trial(tmp_path, "--seconds", "600", "--faults", "none") as trial:
+        trial.has_said("load and faults")
+        (worker,) = _children(trial.process.pid, "tidelog.trials.producers")
+        os.kill(worker, signal.SIGKILL)
+        code, out = trial.end()
+    assert (code, out) == (2, "")
+    last = trial.said.splitlines()[-1]
+    assert last.startswith("tidelog: producers-1 ended with exit code -9")
+    assert last.endswith(f"(evidence so far in {trial.evidence})")
+    assert trial.manifest.state == "failed"
+    assert list(rows_of(trial.evidence, LEDGER))
+    assert not any(map(is_alive, broker_pids(trial.evidence)))
+
+
+def _children(parent: int, module: str) -> list[int]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().decode().split("\0")
+            ppid = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if ppid == parent and module in words:
+            found.append(int(process.name))
+    return found
+
+
+# ---------------------------------------------------------------- somebody else's Kafka
+
+
+@slow
+def test_a_kafka_of_somebody_else_is_only_written_to_and_read_from(tmp_path: Path):
+    """In a topic of our own; what cannot be had there is said in the evidence."""
+    with LocalCluster(tmp_path / "theirs", brokers=1) as theirs:
+        with Trial(
+            tmp_path, "--seconds", "3", "-b", theirs.bootstrap_servers, "--replication-factor", "1", "--json"
+        ) as trial:
+            code, out = trial.end()
+        assert code == 0, (out, trial.said)
+        answer = call("topics", "list", "-b", theirs.bootstrap_servers, "--json")
+        (topic,) = answer.json
+        assert topic["topic"].startswith("tidelog-trial-")
+    told = json.loads(out)
+    assert (told["stage"], told["generation"], told["lost"]) == ("foreign", "", 0)
+    assert told["ok"] == told["reads"]["final"] > 100
+    assert [entry["what"] for entry in trial.manifest.missing] == ["events", "replicas", "faults"]
+    assert not (trial.evidence / "cluster").exists()
+
+
+@slow
+def test_a_kafka_that_is_not_there_is_refused_and_leaves_nothing(tmp_path: Path):
+    message = refused(call("trial", "-b", "127.0.0.1:1", "--json", "--evidence", tmp_path / "e"))
+    assert message.startswith("no Kafka answers at 127.0.0.1:1: ")
+    assert not (tmp_path / "e").exists()
+
+
+# ---------------------------------------------------------------- refused before anything starts
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--seconds 5 --minutes 1", "choose one of --seconds and --minutes"),
+        ("--faults kil", "unknown fault 'kil': did you mean kill?"),
+        ("--acks most", "unknown acks 'most': choose one of 0, 1, all, -1"),
+        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        ("--idempotence on --acks 1", "an idempotent producer waits for all replicas: give acks=all alone"),
+        ("--min-insync 4", "--min-insync 4: each partition has 3 replicas, so nothing could ever be written"),
+        ("--brokers 2 --replication-factor 3", "3 replicas on 2 brokers: give more --brokers"),
+        ("--set num.partitons=3", "unknown setting 'num.partitons': did you mean num.partitions"),
+        ("--set num.partitions", "'num.partitions': expected name=value, --set"),
+        ("--schedule /none", "/none: no such file or directory"),
+        ("-b h:1 --faults kill", "--faults: nothing is done to a Kafka of yours; leave it out"),
+        ("-b h:1 --set a=b", "--schedule and --set are for clusters that the trial starts itself"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(words: str, message: str, tmp_path: Path):
+    answer = refused(call("trial", *words.split(), "--evidence", tmp_path / "e"))
+    assert answer.startswith(message)
+    assert not (tmp_path / "e").exists()
+
+
+def test_a_folder_that_is_in_use_is_refused_untouched(tmp_path: Path):
+    (tmp_path / "thesis.tex").write_text("")
+    assert refused(call("trial", "--evidence", tmp_path)) == f"{tmp_path} is not empty: choose another folder"
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    assert refused(call("trial", "--evidence", "/proc/nowhere/e")).startswith("/proc/nowhere/e: ")
+
+
+def test_what_is_no_evidence_is_refused(tmp_path: Path):
+    for command in ("show", "recover"):
+        message = refused(call("evidence", command, tmp_path))
+        assert message == f"{tmp_path} is not a folder of evidence: it has no trial.json"
+
+
+# ---------------------------------------------------------------- collecting
+
+
+def test_a_segment_ends_after_its_last_whole_batch(tmp_path: Path):
+    """A torn tail, or nothing at all, is no reason to fail."""
+    batches = [batch("a", "b"), batch("c")]
+    batches[1].stamp(2, 0)
+    one, two = map(bytes, (each.data for each in batches))
+    path = tmp_path / "00000000000000000000.log"
+    for content, end in ((b"", 0), (one, 2), (one + two, 3), (one + two[:-1], 2), (one + two[:30], 2)):
+        path.write_bytes(content)
+        assert end_of(path) == end
