@@ -39,24 +39,25 @@ def segments(path: Path) -> list[Path]:
     return sorted(path.glob("topic-0/*.log"))
 
 
-def test_a_write_torn_at_any_byte_is_cut(tmp_path: Path) -> None:
+def test_a_write_torn_at_any_byte_is_cut() -> None:
     """Of the last batch, any number of bytes may have reached the disk: without all of them it is gone, and
     everything before it is there."""
-    batches = filled(tmp_path / "whole", 5)
-    last = segments(tmp_path / "whole")[-1]
-    size = len(batches[-1])
-    for cut in range(1, size + 1):
-        found = after_a_crash(tmp_path / "whole", tmp_path / "torn")
-        crashed(found)
-        torn = found / "topic-0" / last.name
-        torn.write_bytes(torn.read_bytes()[:-cut])
-        with storage(found, defaults=small()) as opened:
-            one = opened.open(TP)
-            assert bytes_of(read_all(one)) == batches[:-1]
-            lost = size - cut
-            assert [finding.truncated_bytes for finding in opened.recovered] == ([lost] if lost else [])
-            append(one, batch("goes on"))
-        shutil.rmtree(found)
+    with folder() as path:
+        batches = filled(path / "whole", 5)
+        last = segments(path / "whole")[-1]
+        size = len(batches[-1])
+        for cut in range(1, size + 1):
+            found = after_a_crash(path / "whole", path / "torn")
+            crashed(found)
+            torn = found / "topic-0" / last.name
+            torn.write_bytes(torn.read_bytes()[:-cut])
+            with storage(found, defaults=small()) as opened:
+                one = opened.open(TP)
+                assert bytes_of(read_all(one)) == batches[:-1]
+                lost = size - cut
+                assert [finding.truncated_bytes for finding in opened.recovered] == ([lost] if lost else [])
+                append(one, batch("goes on"))
+            shutil.rmtree(found)
 
 
 @pytest.mark.parametrize("filler", [b"\0", b"\xff", b"\x02"])
@@ -230,6 +231,23 @@ def test_epochs_are_learnt_from_the_batches(tmp_path: Path) -> None:
     with log(found, defaults=LARGE) as one:
         assert one.epochs.entries == ((2, 0), (5, 4))
     assert (found / "topic-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n2 0\n5 4\n"
+
+
+def test_epochs_that_were_forgotten_with_their_records_are_not_missed(tmp_path: Path) -> None:
+    """The start of the log passed them, but the segment that holds their records is still there."""
+    with log(tmp_path / "a", defaults=LARGE) as one:
+        for epoch in (0, 1, 1):
+            append(one, batch("v"), epoch=epoch)
+            one.epochs.assign(epoch, one.end_offset - 1)
+        one.epochs_changed()
+        one.begin_sync()()
+        one.advance_start(3)
+        one.epochs.truncate_from_start(3)
+        one.epochs_changed()
+        found = after_a_crash(tmp_path / "a", tmp_path / "b")
+    with storage(found, defaults=LARGE) as opened:
+        assert not opened.recovered
+        assert (opened.open(TP).start_offset, opened.open(TP).end_offset) == (3, 3)
 
 
 def test_an_epoch_that_goes_back_ends_the_log(tmp_path: Path) -> None:

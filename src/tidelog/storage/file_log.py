@@ -224,13 +224,19 @@ class FileLog:
 
     def _verify_epochs(self, segment: Segment, batches: list[RecordBatch]) -> None:
         """The leader epoch is not under the CRC, but the epoch cache knows what it must be."""
+        if not batches:
+            return
         known = self.epochs.epoch_at
+        expected = known(batches[0].next_offset - 1)
+        several = expected != known(batches[-1].next_offset - 1)
         for batch in batches:
-            expected = known(batch.next_offset - 1)
-            if batch.leader_epoch != expected and NO_EPOCH not in (expected, batch.leader_epoch):
+            if several:
+                expected = known(batch.next_offset - 1)
+            found = batch.leader_epoch
+            if found != expected and NO_EPOCH not in (expected, found):
                 position, _ = segment.locate(batch.base_offset)
-                found = f"leader epoch {batch.leader_epoch} at offset {batch.base_offset}"
-                raise CorruptLog(segment.path, position, f"{found}, which is of epoch {expected}")
+                reason = f"leader epoch {found} at offset {batch.base_offset}, which is of epoch {expected}"
+                raise CorruptLog(segment.path, position, reason)
 
     def offset_for_timestamp(self, timestamp: Millis) -> TimestampedOffset | None:
         """The first record that is not older."""

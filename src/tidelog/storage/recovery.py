@@ -157,8 +157,9 @@ class LogOpener:
     def _scan(self, found: list[Segment], first: int, recovery_point: Offset) -> None:
         opened = self._opened
         expected = found[first].base_offset
-        # Beyond the recovery point the checkpoint may be of another time: learn epochs from the batches.
-        self._epochs_known_to = recovery_point
+        # Beyond the recovery point the checkpoint may be of another time: learn epochs from the batches. So
+        # too if there is no checkpoint, because somebody removed it.
+        self._epochs_known_to = recovery_point if self._epochs.entries else 0
         self._epochs.truncate_from_end(recovery_point)
         for slot in range(first, len(found)):
             segment = found[slot]
@@ -202,16 +203,17 @@ class LogOpener:
 
     def _learn_epoch(self, epoch: Epoch, base_offset: Offset) -> str:
         """As a follower does with what it fetches; returns what is wrong with it."""
-        if epoch == NO_EPOCH:
-            return ""
         known = self._epochs.epoch_at(base_offset)
-        if base_offset < self._epochs_known_to and known != NO_EPOCH:
-            wrong = epoch != known
+        if epoch in (NO_EPOCH, known):
+            return ""
+        if base_offset < self._epochs_known_to:
+            # Known to be right, but for what lies below the log's start and was forgotten.
+            wrong = known != NO_EPOCH and self._shared.verify_epochs
         else:
-            wrong = epoch < known
-            if epoch != known and not (wrong and self._shared.verify_epochs):
+            wrong = epoch < known and self._shared.verify_epochs
+            if not wrong:
                 self._epochs.assign(epoch, base_offset)
-        return f"leader epoch {epoch} in {known}" if wrong and self._shared.verify_epochs else ""
+        return f"leader epoch {epoch} in {known}" if wrong else ""
 
     def _cut_after(self, slot: int, reason: str) -> None:
         """The log ends with this segment."""
