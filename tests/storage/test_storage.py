@@ -13,6 +13,7 @@ from tests.storage.batches import append, batch, bytes_of, read_all, values
 from tests.storage.folders import TP, after_a_crash, small, storage
 
 from tidelog.core.log import StorageFailure
+from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log_config import LogConfig
@@ -122,6 +123,27 @@ def test_a_new_log_is_not_judged_by_the_offsets_of_its_namesake(tmp_path: Path) 
     with storage(killed) as again:
         assert again.checkpointed_high_watermark(TP) == 0
         assert values(read_all(again.open(TP))) == [(0, "new")]
+
+
+def test_late_work_of_a_deleted_log_does_not_reach_its_namesake(tmp_path: Path) -> None:
+    """Indexes, snapshots, epochs, removals of the old one: none of it happens in the new one's folder."""
+    late: list[Callable[[], None]] = []
+    with storage(tmp_path, defaults=small(), background=late.append) as opened:
+        old = opened.open(TP)
+        old.restore_producers(ProducerStates())
+        append(old, *(batch(str(n), producer=1, sequence=n) for n in range(12)))
+        old.epochs.assign(3, 0)
+        old.epochs_changed()
+        old.truncate_to(2)
+        before = len(os.listdir("/proc/self/fd"))
+        opened.delete(TP)
+        new = opened.open(TP)
+        append(new, batch("new"))
+        for job in late:
+            job()
+        assert [path.name for path in new.folder.iterdir()] == [new.segments.active.path.name]
+        assert values(read_all(new)) == [(0, "new")]
+        assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_logs_are_described(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,19 +178,12 @@ class FileLog:
         self.segments.add(created)
         self._active = created
         self._durability.names_changed()
-        upkeep = self._upkeep
-        sync = upkeep.begin_sync(base, self.segments.starting_with(self.recovery_point)[:-1])
-        write_snapshot = self._producers.take_snapshot(base)
-
-        def finish() -> None:
-            # Without these two the next start reads more of the log, no more: a full disk may refuse them.
-            upkeep.attempt(lambda: sealed.save_indexes(indexes))
-            upkeep.attempt(write_snapshot)
-            with suppress(StorageFailure):  # the next append will raise it
-                sync()
-            self._shared.checkpoint_soon()
-
-        upkeep.later(finish)
+        # Without indexes and snapshot the next start reads more of the log: a full disk may refuse them.
+        self._upkeep.sync_later(
+            self._upkeep.begin_sync(base, self.segments.starting_with(self.recovery_point)[:-1]),
+            [lambda: sealed.save_indexes(indexes), self._producers.take_snapshot(base)],
+            then=self._shared.checkpoint_soon,
+        )
         return created
 
     def _create_segment(self, base_offset: Offset) -> Segment:

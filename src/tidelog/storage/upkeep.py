@@ -10,6 +10,7 @@ until the broker is started again and reads what is really there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -62,17 +63,38 @@ class Upkeep:
         return StorageFailure(self.failure)
 
     def abandon(self) -> None:
-        """The log is deleted, and its folder about to be: what is still under way there does not matter."""
+        """The log is deleted, and its folder about to be. What is still to be done must not be done any more:
+        a log of the same name may take the folder's place, and it would be done there."""
         self._deleted = True
 
     # ------------------------------------------------------------ work
 
     def later(self, job: Job) -> None:
         """Do it in the background, after what was asked for before. If it fails, so has the log."""
-        self._jobs.submit(job)
+
+        def run() -> None:
+            if not self._deleted:
+                job()
+
+        self._jobs.submit(run)
+
+    def sync_later(self, sync: Job, attempts: Sequence[Job | None], then: Job) -> None:
+        """Sync in the background, attempting some other writes before so that they are part of it."""
+
+        def run() -> None:
+            for write in attempts:
+                self.attempt(write)
+            # Also for a log that is deleted: only the sync itself lets go of its files.
+            with suppress(StorageFailure):  # the next append will raise it
+                sync()
+            then()
+
+        self._jobs.submit(run)
 
     def attempt(self, job: Job | None) -> bool:
         """Do what can be done without; False if the disk did not take it."""
+        if self._deleted:
+            return False
         try:
             if job is not None:
                 job()
