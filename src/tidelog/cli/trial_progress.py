@@ -15,11 +15,11 @@ from tidelog.cli.output import console
 _WORDS = {
     "start": "starting",
     "load": "load and faults",
-    "heal": "healing, until every replica is in sync",
-    "settle": "waiting for the last outcomes",
-    "drain": "reading everything once more",
+    "heal": "healing",
+    "settle": "last outcomes",
+    "drain": "final read",
     "stop": "stopping",
-    "collect": "collecting the evidence",
+    "collect": "collecting",
 }
 
 
@@ -78,7 +78,7 @@ class Bar(Quiet):
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=10),
             TimeElapsedColumn(),
             TextColumn("{task.fields[numbers]}", markup=False),
             console=self._screen,
@@ -98,7 +98,7 @@ class Bar(Quiet):
             return
         elapsed = self.progress.tasks[-1].elapsed or 0.0
         sent, ok, read = (facts.get(name, 0) for name in ("sent", "ok", "reads"))
-        text = f"{ok:,} of {sent:,} acknowledged · {read:,} read"
+        text = f"{ok:,} of {sent:,} ok · {read:,} read"
         if facts.get("unknown"):
             text += f" · {facts['unknown']:,} unknown"
         completed = min(elapsed, self._lasts) if self._lasts else None

@@ -29,10 +29,9 @@ def present(closing: Closing, folder: EvidenceFolder, notes: list[str], *, as_js
 def summary(closing: Closing, folder: EvidenceFolder, notes: list[str]) -> list[Text]:
     manifest = folder.manifest
     where = f"generation {manifest.generation}" if manifest.generation else "a Kafka of yours"
-    rate = closing.sent / closing.seconds if closing.seconds else 0.0
     lines = [
         _line("trial", f"{where} · {closing.seconds:.1f} s · seed {manifest.seed} · {closing.state}"),
-        _line("sends", f"{closing.sent:,} ({rate:,.0f}/s) · {_outcomes(closing)}"),
+        _line("sends", f"{closing.sent:,} ({closing.rate:,.0f}/s) · {_outcomes(closing)}"),
     ]
     if closing.latency_ms:
         latency = " · ".join(f"{name} {ms:,.1f} ms" for name, ms in closing.latency_ms.items())

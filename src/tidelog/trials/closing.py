@@ -45,6 +45,8 @@ class Closing:
     stage: str
     seconds: float = 0.0
     sent: int = 0
+    rate: float = 0.0
+    """Sends a second, from the first to the last of them."""
     ok: int = 0
     failed: int = 0
     unknown: int = 0
@@ -103,6 +105,9 @@ def close(folder: EvidenceFolder) -> Closing:
 def _count(closing: Closing, path: Path) -> None:
     ledger = read_table(path, LEDGER, ["outcome", "error", "sent_us", "settled_us"])
     closing.sent = ledger.num_rows
+    if closing.sent:
+        span = pc.min_max(ledger["sent_us"]).as_py()
+        closing.rate = round(closing.sent / max((span["max"] - span["min"]) / 1e6, 0.001), 1)
     outcomes = _counted(ledger["outcome"])
     closing.ok, closing.failed, closing.unknown = (outcomes.get(o, 0) for o in ("ok", "failed", "unknown"))
     bad = ledger.filter(pc.not_equal(ledger["outcome"], "ok"))
