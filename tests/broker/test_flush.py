@@ -7,23 +7,17 @@ are told to: so a sync takes as long as the test wants, and what depends on it s
 from __future__ import annotations
 
 import asyncio
-import re
-import shutil
-import signal
 import struct
-import subprocess
-import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Executor, Future
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.broker.running import events, eventually, known_at, properties, serving_port, started
+from tests.broker.running import events
 from tests.clients import raw
 from tests.clients.raw import Fields
 
@@ -349,89 +343,3 @@ def test_a_follower_counts_when_its_disk_has_it(tmp_path: Path):
             assert await asyncio.wait_for(answer, 60) == raw.Produced(raw.NONE, 0)
 
     play(scenario())
-
-
-# ---------------------------------------------------------------- on a disk that breaks
-
-STRACE = shutil.which("strace")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(STRACE is None, reason="needs strace, which makes fdatasync fail")
-@pytest.mark.parametrize("flush", ["always", "interval", "roll"])
-def test_a_disk_that_breaks_is_one_line_and_exit_code_1(tmp_path: Path, flush: str):
-    """Whenever it is that logs are synced. What was acknowledged before is there when the broker is started
-    again: here only the syncs failed, and not the disk."""
-    assert STRACE is not None
-    keeper = subprocess.Popen(
-        [sys.executable, "-m", "tidelog.cli", "keeper", "--listen", "127.0.0.1:0"],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert keeper.stdout is not None
-    try:
-        url = keeper.stdout.readline().split()[1]
-        file = properties(
-            tmp_path / "broker.properties",
-            {
-                "broker.id": 1,
-                "listeners": "PLAINTEXT://127.0.0.1:0",
-                "log.dirs": tmp_path / "logs",
-                "tidelog.keeper": url,
-                "zookeeper.session.timeout.ms": 1000,
-                "tidelog.flush": flush,
-                "log.flush.interval.ms": 10,
-                "log.segment.bytes": 2000,
-            },
-        )
-        inject = "inject=fdatasync:error=EIO:when=4+"
-        tracer = (STRACE, "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject)
-        with started(file, *tracer) as broken:
-            acknowledged = write_until_closed(serving_port(broken))
-            assert broken.wait(60) == 1
-            assert broken.stderr is not None
-            said = broken.stderr.read().splitlines()
-        critical = [line for line in said if " CRITICAL " in line]
-        assert len(critical) == 1, said
-        assert re.search(r"stopping: .*/ledger-0 failed: Input/output error; check the disk", critical[0])
-        assert not any(line.startswith("Traceback") for line in said)
-        assert acknowledged > 0
-        assert not (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
-        with started(file) as mended:
-            port = serving_port(mended)
-            fetched = eventually(lambda: read_from(port), "it leads again")
-            assert fetched is not None
-            assert fetched.high_watermark >= acknowledged
-            mended.send_signal(signal.SIGTERM)
-            assert mended.wait(60) == 0
-    finally:
-        keeper.terminate()
-        keeper.wait(60)
-        keeper.stdout.close()
-
-
-def read_from(port: int) -> raw.Fetched | None:
-    with raw.Connection(("127.0.0.1", port)) as connection:
-        body = raw.fetch_body(TOPIC, 0)
-        fetched = raw.fetched(connection.ask(raw.FETCH, raw.FETCH_VERSION, body))
-    return fetched if fetched.error == raw.NONE else None
-
-
-def write_until_closed(port: int) -> int:
-    """Send records one by one; returns how many were acknowledged before the broker hung up."""
-    where = ("127.0.0.1", port)
-
-    def led() -> bool:
-        with raw.Connection(where) as asking:
-            asking.ask(raw.METADATA, raw.METADATA_VERSION, raw.metadata_body(TOPIC, may_create=True))
-        return any(part.leader >= 0 for part in known_at(where, TOPIC))
-
-    eventually(led, "the topic is there")
-    acknowledged = 0
-    with raw.Connection(where) as connection, suppress(raw.Closed):
-        for number in count():
-            body = raw.produce_body(TOPIC, raw.batch([str(number).encode()]), acks=1)
-            produced = raw.produced(connection.ask(raw.PRODUCE, raw.PRODUCE_VERSION, body))
-            if produced.error == raw.NONE:
-                acknowledged += 1
-    return acknowledged

@@ -76,8 +76,8 @@ class Housekeeping:
             if failure:
                 node.fail(failure)
                 return
-        if node.storage.trouble != self._trouble:
-            self._trouble = node.storage.trouble
+        before, self._trouble = self._trouble, node.storage.trouble
+        if self._trouble not in ("", before):
             node.log.error("cannot keep the files of the logs in order: %s", self._trouble)
 
     # ------------------------------------------------------------ leaders
