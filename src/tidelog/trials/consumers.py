@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
 
 from tidelog.evidence.journals import ReadsJournal, Seal
 from tidelog.evidence.lines import LineJournal
@@ -29,6 +29,8 @@ from tidelog.wire.errors import ErrorCode
 
 _POLL_MESSAGES = 1_000
 _IDLE_SECONDS = 0.005
+_PATIENCE_SECONDS = 20.0
+"""After so long a silence the connection is made anew."""
 
 _VANISHED = (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, int(ErrorCode.OFFSET_OUT_OF_RANGE))
 
@@ -45,18 +47,8 @@ class Reader:
         self._places = [(topic, part) for topic in self._topics for part in range(plan.topics[topic])]
         self._positions = dict.fromkeys(self._places, 0)
         self._vanished: set[tuple[str, int]] = set()
-        settings: dict[str, Any] = {
-            **common_settings(plan.name, plan.bootstrap_servers),
-            "group.id": f"trial-{plan.name}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 100,
-            "fetch.error.backoff.ms": 50,
-            "error_cb": self._on_error,
-        }
-        self._consumer = Consumer(settings | plan.client)
-        self._consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for topic, part in self._places])
+        self._last_heard = time.monotonic()
+        self._consumer = self._connect()
 
     @property
     def count(self) -> int:
@@ -73,7 +65,10 @@ class Reader:
         """Take what has arrived; how much that was."""
         messages = self._consumer.consume(_POLL_MESSAGES, 0.0)
         if not messages:
+            if time.monotonic() - self._last_heard > _PATIENCE_SECONDS:
+                self._reopen()
             return 0
+        self._last_heard = time.monotonic()
         self._reads.polled(time.time_ns() // 1000)
         watermarks: dict[tuple[str, int], int] = {}
         for message in messages:
@@ -99,18 +94,9 @@ class Reader:
             )
             self._positions[place] = offset + 1
         if self._vanished:
-            self._leave_for_the_end()
+            # All are assigned anew: to seek in a partition that failed is refused.
+            self._assign(self._consumer)
         return len(messages)
-
-    def _leave_for_the_end(self) -> None:
-        """Go on elsewhere. All partitions are assigned anew: to seek in one that failed is refused."""
-        self._consumer.assign(
-            [
-                TopicPartition(*place, OFFSET_END if place in self._vanished else position)
-                for place, position in self._positions.items()
-            ]
-        )
-        self._vanished.clear()
 
     def close(self) -> None:
         self._reads.close()
@@ -154,6 +140,45 @@ class Reader:
             error_code=code,
             error=error_name(code),
             detail=error.str(),
+        )
+
+    # ------------------------------------------------------------ the library
+
+    def _connect(self) -> Consumer:
+        settings: dict[str, Any] = {
+            **common_settings(self.plan.name, self.plan.bootstrap_servers),
+            "group.id": f"trial-{self.plan.name}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            "error_cb": self._on_error,
+        }
+        self._last_heard = time.monotonic()
+        consumer = Consumer(settings | self.plan.client)
+        self._assign(consumer)
+        return consumer
+
+    def _assign(self, consumer: Consumer) -> None:
+        """Read on where we are, or at the end where our place has vanished."""
+        consumer.assign(
+            [
+                TopicPartition(*place, OFFSET_END if place in self._vanished else position)
+                for place, position in self._positions.items()
+            ]
+        )
+        self._vanished.clear()
+
+    def _reopen(self) -> None:
+        """librdkafka at times finds no way back to the brokers. Applications start it anew."""
+        self._consumer.close()
+        self._consumer = self._connect()
+        self._noticed.note(
+            self.plan.name,
+            self.plan.zone,
+            "reopened",
+            detail=f"nothing was heard for {_PATIENCE_SECONDS:.0f} s",
         )
 
 

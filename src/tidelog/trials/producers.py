@@ -60,10 +60,12 @@ class Sender:
         self._keys = [f"k{number}".encode() for number in range(plan.keys)]
         self._in_flight = [0] * plan.partitions
         self._in_flight_max = max(plan.in_flight_max // plan.partitions, 1)
+        self._patience = plan.delivery_timeout_ms / 1000 + _LAST_WORDS_SECONDS
         self._turn = 0
         self._offered = 0.0
         self._started = time.monotonic()
         self._broken = False
+        self._last_ok = time.monotonic()
         self._producer = self._connect()
 
     @property
@@ -133,6 +135,7 @@ class Sender:
         now_us = time.time_ns() // 1000
         if error is None:
             self.ok += 1
+            self._last_ok = time.monotonic()
             offset = message.offset()  # None with acks=0: nobody said
             self._ledger.settle(sequence, OK, -1 if offset is None else offset, now_us)
             return
@@ -150,8 +153,11 @@ class Sender:
             self._producer.poll(seconds)
         except KafkaException as broken:
             self._on_error(broken.args[0])
+        silence = time.monotonic() - self._last_ok
         if self._broken:
-            self._reopen()
+            self._reopen("it was broken for good")
+        elif silence > self._patience and self.in_flight:
+            self._reopen(f"nothing was acknowledged for {silence:.0f} s")
 
     def close(self) -> None:
         """What is still in flight stays unknown."""
@@ -189,15 +195,17 @@ class Sender:
             detail=error.str(),
         )
 
-    def _reopen(self) -> None:
-        """librdkafka gives a producer up when its sequence is lost for good. Applications make a new one."""
+    def _reopen(self, why: str) -> None:
+        """A new producer under the same name, as an application makes one that has lost hope in the old one:
+        librdkafka gives one up when its sequence is lost, and at times finds no way back to the brokers."""
         self._broken = False
+        self._last_ok = time.monotonic()
         with suppress(KafkaException):
             self._producer.purge()
             self._producer.flush(_LAST_WORDS_SECONDS)
         self._producer = self._connect()
         self.reopened += 1
-        self._noticed.note(self.plan.name, self.plan.zone, "reopened")
+        self._noticed.note(self.plan.name, self.plan.zone, "reopened", detail=why)
 
 
 def run(orders: Orders) -> int:

@@ -36,8 +36,8 @@ PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 _TICK_SECONDS: Final = 0.1
 _HEAL_SECONDS: Final = 60.0
 _ENDS_SECONDS: Final = 30.0
-_DRAIN_SECONDS: Final = 30.0
-_DRAIN_RECORDS_PER_SECOND: Final = 5_000
+_DRAIN_SECONDS: Final = 60.0
+_DRAIN_RECORDS_PER_SECOND: Final = 20_000
 """A slow machine reads at least so fast; a drain may take as long as that."""
 
 
@@ -251,6 +251,7 @@ class Trial:
         for worker in self._consumers:
             worker.drain(wanted)
         self._consumers.append(reader)
+        # Long enough for a consumer that has to make a new connection first.
         seconds = _DRAIN_SECONDS + sum(ends.values()) * len(self._consumers) / _DRAIN_RECORDS_PER_SECOND
         self._wait_for(lambda: all(w.is_done for w in self._consumers), seconds, patience=2)
         if reader.is_done:
