@@ -219,8 +219,10 @@ class Controller:
         result = yield Children(paths.BROKERS, watch=True)
         now_live = {paths.broker_of(path): node for path, node in result.nodes.items()}
         epochs = {broker: node.stat.created for broker, node in now_live.items()}
-        gone = [b for b in cluster.live if epochs.get(b) != cluster.live[b]]
-        come = [b for b in epochs if cluster.live.get(b) != epochs[b]]  # a bounced broker is in both
+        # In Kafka's order, that of the ids. It matters: of two that die together, the last one is taken out
+        # of the ISR last, and so may stay in it.
+        gone = sorted(b for b in cluster.live if epochs.get(b) != cluster.live[b])
+        come = sorted(b for b in epochs if cluster.live.get(b) != epochs[b])  # a bounced broker is in both
         if gone:
             yield from self._brokers_failed(gone)
         if come:
