@@ -7,10 +7,10 @@ has ended before the command does.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.cli.errors import Refusal
 from tidelog.cli.output import console
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tidelog.lab.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
     from tidelog.trials.pace import Pace
+    from tidelog.trials.processes import Processes
+    from tidelog.trials.stages import OnStep
+
+Result = TypeVar("Result")
 
 
 def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
@@ -29,10 +33,21 @@ def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
         from tidelog.lab.runner import run
 
         return run(scenario)
-    return _play_on_cluster(scenario, paces(pace)[0])
+    from tidelog.trials.stages import play_on_cluster
+
+    chosen = _paces(pace)[0]
+    return _on_processes(scenario, lambda processes, show: play_on_cluster(scenario, processes, chosen, show))
 
 
-def paces(factor: float | None) -> list[Pace]:
+def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
+    """Simulator and real brokers. Where they differ, the latter get more time before that is believed."""
+    from tidelog.trials.stages import compare_stages
+
+    paces = _paces(pace)
+    return _on_processes(scenario, lambda processes, show: compare_stages(scenario, processes, paces, show))
+
+
+def _paces(factor: float | None) -> list[Pace]:
     """The pace that was asked for, or those that suit this machine."""
     from tidelog.trials.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
 
@@ -43,31 +58,17 @@ def paces(factor: float | None) -> list[Pace]:
     return [Pace(factor)]
 
 
-def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
-    """Simulator and real brokers. Where they differ, the latter get more time before that is believed."""
-    from tidelog.lab.runner import run
-    from tidelog.trials.comparison import compare
-
-    simulated = run(scenario)
-    for each in paces(pace):
-        compared = compare(simulated, _play_on_cluster(scenario, each))
-        if compared.same:
-            break
-    return compared
-
-
-def _play_on_cluster(scenario: Scenario, pace: Pace) -> Run:
+def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
+    """Do something with real processes, and tell how far it is."""
     from tidelog.trials.folders import TrialError
     from tidelog.trials.processes import Processes
-    from tidelog.trials.stages import play_on_cluster
 
-    screen = console(stderr=True)
     at = "the start"
     try:
         with (
             _ended_by_sigterm(),
             Processes() as processes,
-            screen.status(f"starting {scenario.setup.brokers} brokers") as status,
+            console(stderr=True).status(f"starting {scenario.setup.brokers} brokers") as status,
         ):
 
             def show(number: int, step: Step) -> None:
@@ -75,7 +76,7 @@ def _play_on_cluster(scenario: Scenario, pace: Pace) -> Run:
                 at = f"step {number} ({step})"
                 status.update(f"{number} of {len(scenario.steps)}: {step}")
 
-            return play_on_cluster(scenario, processes, pace, show)
+            return work(processes, show)
     except TrialError as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:

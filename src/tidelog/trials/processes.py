@@ -66,7 +66,6 @@ class Processes:
         self.brokers: dict[int, Running] = {}
         self._nursery: Nursery | None = None
         self._plays = 0
-        self._closed = False
         atexit.register(self._kill_all)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -104,10 +103,8 @@ class Processes:
                 broker.process.signal(signal.SIGKILL)
 
     def close(self) -> None:
-        if self._closed:
+        if self.loop.is_closed():
             return
-        self._closed = True
-        atexit.unregister(self._kill_all)
         try:
             self.end_play()
             if self._nursery is not None:
@@ -117,6 +114,7 @@ class Processes:
             self._cancel_rest()
             self.loop.close()
             self.folder.close()
+            atexit.unregister(self._kill_all)
 
     def _cancel_rest(self) -> None:
         rest = asyncio.all_tasks(self.loop)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import Step
@@ -10,8 +10,11 @@ from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.verdict import judge_end, ledger_of
 from tidelog.trials.cluster_stage import ClusterStage
+from tidelog.trials.comparison import StageComparison, compare
 from tidelog.trials.pace import Pace, suitable_paces
 from tidelog.trials.processes import Processes
+
+OnStep = Callable[[int, Step], None]
 
 SIM, CLUSTER = "sim", "cluster"
 STAGES = (SIM, CLUSTER)
@@ -29,7 +32,7 @@ def play_on_cluster(
     scenario: Scenario,
     processes: Processes,
     pace: Pace,
-    on_step: Callable[[int, Step], None] = lambda number, step: None,
+    on_step: OnStep = lambda number, step: None,
 ) -> Run:
     """Play a scenario on real brokers. ``processes`` may serve one play after the other. ``on_step`` is told
     of every step, counted from 1, before it is taken."""
@@ -50,3 +53,19 @@ def play_on_cluster(
         return Run(scenario, played, judge_end(played[-1].after, clients), ledger_of(clients), stage=CLUSTER)
     finally:
         stage.close()
+
+
+def compare_stages(
+    scenario: Scenario,
+    processes: Processes,
+    paces: Sequence[Pace],
+    on_step: OnStep = lambda number, step: None,
+) -> StageComparison:
+    """Play a scenario in the simulator and on real brokers. Where the ends differ, the brokers get more time
+    before that is believed: the last pace is the one that counts."""
+    simulated = run(scenario)
+    for pace in paces:
+        compared = compare(simulated, play_on_cluster(scenario, processes, pace, on_step))
+        if compared.same:
+            break
+    return compared

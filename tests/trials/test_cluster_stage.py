@@ -1,0 +1,137 @@
+"""What the lab claims, shown on real processes: the same scenario ends in the same place on both stages.
+
+Four scenarios here; with ``TIDELOG_SCENARIOS`` set to generations (``hw,epoch``) the whole catalogue under
+each of them, which takes minutes.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tidelog.lab.runner import run
+from tidelog.lab.scenario import Scenario, parse
+from tidelog.trials import catalogue
+from tidelog.trials.folders import TrialError
+from tidelog.trials.pace import suitable_paces
+from tidelog.trials.processes import Processes
+from tidelog.trials.stages import compare_stages, play_on_cluster
+from tidelog.trials.translation import require_playable
+
+FEW = (("hw-loss", "hw"), ("hw-loss", "epoch"), ("isolate-leader-zone", "epoch"), ("acks-1-loss", "hw"))
+
+
+def _catalogue() -> list[tuple[str, str]]:
+    generations = os.environ.get("TIDELOG_SCENARIOS", "").split(",")
+    scenarios = {name: catalogue.load(name) for name in catalogue.names()}
+    return [
+        (name, generation)
+        for name, scenario in scenarios.items()
+        for generation in generations
+        if scenario.expectation(generation) is not None
+        and not scenario.setup.without
+        and (name, generation) not in FEW
+    ]
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    with Processes(tmp_path_factory.mktemp("trials")) as started:
+        yield started
+
+
+def _assert_same_end(scenario: Scenario, processes: Processes) -> None:
+    compared = compare_stages(scenario, processes, suitable_paces())
+    assert compared.differences == []
+    assert compared.second.surprises() == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("name", "generation"), FEW)
+def test_real_brokers_end_where_the_lab_ends(processes: Processes, name: str, generation: str) -> None:
+    """Leader, epochs, ISR, every record of every replica, and what each client was told."""
+    _assert_same_end(catalogue.load(name).under(generation), processes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("name", "generation"), _catalogue())
+def test_the_whole_catalogue_on_real_brokers(processes: Processes, name: str, generation: str) -> None:
+    """The same for every scenario that says what it expects of a generation."""
+    _assert_same_end(catalogue.load(name).under(generation), processes)
+
+
+REST = """
+    scenario rest
+    cluster  brokers=3 controller=1
+    topic    t replicas=0,1
+    producer p zone=az3 acks=all retries=1 request.timeout.ms=3000 delivery.timeout.ms=8000
+    consumer c zone=az3
+
+    produce p a
+    wait knows 1 a
+    delay 0 1 200ms
+    reset 0 1
+    produce p b
+    wait leo 1 2
+    tick
+    settle
+    poll c
+    stop 0
+    wait leader 1
+    wait hw 1 2
+    produce p c
+    restart 0
+    wait isr 0,1
+    keeper-stop 0
+    keeper-stop 1
+    advance 8s
+    wait registered 0
+    wait epoch 1
+    keeper-start 0
+    configure t min.insync.replicas=2
+    pause 0
+    send p d
+    wait answered
+    resume 0
+    wait converged
+    elect-preferred
+    wait leads 0
+    read c
+    wait converged
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processes) -> None:
+    """Orderly shutdown, a keeper without a majority (nobody expires), delays, resets, ticks."""
+    scenario = parse(REST, "rest")
+    assert not any(played.remark.startswith("waited ") for played in run(scenario).played)
+    _assert_same_end(scenario, processes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Processes) -> None:
+    """The same fields, every step with what happened during it, and times in the scenario's own."""
+    scenario = catalogue.load("watermark-rounds")
+    simulated, played = run(scenario), play_on_cluster(scenario, processes, suitable_paces()[0])
+    document = played.as_json()
+    assert document["stage"] == "cluster"
+    assert document.keys() == simulated.as_json().keys()
+    assert [step["command"] for step in document["steps"]] == [
+        step["command"] for step in simulated.as_json()["steps"]
+    ]
+    texts = [event["text"] for step in document["steps"] for event in step["events"]]
+    assert "0 raises the high watermark from 2 to 3 (epoch 0)" in texts
+    assert "p is told: c ok at offset 2" in texts
+    times = [step["state"]["at_ms"] for step in document["steps"]]
+    assert times == sorted(times)
+
+
+def test_what_only_the_simulator_can_do_is_refused() -> None:
+    """A real broker has all its guards."""
+    with pytest.raises(TrialError, match=r"without=incarnation_in_isr.*--stage sim"):
+        require_playable(catalogue.load("kafka-14140-rebooted-replica"))
