@@ -48,7 +48,7 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartit
 
 PATIENCE_SECONDS = 20.0
 LONGEST_WAIT_MS = 45_000
-"""No wait of the catalogue that ends well takes longer in the lab; on a cluster it gets ``PATIENCE_SECONDS`` on
+"""No wait of the catalogue that ends well takes longer in the lab; on a cluster ``PATIENCE_SECONDS`` come on
 top, because starting a process is not scaled."""
 IN_VAIN_MS = 20_000
 """Where the lab waits in vain for two minutes, so much is enough to see that nothing comes."""
