@@ -231,4 +231,4 @@ class TestTwoLogs(TwoLogs.TestCase):  # type: ignore[valid-type, misc]
 
 @pytest.mark.slow
 class TestTwoLogsForLong(TwoLogs.TestCase):  # type: ignore[valid-type, misc]
-    settings = settings(QUICK, max_examples=150, stateful_step_count=50)
+    settings = settings(QUICK, max_examples=60, stateful_step_count=40)

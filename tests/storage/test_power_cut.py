@@ -157,7 +157,7 @@ def test_what_was_synced_survives_a_power_cut(steps: Steps, data: st.DataObject)
 
 
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=1_000)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=300)
 @given(steps=STEPS, data=st.data())
 def test_what_was_synced_survives_many_power_cuts(steps: Steps, data: st.DataObject) -> None:
     """The same, for long."""
