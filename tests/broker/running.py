@@ -132,6 +132,12 @@ class Lines:
         """The lines that have all of these words in them."""
         return [line for _, line in self.said if all(word in line for word in words)]
 
+    def only(self, *words: str) -> str:
+        """The one line that has these words in it, once it has been said."""
+        eventually(lambda: self.with_words(*words), f"a line with {words}")
+        (line,) = self.with_words(*words)
+        return line
+
 
 def without_tracebacks(lines: Iterable[str]) -> None:
     said = list(lines)

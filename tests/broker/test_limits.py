@@ -99,9 +99,8 @@ def test_connections_are_counted_by_address_and_in_all(broker: Broker):
         assert served >= rest - 2  # there may be somebody else: whoever created the topic, say
         assert all(map(is_served, first))
     eventually(lambda: is_served_once(broker), "there is room again")
-    said = broker.lines.with_words("refused a connection from 127.0.0.2:")
-    assert len(said) == 1
-    assert f"max.connections.per.ip={PER_ADDRESS_MAX}" in said[0]
+    said = broker.lines.only("refused a connection from 127.0.0.2:")
+    assert f"max.connections.per.ip={PER_ADDRESS_MAX}" in said
     assert not broker.lines.with_words("refused a connection from 127.0.0.4:")  # one line a minute
 
 
@@ -207,9 +206,8 @@ def test_a_request_that_is_too_large(broker: Broker):
                 broker.works()
             else:
                 assert connection.is_closed_by_peer()
-    said = broker.lines.with_words("closed the connection", str(REQUEST_BYTES_MAX))
-    assert len(said) == 1
-    assert said[0].endswith(f"a frame of {REQUEST_BYTES_MAX + 1} bytes; allowed are 0 to {REQUEST_BYTES_MAX}")
+    said = broker.lines.only("closed the connection", str(REQUEST_BYTES_MAX))
+    assert said.endswith(f"a frame of {REQUEST_BYTES_MAX + 1} bytes; allowed are 0 to {REQUEST_BYTES_MAX}")
 
 
 def test_half_a_request_waits_and_hinders_nobody(broker: Broker):

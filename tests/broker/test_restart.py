@@ -98,7 +98,7 @@ def test_after_a_clean_shutdown_nothing_is_scanned(place: Place):
     opened = place.bring_back(follower, "clean")
     assert opened["clean_shutdown"] is True
     assert opened["findings"] == 0
-    assert len(place.lines.with_words("opened", "logs in", "as they were left")) == 1
+    place.lines.only("opened", "logs in", "as they were left")
     place.check_reads("clean")
 
 
@@ -121,7 +121,7 @@ def test_a_torn_end_is_cut_off_and_fetched_again(place: Place):
         segment.write(log_bytes(place.cluster, follower, "torn")[:50])
     opened = place.bring_back(follower, "torn")
     assert opened["findings"] == 1
-    (said,) = place.lines.with_words("recovered torn-0: cut 50 bytes at offset 60: ")
+    said = place.lines.only("recovered torn-0: cut 50 bytes at offset 60: ")
     assert " WARNING " in said
     place.check_reads("torn")
 
@@ -135,7 +135,7 @@ def test_a_flipped_bit_is_found_by_its_checksum(place: Place):
     content[len(content) // 2] ^= 1
     segment.write_bytes(content)
     place.bring_back(follower, "flipped")
-    assert len(place.lines.with_words("recovered flipped-0: cut ")) == 1
+    place.lines.only("recovered flipped-0: cut ")
     place.check_reads("flipped")
 
 
@@ -197,5 +197,5 @@ def test_damage_that_no_start_looks_for_is_found_by_whoever_reads_it(place: Plac
             assert fetched(0).error == ErrorCode.KAFKA_STORAGE_ERROR
         assert fetched(59).error == raw.NONE
         assert b"59" in fetched(59).records
-    (said,) = place.lines.with_words("ERROR", "rotten-0")
+    said = place.lines.only("ERROR", "rotten-0")
     assert str(oldest) in said
