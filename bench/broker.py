@@ -261,7 +261,8 @@ def _cores(figure: Figure | None) -> str:
 
 
 def main() -> int:
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="short measurements, one run")
     parser.add_argument("--runs", type=int, help="runs of each system; the median counts (default 3)")

@@ -134,7 +134,7 @@ def produce(
     while time.perf_counter() < until:
         partition = (handed // at_once) % partitions
         handed += _hand_over(producer, topic, partition, [{"value": value} for _ in range(at_once)])
-    left = producer.flush(120)
+    left = _unsent(producer, 120)
     load = watch.load(handed, handed * record_bytes)
     found = end_offsets(bootstrap_servers, topic, partitions) - before
     if left or errors or found != handed:
@@ -154,6 +154,14 @@ def _hand_over(producer: Producer, topic: str, partition: int, records: list[dic
                 raise KafkaException(error)
         producer.poll(0.01 if records else 0)
     return handed
+
+
+def _unsent(producer: Producer, seconds: float) -> int:
+    """Wait for all acknowledgements, in small steps: Ctrl-C does not interrupt a long wait in the client."""
+    deadline = time.monotonic() + seconds
+    while (left := producer.flush(0.2)) and time.monotonic() < deadline:
+        pass
+    return left
 
 
 def consume(
@@ -218,7 +226,7 @@ def acknowledgement_latencies(
         due = started + (number + 1) / per_second
         while (wait := due - time.perf_counter()) > 0:
             producer.poll(wait)
-    if producer.flush(60) or len(latencies) != total:
+    if _unsent(producer, 60) or len(latencies) != total:
         raise Miscounted(f"{topic}: {len(latencies)} of {total} records acknowledged")
     return latencies[per_second // 2 :]  # the first half second warms connections up
 
@@ -281,6 +289,6 @@ def seconds_to_first_acknowledgement(start: Callable[[], str], replicas: int = 3
         {**quick, "acks": "all", "linger.ms": 0, "topic.metadata.refresh.fast.interval.ms": 10}
     )
     producer.produce("first", b"first", on_delivery=delivered)
-    if producer.flush(60) or failed:
+    if _unsent(producer, 60) or failed:
         raise Miscounted(f"the first record was not acknowledged: {failed}")
     return time.perf_counter() - started
