@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -54,6 +55,9 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code."""
     # The allocations of the hot path are short-lived and free of cycles: look for garbage less often.
     gc.set_threshold(50_000, 50, 100)
+    # Every log and every client is an open file; what the system allows at most is what a broker may need.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         return uvloop.run(_serve(settings))
     except (CannotStart, StorageRefused) as error:
@@ -110,7 +114,8 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
         broker_id=settings.broker_id,
         defaults=settings.log_defaults(),
         background=in_background,
-        verify_epochs=GENERATIONS[settings.tidelog_generation].stamps_epochs,
+        # Before KIP-279 a log could hold epochs out of order, and before KIP-101 none at all.
+        verify_epochs=GENERATIONS[settings.tidelog_generation].guards.truncate_on_every_epoch,
     )
 
 
