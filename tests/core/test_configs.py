@@ -12,8 +12,11 @@ from tidelog.core.messages import (
     ACKS_ALL,
     AlterTopicConfigRequest,
     AlterTopicConfigResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteTopicRequest,
     DescribeTopicConfigRequest,
     DescribeTopicConfigResponse,
     ProduceRequest,
@@ -141,6 +144,65 @@ def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor(
     assert not admin.exists(paths.topic_path("t"))
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
     assert known(admin)[2] == 1
+
+
+def test_a_topic_that_was_created_anew_elsewhere_is_read_before_a_part_of_it_comes_here() -> None:
+    """The same, but the broker hears of the new topic before it gets a partition of it."""
+    admin = Administrator()
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.world.network.hold(Channel("control-reply", 1, 0))
+    alter(admin, {"min.insync.replicas": "3"}, to=0)
+    admin.delete("t")
+    admin.world.network.release(Channel("keeper-reply", "keeper", 2))
+    admin.world.settle()
+    admin.world.network.release_everything()
+    admin.world.settle()
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(CreatePartitionsRequest("t", 2, (replicas(2, 0),)), CreatePartitionsResponse)
+    assert (known(admin)[2], TopicPartition("t", 1) in admin.core(2).replicas) == (3, False)
+    admin.world.network.release_everything()
+    admin.world.settle()
+    assert (known(admin)[2], TopicPartition("t", 1) in admin.core(2).replicas) == (1, True)
+
+
+def test_every_broker_knows_every_topic() -> None:
+    """The controller elects for topics it holds nothing of, and must know what they allow; whether it made
+    them itself or a tool did."""
+    admin = Administrator()
+    config = {"unclean.leader.election.enable": "true"}
+    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}, config=config), CreateTopicResponse)
+    admin.tool(Create(paths.config_path("u"), config))
+    admin.tool(Create(paths.topic_path("u"), {0: replicas(1)}))
+    for topic in ("t", "u"):
+        assert all(admin.core(b).ctx.topic_config(topic).unclean_leader_election for b in range(3))
+    admin.world.crash(2)
+    admin.until(lambda: (state := admin.state("t")) is not None and state.isr == (1,))
+    admin.world.crash(1)
+    admin.until(lambda: (state := admin.state("t")) is not None and state.leader == -1)
+    admin.world.start(2)
+    admin.until(lambda: (state := admin.state("t")) is not None and state.leader == 2)
+
+
+def test_a_repeated_request_is_obeyed_once() -> None:
+    """LeaderAndIsr waits for the settings when its connection breaks, and is sent again. Were both obeyed,
+    the second could come after a deletion and bring the replica back."""
+    admin = Administrator()
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.create("t")
+    admin.world.reset_connections(0, 2)
+    admin.world.settle()
+    admin.send(DeleteTopicRequest("t"))
+    admin.world.settle()
+    admin.world.network.release_everything()
+    admin.until(lambda: bool(admin.core(2).replicas))
+    admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
+    admin.world.settle()
+    admin.world.network.release_everything()
+    admin.world.advance(10_000)
+    assert not admin.exists(paths.topic_path("t"))
+    assert [admin.logs(broker) for broker in range(3)] == [[], [], []]
 
 
 def test_after_a_lost_session_nothing_is_led_under_old_settings() -> None:

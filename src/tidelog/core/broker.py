@@ -142,6 +142,7 @@ class Broker:
             self._keeper.forget()
             self.controller.session_started(notice.session)
             self._configs.session_started()
+            self._controlled.session_started()
             self._producer_ids.session_started()
         else:
             self._keeper.resend()
@@ -284,7 +285,6 @@ class Broker:
     # ------------------------------------------------------------ the controller's requests
 
     def _registered(self) -> None:
-        self._configs.registered()
         self._proposals.repeat()
         self._controlled.registered()
 

@@ -2,11 +2,13 @@
 
 They are in ``/config/topics/T``. Whoever changes them leaves a numbered note in ``/config/changes`` in the
 same transaction; brokers watch the notes, not the settings. A broker that misses notes because they have
-been cleared away sees a gap in the numbers and reads everything anew, so clearing needs no clock.
+been cleared away sees a gap in the numbers and reads everything anew, so clearing needs no clock. It also
+reads everything when a controller introduces itself, and a topic's settings when it first hears of the topic:
+a topic that was deleted and created again need not have the settings of its former life.
 
 Settings must be known *before* a partition is led: a leader that has not heard of min.insync.replicas would
 acknowledge what it must not. So a LeaderAndIsr waits until the settings of its topics are known, which costs
-one read for a topic that is new here. After a lost session nothing is known until it has been read again.
+one read for a topic that is new here. In a new session nothing is known until it has been read again.
 """
 
 from __future__ import annotations
@@ -58,7 +60,16 @@ def topic_config(values: Mapping[str, str], defaults: BrokerConfig) -> TopicConf
 
 
 class TopicConfigs:
-    __slots__ = ("_configure", "_ctx", "_is_controller", "_last_note", "_stale", "_tasks", "_values")
+    __slots__ = (
+        "_configure",
+        "_ctx",
+        "_is_controller",
+        "_last_note",
+        "_learning",
+        "_loaded",
+        "_tasks",
+        "_values",
+    )
 
     def __init__(
         self,
@@ -73,45 +84,62 @@ class TopicConfigs:
         self._tasks = TaskQueue(keeper)
         self._values: dict[str, dict[str, str]] = {}
         """What the keeper said, by topic."""
-        self._stale: set[str] = set()
-        """Topics whose settings may have changed while we had no session: never iterated."""
+        self._loaded = False
+        """Whether everything has been read in this session."""
+        self._learning: set[str] = set()
+        """Topics we have just heard of: what is in ``_values`` may be of former ones. Never iterated."""
         self._last_note = -1
 
     # ------------------------------------------------------------ knowing
 
     def session_started(self) -> None:
         self._tasks.cancel()
-        self._stale = set(self._values)
-
-    def registered(self) -> None:
-        self._tasks.submit(self._load)
+        self._loaded = False
+        self._learning = set()
 
     def changed(self) -> None:
         """The watch on the notes fired."""
         self._tasks.submit(self._read_notes)
 
-    def unknown(self, topics: Iterable[str], listed: Container[str]) -> list[str]:
-        """Which of these topics' settings must be read before their partitions may be led. One that is not
-        ``listed`` in the metadata yet is new: what is remembered is of a former topic of that name."""
-        known, stale, values = self._ctx.topic_configs, self._stale, self._values
-        return [
-            topic
-            for topic in dict.fromkeys(topics)
-            if topic not in known or topic in stale or (topic in values and topic not in listed)
-        ]
-
-    def learn(self, topics: list[str], then: Callable[[], None]) -> None:
-        self._tasks.submit(lambda: self._learn(topics, then))
-
-    def retain(self, listed: Container[str]) -> None:
-        """These are all the topics there are."""
+    def topics_listed(self, listed: Container[str]) -> None:
+        """A controller introduced itself, and these are all the topics there are."""
         for topic in [topic for topic in self._values if topic not in listed]:
             self.forget(topic)
+        self._tasks.submit(self._load)
+
+    def topics_appeared(self, topics: list[str]) -> None:
+        """The metadata lists topics that it did not list before, and of which we hold nothing."""
+        topics = [topic for topic in topics if not self._is_set_by_hand(topic)]
+        if topics:
+            self._learning.update(topics)
+            self._tasks.submit(lambda: self._learn(topics))
 
     def forget(self, topic: str) -> None:
         """The topic is gone. One of the same name will have settings of its own."""
         if self._values.pop(topic, None) is not None:
             self._ctx.topic_configs.pop(topic, None)
+
+    def when_known(self, topics: Iterable[str], listed: Container[str], then: Callable[[], None]) -> None:
+        """Call ``then`` as soon as the settings of these topics are known, which may be now. A topic that the
+        metadata does not list yet is new: what is remembered is of a former topic of that name."""
+        topics = [topic for topic in dict.fromkeys(topics) if not self._is_set_by_hand(topic)]
+        unread = [t for t in topics if t not in listed or t not in self._values or t in self._learning]
+        if not topics or (self._loaded and not unread):
+            then()
+        else:
+            self._tasks.submit(lambda: self._learn_for(topics, unread, then))
+
+    def _is_set_by_hand(self, topic: str) -> bool:
+        """The simulator tells brokers the settings of its topics itself."""
+        return topic in self._ctx.topic_configs and topic not in self._values
+
+    def _learn(self, topics: list[str]) -> Task:
+        yield from self._read(topics)
+        self._learning.difference_update(topics)
+
+    def _learn_for(self, topics: list[str], unread: list[str], then: Callable[[], None]) -> Task:
+        yield from self._read([t for t in topics if t in unread or t not in self._values])
+        then()
 
     def _load(self) -> Task:
         # The notes first: what changes after that is told again.
@@ -119,6 +147,7 @@ class TopicConfigs:
         notes, settings = found.value
         self._last_note = max((_number(path) for path in notes.nodes), default=-1)
         self._take_all(settings)
+        self._loaded = True
 
     def _read_notes(self) -> Task:
         found = yield Children(CONFIG_CHANGES, watch=True)
@@ -136,10 +165,6 @@ class TopicConfigs:
         if len(notes) > NOTES_MAX and self._is_controller():
             yield Together(tuple(Delete(path) for _, path in notes[: -NOTES_MAX // 2]))
 
-    def _learn(self, topics: list[str], then: Callable[[], None]) -> Task:
-        yield from self._read(topics)
-        then()
-
     def _read(self, topics: list[str]) -> Task:
         topics = list(dict.fromkeys(topics))
         if topics:
@@ -156,7 +181,6 @@ class TopicConfigs:
                 self._take(topic, values)
 
     def _take(self, topic: str, values: dict[str, str]) -> None:
-        self._stale.discard(topic)
         if self._values.get(topic) != values:
             self._values[topic] = values
             self._configure(topic, topic_config(values, self._ctx.config))

@@ -2,12 +2,13 @@
 
 A request is refused if it comes from a controller that has been succeeded, or is meant for an earlier life of
 this broker. One that comes before the broker is registered waits, because the process does not listen yet; a
-LeaderAndIsr also waits until the settings of its topics are known (``configs.py``). The controller has one
-request in flight at a time, so nothing overtakes the one that waits.
+LeaderAndIsr also waits until the settings of its topics are known (``configs.py``). Order is kept all the
+same: a LeaderAndIsr that is repeated, and obeyed after the deletion that followed it, would undo that.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
@@ -33,7 +34,18 @@ if TYPE_CHECKING:
 
 
 class ControlledReplicas:
-    __slots__ = ("_broker", "_configs", "_ctx", "_early", "_metadata", "_proposals", "_replicas", "_storage")
+    __slots__ = (
+        "_broker",
+        "_configs",
+        "_ctx",
+        "_early",
+        "_metadata",
+        "_preparing",
+        "_proposals",
+        "_replicas",
+        "_storage",
+        "_waiting",
+    )
 
     def __init__(
         self, broker: Broker, storage: Storage, configs: TopicConfigs, proposals: IsrProposals
@@ -46,6 +58,14 @@ class ControlledReplicas:
         self._configs = configs
         self._proposals = proposals
         self._early: list[tuple[ControlRequest, ReplyTo]] = []
+        self._waiting: deque[tuple[ControlRequest, ReplyTo]] = deque()
+        """What came after a request that has to wait."""
+        self._preparing = False
+
+    def session_started(self) -> None:
+        """Whatever waits was meant for the life before: the controller will say it again."""
+        self._waiting.clear()
+        self._preparing = False
 
     def registered(self) -> None:
         early, self._early = self._early, []
@@ -55,14 +75,23 @@ class ControlledReplicas:
     def told(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         if self._ctx.guards.broker_epoch and self._ctx.broker_epoch == NO_EPOCH:
             self._early.append((request, sender))
-            return
-        if isinstance(request, LeaderAndIsrRequest) and self._refusal(request) is ErrorCode.NONE:
+        elif self._preparing:
+            self._waiting.append((request, sender))
+        elif isinstance(request, LeaderAndIsrRequest) and self._refusal(request) is ErrorCode.NONE:
+            self._preparing = True
             topics = (partition.tp.topic for partition in request.partitions)
-            unknown = self._configs.unknown(topics, self._metadata.topics)
-            if unknown:
-                self._configs.learn(unknown, lambda: self._obey(request, sender, self._ctx.now))
-                return
+            self._configs.when_known(
+                topics, self._metadata.topics, lambda: self._prepared(request, sender, now)
+            )
+        else:
+            self._obey(request, sender, now)
+
+    def _prepared(self, request: LeaderAndIsrRequest, sender: ReplyTo, now: Millis) -> None:
+        self._preparing = False
+        now = max(now, self._ctx.now)  # it may have waited for the keeper, which spoke just now
         self._obey(request, sender, now)
+        while self._waiting and not self._preparing:
+            self.told(*self._waiting.popleft(), now)
 
     def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         error = self._refusal(request)
@@ -152,10 +181,13 @@ class ControlledReplicas:
 
     def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
         complete = self._metadata.is_complete(request)
+        appeared = self._appearing(request)
         for topic in self._metadata.update(request):
             self._configs.forget(topic)
-        if complete:
-            self._configs.retain(self._metadata.topics)
+        if not complete:
+            self._configs.topics_appeared(appeared)
+        else:
+            self._configs.topics_listed(self._metadata.topics)
             deleting = {
                 partition.tp
                 for partition in request.partitions
@@ -164,6 +196,14 @@ class ControlledReplicas:
             for tp in self._storage.partitions():
                 if tp not in deleting:  # else we shall be told what to do with it
                     self._check_belonging(tp, now)
+
+    def _appearing(self, request: UpdateMetadataRequest) -> list[str]:
+        """The topics that are new with this request, but for those of which we have been given a replica:
+        their settings were read then."""
+        known = self._metadata.topics
+        partitions = [partition.tp for partition in request.partitions if partition.tp.topic not in known]
+        ours = {tp.topic for tp in partitions if tp in self._replicas}
+        return [topic for topic in dict.fromkeys(tp.topic for tp in partitions) if topic not in ours]
 
     def _check_belonging(self, tp: TopicPartition, now: Millis) -> None:
         """The log of a partition that is not ours is left on disk: only an administrator can know why."""
