@@ -165,8 +165,8 @@ def test_a_narrow_terminal_is_no_error(loss: Path):
 # ---------------------------------------------------------------- refusals
 
 
-def test_the_cluster_stage_is_not_there_yet():
-    assert refused(call("scenario", "run", "hw-loss", "--stage", "cluster")).endswith("only 'sim' exists")
+def test_an_unknown_stage_is_told_the_nearest():
+    assert "did you mean cluster?" in refused(call("scenario", "run", "hw-loss", "--stage", "clustr"))
 
 
 @pytest.mark.parametrize("command", ["run", "show", "compare"])

@@ -53,6 +53,8 @@ top, because starting a process is not scaled."""
 IN_VAIN_MS = 20_000
 """Where the lab waits in vain for two minutes, so much is enough to see that nothing comes."""
 POLL_SECONDS = 0.005
+FINAL_SECONDS_MAX = 3.0
+FINAL_PAUSE_SECONDS = 0.15
 KEEPER_LOG = "tidelog.keeper"
 ANSWER_SECONDS_MAX = 5.0
 LEAVE_SECONDS_MAX = 20.0
@@ -161,6 +163,19 @@ class ClusterStage:
         """As it was when it last settled."""
         with self._clock.standing_still():
             return self._run(self._observation.take(self.now, self._views))
+
+    def final_snapshot(self) -> Snapshot:
+        """The end: when it looks the same twice. Epochs are written to their file in the background, which on
+        a busy disk may take a while."""
+        deadline = self._loop.time() + FINAL_SECONDS_MAX
+        found = self.snapshot()
+        while self._loop.time() < deadline:
+            self._run(asyncio.sleep(FINAL_PAUSE_SECONDS))
+            self.settle()
+            before, found = found, self.snapshot()
+            if before.partitions == found.partitions:
+                break
+        return found
 
     def events(self) -> list[tuple[Millis, object]]:
         """What happened since the last call, to brokers and clients, in the order of time. When it happened

@@ -49,6 +49,7 @@ def play_on_cluster(
             # Holding back what is still to come changes nothing, and what follows is often urgent.
             after = played[-1].after if step.verb == "hold" else stage.snapshot()
             played.append(Played(step, remark, stage.events(), after))
+        played[-1].after = stage.final_snapshot()
         clients = stage.clients.values()
         return Run(scenario, played, judge_end(played[-1].after, clients), ledger_of(clients), stage=CLUSTER)
     finally:
