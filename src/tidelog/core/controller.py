@@ -92,6 +92,8 @@ class Controller:
         self._tasks.submit(self._register)
 
     def _register(self) -> Task:
+        if self._registered:
+            return  # the watch on a node of our former life, heard after we had removed it ourselves
         path = paths.broker_path(self._ctx.broker)
         while True:
             result = yield Create(path, self._registration, ephemeral=True)
