@@ -62,6 +62,12 @@ Consumers = Annotated[
 ValueBytes = Annotated[
     int, typer.Option("--value-bytes", min=1, max=1_000_000, metavar="N", help="The size of a value.")
 ]
+DeliveryTimeout = Annotated[
+    float,
+    typer.Option(
+        "--delivery-timeout", min=1.0, metavar="S", help="A send without an answer is given up then."
+    ),
+]
 FaultList = Annotated[
     str,
     typer.Option(
@@ -125,6 +131,7 @@ def trial(
     producers: Producers = 6,
     consumers: Consumers = 2,
     value_bytes: ValueBytes = 128,
+    delivery_timeout: DeliveryTimeout = 60.0,
     faults: FaultList = "all",
     every: Every = 4.0,
     down_max: DownMax = 1,
@@ -158,6 +165,7 @@ def trial(
         producers=producers,
         consumers=consumers,
         value_bytes=value_bytes,
+        delivery_timeout=delivery_timeout,
         faults=faults,
         every=every,
         down_max=down_max,

@@ -51,6 +51,7 @@ class Choices:
     producers: int
     consumers: int
     value_bytes: int
+    delivery_timeout: float
     faults: str
     every: float
     down_max: int
@@ -94,6 +95,7 @@ class Choices:
                 acks=tuple(_ACKS[word] for word in wanted),
                 idempotence=cast(Idempotence, self.idempotence),
                 value_bytes=self.value_bytes,
+                delivery_timeout_ms=int(self.delivery_timeout * 1000),
                 client=_assignments(self.client_settings, "--client"),
             )
         except WorkloadError as error:

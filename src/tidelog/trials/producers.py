@@ -33,6 +33,8 @@ from tidelog.trials.workload import ProducerPlan
 
 _TICK_SECONDS = 0.005
 _BURST_SECONDS = 0.25
+_PATIENCE_SECONDS = 30.0
+"""A producer of which nothing is acknowledged for so long is made anew."""
 _LAST_WORDS_SECONDS = 5.0
 """How long librdkafka may be late with the time-out of a send."""
 
@@ -60,7 +62,6 @@ class Sender:
         self._keys = [f"k{number}".encode() for number in range(plan.keys)]
         self._in_flight = [0] * plan.partitions
         self._in_flight_max = max(plan.in_flight_max // plan.partitions, 1)
-        self._patience = plan.delivery_timeout_ms / 1000 + _LAST_WORDS_SECONDS
         self._turn = 0
         self._offered = 0.0
         self._started = time.monotonic()
@@ -156,7 +157,7 @@ class Sender:
         silence = time.monotonic() - self._last_ok
         if self._broken:
             self._reopen("it was broken for good")
-        elif silence > self._patience and self.in_flight:
+        elif silence > _PATIENCE_SECONDS and self.in_flight:
             self._reopen(f"nothing was acknowledged for {silence:.0f} s")
 
     def close(self) -> None:

@@ -73,7 +73,8 @@ class Workload:
     value_bytes: int = 128
     in_flight_max: int = 20_000
     """Sends without an outcome, of one producer; a bound on memory and on what is in doubt at once."""
-    delivery_timeout_ms: int = 20_000
+    delivery_timeout_ms: int = 60_000
+    """Much longer than a fail-over: a send that times out is in doubt, and makes librdkafka repeat others."""
     client: dict[str, str] = field(default_factory=dict)
     """Further settings of the client library."""
 
