@@ -56,7 +56,7 @@ class Door:
 
     def _accept(self) -> None:
         assert self._listener is not None
-        with contextlib.suppress(BlockingIOError, ConnectionAbortedError):
+        with contextlib.suppress(OSError):  # nobody is left, or left before being let in
             while self._listener is not None:
                 caller, _ = self._listener.accept()
                 caller.setblocking(False)

@@ -143,9 +143,8 @@ class Lane:
         position = streamed = 0
         while position < end:
             if not self._left:
-                if end - position < self._header_bytes:
+                if not self._begins(position, end):
                     break
-                self._begin(position)
                 if self._collected is not None and position > streamed:
                     self._send(bytes(scratch[streamed:position]))
             taken = min(self._left, end - position)
@@ -160,17 +159,23 @@ class Lane:
             self._send(bytes(scratch[streamed:position]))
         self._head = bytes(scratch[position:end])
 
-    def _begin(self, position: int) -> None:
-        """A frame begins here: what is it, and may it stream?"""
+    def _begins(self, position: int, end: int) -> bool:
+        """A frame begins here: what is it, and may it stream? False if its header is not complete."""
+        there = end - position
+        if there < SIZE.size:
+            return False
         (size,) = SIZE.unpack_from(self._scratch, position)
         if not self._header_bytes - SIZE.size <= size <= FRAME_BYTES_MAX:
             raise ProtocolError(f"a frame of {size} bytes")
+        if there < self._header_bytes:
+            return False
         label = self._sort(self._scratch, position)
         self._left = SIZE.size + size
         if self._plain and label.rewrite is None and not self._waiting:
             self._passed(label, self._left)
         else:
             self._label, self._collected = label, bytearray()
+        return True
 
     def _complete(self) -> None:
         label, frame = self._label, self._collected

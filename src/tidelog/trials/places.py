@@ -18,6 +18,9 @@ from collections.abc import Callable
 from tidelog.lab.network import Node
 
 KNOCK_SECONDS = 0.02
+PATIENCE_MS = 10
+"""On this machine an answer is there at once, or, if the machine is very busy, soon. All relays wait for it:
+whoever lost a connection shall not hear of that before the port is as it should be."""
 
 Address = tuple[str, int]
 
@@ -70,11 +73,14 @@ class Places:
 
 
 def listens(address: Address) -> bool:
-    """False if a connection is refused at once, as on this machine it is."""
+    """False if a connection is refused; True also if nothing is known in time."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as caller:
         caller.setblocking(False)
         outcome = caller.connect_ex(address)
-        if outcome == errno.EINPROGRESS and select.select([], [caller], [], 0)[1]:
-            outcome = caller.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if outcome == errno.EINPROGRESS:
+            known = select.poll()  # and not select(), which fails in processes with many files
+            known.register(caller, select.POLLOUT)
+            if known.poll(PATIENCE_MS):
+                outcome = caller.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         return outcome != errno.ECONNREFUSED

@@ -110,7 +110,7 @@ class Relay:
         self.connections[connection] = None
         self._exchange.links.flow(self.source, self.target).connections += 1
         await connection.start(self._exchange.tap)
-        if self._closed or not self._exchange.links.linked(self.source, self.target):
+        if self._closed:
             connection.reset()
 
     async def _reach_target(self) -> socket.socket:
