@@ -30,9 +30,9 @@ from typing import NamedTuple, ParamSpec, Self, TypeVar
 import uvloop
 
 from tidelog.lab.network import Channel, Node
-from tidelog.trials.exchange import Exchange
-from tidelog.trials.links import Flow, Pair
-from tidelog.trials.speech import Label
+from tidelog.trials.relays.exchange import Exchange
+from tidelog.trials.relays.links import Flow, Pair
+from tidelog.trials.relays.speech import Label
 
 HANG_MS = 1_000.0
 log = logging.getLogger("tidelog.trials")

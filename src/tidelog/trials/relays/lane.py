@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.lab.network import Channel
-from tidelog.trials.links import Flow, Links, Pair
-from tidelog.trials.speech import SIZE, Label, is_heartbeat
+from tidelog.trials.relays.links import Flow, Links, Pair
+from tidelog.trials.relays.speech import SIZE, Label, is_heartbeat
 from tidelog.wire.errors import ProtocolError
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024

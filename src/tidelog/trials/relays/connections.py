@@ -16,7 +16,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import cast
 
-from tidelog.trials.lane import Lane, Tap
+from tidelog.trials.relays.lane import Lane, Tap
 from tidelog.wire.errors import ProtocolError
 
 _LINGER = Struct("ii")

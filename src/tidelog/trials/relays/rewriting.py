@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tidelog.trials.places import Address
-from tidelog.trials.speech import SIZE, Rewrite
+from tidelog.trials.relays.places import Address
+from tidelog.trials.relays.speech import SIZE, Rewrite
 from tidelog.wire.api import LATEST, Api, Buffer, RequestHeader, decode_response, encode_response
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsResponse

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from tidelog.lab.network import Channel, Node
-from tidelog.trials.links import is_client, is_keeper
+from tidelog.trials.relays.links import is_client, is_keeper
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ProtocolError
 

@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Iterable
 
 from tidelog.lab.network import Channel, Node
-from tidelog.trials.connections import Connection
-from tidelog.trials.lane import Lane, Sort, Tap, Waiting
-from tidelog.trials.links import Links, Pair
-from tidelog.trials.places import Address, Places
-from tidelog.trials.relay import Relay
+from tidelog.trials.relays.connections import Connection
+from tidelog.trials.relays.lane import Lane, Sort, Tap, Waiting
+from tidelog.trials.relays.links import Links, Pair
+from tidelog.trials.relays.places import Address, Places
+from tidelog.trials.relays.relay import Relay
 
 SCRATCH_BYTES = 256 * 1024
 

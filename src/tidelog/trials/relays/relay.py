@@ -12,16 +12,16 @@ import socket
 from typing import TYPE_CHECKING
 
 from tidelog.lab.network import Channel, Node
-from tidelog.trials.connections import Connection, reset_on_close
-from tidelog.trials.doors import HOST, Door, State
-from tidelog.trials.lane import Lane, Waiting
-from tidelog.trials.links import Pair, is_client, is_keeper
-from tidelog.trials.places import Address
-from tidelog.trials.rewriting import Rewriting
-from tidelog.trials.speech import REPLY_HEADER, REQUEST_HEADER, SIZE, Dialect, KeeperTalk
+from tidelog.trials.relays.connections import Connection, reset_on_close
+from tidelog.trials.relays.doors import HOST, Door, State
+from tidelog.trials.relays.lane import Lane, Waiting
+from tidelog.trials.relays.links import Pair, is_client, is_keeper
+from tidelog.trials.relays.places import Address
+from tidelog.trials.relays.rewriting import Rewriting
+from tidelog.trials.relays.speech import REPLY_HEADER, REQUEST_HEADER, SIZE, Dialect, KeeperTalk
 
 if TYPE_CHECKING:
-    from tidelog.trials.exchange import Exchange
+    from tidelog.trials.relays.exchange import Exchange
 
 CONNECT_SECONDS_MAX = 3.0
 
