@@ -15,7 +15,7 @@ from tidelog.evidence.lines import LineJournal, read_lines
 from tidelog.trials.faults import FaultFailed
 from tidelog.trials.nemesis import Nemesis
 from tidelog.trials.schedule import (
-    DISABLING,
+    USUAL,
     WEIGHTS,
     Fault,
     FaultSettings,
@@ -60,11 +60,11 @@ def test_never_more_brokers_are_away_than_allowed(
         assert [fault.number for fault in faults] == list(range(len(faults)))
         assert all(0 <= fault.at_ms <= fault.end_ms <= total_ms for fault in faults)
         for fault in faults:
-            if fault.kind in ("kill", "pause", "restart", "zone"):
+            if fault.kind in ("kill", "power", "pause", "restart", "zone"):
                 meanwhile = [
                     other
                     for other in faults
-                    if other.kind in ("kill", "pause", "restart", "zone")
+                    if other.kind in ("kill", "power", "pause", "restart", "zone")
                     and other.at_ms <= fault.at_ms < max(other.end_ms, other.at_ms + 1)
                 ]
                 away = [broker for other in meanwhile for broker in brokers_of(other, zones)]
@@ -96,7 +96,7 @@ def test_the_order_in_which_kinds_are_named_does_not_matter():
 def test_every_kind_is_drawn_some_day():
     kinds = {fault.kind for fault in draw(1, FaultSettings(tuple(WEIGHTS), every_ms=500), ZONES, 600_000)}
     assert kinds == set(WEIGHTS)
-    assert kinds > DISABLING
+    assert kinds - {"power"} == set(USUAL)
 
 
 def test_no_kinds_no_faults():
@@ -152,6 +152,9 @@ class Ward:
 
     def kill(self, broker: int) -> None:
         self._do(f"kill {broker}")
+
+    def lose_power(self, broker: int) -> None:
+        self._do(f"power off {broker}")
 
     def stop(self, broker: int) -> None:
         self._do(f"stop {broker}")
@@ -213,10 +216,11 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         Fault(3, "cut", ("1>2", "2>1"), 50, 10),
         Fault(4, "zone", ("az3",), 70, 10),
         Fault(5, "keeper", ("keeper",), 90, 10),
-        Fault(6, "elect", (), 110, 0),
+        Fault(6, "power", ("1",), 110, 10),
+        Fault(7, "elect", (), 130, 0),
     ]
     ward = Ward()
-    lines = carried_out(tmp_path, ward, faults, 13)
+    lines = carried_out(tmp_path, ward, faults, 15)
     pairs = [("1", "2"), ("2", "1")]
     assert ward.done == [
         "kill 1",
@@ -231,11 +235,13 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         "rejoin az3",
         "stop keeper",
         "start keeper",
+        "power off 1",
+        "start 1",
         "elect",
         "heal",
     ]
-    assert [line["number"] for line in lines if "began_us" in line] == list(range(7))
-    assert [line["number"] for line in lines if "ended_us" in line] == list(range(7))
+    assert [line["number"] for line in lines if "began_us" in line] == list(range(8))
+    assert [line["number"] for line in lines if "ended_us" in line] == list(range(8))
     assert lines[0]["planned_ms"] == 0
     assert lines[0]["targets"] == ["1"]
 

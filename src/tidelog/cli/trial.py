@@ -73,7 +73,7 @@ FaultList = Annotated[
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Out of kill, pause, restart, cut, zone, keeper, elect; all; or none.",
+        help="Out of kill, pause, restart, cut, zone, keeper, elect; all of these; or none. And power.",
     ),
 ]
 Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="A fault in so many seconds, on average.")]

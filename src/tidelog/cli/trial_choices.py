@@ -78,7 +78,7 @@ class Choices:
         if self.faults == "none" or self.foreign:
             return ()
         if self.faults == "all":
-            return tuple(schedules.WEIGHTS)
+            return schedules.USUAL
         return tuple(
             one_of("fault", kind.strip(), tuple(schedules.WEIGHTS)) for kind in self.faults.split(",")
         )

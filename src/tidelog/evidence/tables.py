@@ -122,7 +122,7 @@ FAULTS: Final = Table(
     ("number",),
     (
         Column("number", "int32", "the place in the schedule, from 0"),
-        Column("kind", "string", "kill, pause, restart, cut, zone, keeper or elect"),
+        Column("kind", "string", "kill, power, pause, restart, cut, zone, keeper or elect"),
         Column("targets", "list<string>", "whom it hit: broker ids, zones, or `a>b` for what a sends to b"),
         Column("planned_ms", "int64", "when it was planned, in ms after the beginning of the load"),
         Column("planned_duration_ms", "int64", "and for how long"),

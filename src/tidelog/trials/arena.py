@@ -21,6 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
 
 from tidelog.broker.broker_process import BrokerProcess, Serving
 from tidelog.broker.client import Client, ClientError
@@ -29,9 +32,11 @@ from tidelog.broker.loading import settle
 from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.properties import Property, write
 from tidelog.broker.settings import Settings
+from tidelog.core.types import TopicPartition
 from tidelog.keeper.data_dir import KeeperStorageError
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.network import KEEPER, Node
+from tidelog.trials.disks import Disks
 from tidelog.trials.leftovers import ProcessList
 from tidelog.trials.switchboard import Switchboard
 
@@ -39,6 +44,7 @@ HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+_METRICS_SECONDS: Final = 10.0
 
 _DEFAULTS: Final = {
     "controlled.shutdown.retry.backoff.ms": "200",
@@ -236,6 +242,19 @@ class Arena:
         self._signal(broker, signal.SIGKILL, ends=True)
         self._run(self._ended(broker))
 
+    def lose_power(self, broker: int) -> None:
+        """As if its machine went dark: what was written and not synced is gone. It is cut off first, so that
+        nothing which it says after we have looked how far it had synced reaches anybody."""
+        if self._board is None:
+            raise ClusterError("power cannot be cut: the traffic of this trial goes straight")
+        self._board.freeze(broker)
+        try:
+            synced = _recovery_points(self._serving[broker])
+            self.kill(broker)
+            Disks().lose_power(self._data_dir(broker), synced)
+        finally:
+            self._board.thaw(broker)
+
     def pause(self, broker: int) -> None:
         self._signal(broker, signal.SIGSTOP)
 
@@ -350,6 +369,21 @@ class Arena:
 
 def _address(at: tuple[str, int]) -> str:
     return f"{at[0]}:{at[1]}"
+
+
+def _recovery_points(at: Serving) -> dict[TopicPartition, int]:
+    """How far each log of a broker is synced, as it says itself; nothing is, where it does not answer."""
+    try:
+        with urlopen(f"http://{at.host}:{at.metrics_port}/metrics", timeout=_METRICS_SECONDS) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    return {
+        TopicPartition(sample.labels["topic"], int(sample.labels["partition"])): int(sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "tidelog_partition_recovery_point"
+    }
 
 
 def _known_brokers(host: str, port: int) -> set[int]:

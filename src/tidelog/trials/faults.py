@@ -18,7 +18,7 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 
 Pairs = Iterable[tuple[str, str]]
 
-NETWORK_KINDS: Final = frozenset(("cut", "zone"))
+NETWORK_KINDS: Final = frozenset(("cut", "zone", "power"))
 """Kinds for which the traffic must run through a switchboard."""
 _ADMIN_SECONDS: Final = 5.0
 
@@ -31,6 +31,7 @@ class Faults(Protocol):
     """Each method returns when its effect is there, or raises `FaultFailed`."""
 
     def kill(self, broker: int) -> None: ...
+    def lose_power(self, broker: int) -> None: ...
     def stop(self, broker: int) -> None: ...
     def start(self, broker: int) -> None: ...
     def pause(self, broker: int) -> None: ...
@@ -60,6 +61,9 @@ class ArenaFaults:
     def kill(self, broker: int) -> None:
         _do(self._arena.kill, broker)
         self._paused.discard(broker)
+
+    def lose_power(self, broker: int) -> None:
+        _do(self._arena.lose_power, broker)
 
     def stop(self, broker: int) -> None:
         _do(self._arena.stop_broker, broker)

@@ -122,6 +122,8 @@ class Nemesis:
         match fault.kind:
             case "kill":
                 faults.kill(int(fault.targets[0]))
+            case "power":
+                faults.lose_power(int(fault.targets[0]))
             case "pause":
                 faults.pause(int(fault.targets[0]))
             case "restart":
@@ -140,7 +142,7 @@ class Nemesis:
     def _undo(self, fault: Fault) -> None:
         faults = self._faults
         match fault.kind:
-            case "kill" | "restart":
+            case "kill" | "power" | "restart":
                 faults.start(int(fault.targets[0]))
             case "pause":
                 faults.resume(int(fault.targets[0]))
