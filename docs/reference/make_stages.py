@@ -1,0 +1,88 @@
+"""Play the catalogue in the simulator and on real processes, and put the table of both into ``scenarios.md``.
+
+Run from the root of the tree, on a machine that has little else to do (it takes minutes):
+``.venv/bin/python docs/reference/make_stages.py [GENERATION …]``. Only the rows of the generations named are
+played anew; without any, all are. What Apache Kafka did is copied from ``tests/lab/test_recordings.py``.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from tidelog.core.generations import GENERATIONS
+from tidelog.lab.runner import Run, run
+from tidelog.lab.scenario import Scenario
+from tidelog.trials import catalogue
+from tidelog.trials.pace import Pace
+from tidelog.trials.processes import Processes
+from tidelog.trials.stages import compare_stages
+
+PAGE = Path("docs/reference/scenarios.md")
+BEGIN, END = "<!-- stages: written by make_stages.py -->", "<!-- end of stages -->"
+PACES = (Pace(0.25), Pace(0.5), Pace(1.0))
+
+RECORDED = {
+    ("hw-loss", "hw"): "0.10.1: lost c",
+    ("hw-loss", "epoch"): "2.7.1: held",
+    ("hw-divergence", "hw"): "0.10.1: lost c, diverged at 2",
+    ("hw-divergence", "epoch"): "2.7.1: held",
+    ("isolate-leader-zone", "epoch"): "2.7.1: lost what the cut-off leader took, epochs 1 and 2",
+    ("isolate-leader-and-controller", "epoch"): "2.7.1: epochs 2 and 3",
+    ("unclean-election", "epoch"): "2.7.1: lost c, epoch 3",
+}
+
+
+def outcome(played: Run) -> str:
+    """What became of the promises, and how it ended."""
+    facts = played.facts()
+    kinds = ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+    words = [
+        f"**{kind}** {'at ' if kind == 'diverged' else ''}{facts[kind].replace(',', ' ')}"
+        for kind in kinds
+        if facts[kind]
+    ]
+    return f"{', '.join(words) or 'held'}; {facts['leader']}, {facts['epoch']}, [{facts['isr']}]"
+
+
+def row(scenario: Scenario, generation: str, processes: Processes) -> str:
+    played = scenario.under(generation)
+    kafka = RECORDED.get((scenario.name, generation), "")
+    if scenario.setup.without:
+        cells = [outcome(run(played)), "refused: no broker can switch guards off"]
+    else:
+        compared = compare_stages(played, processes, PACES)
+        cells = [outcome(compared.first), "the same" if compared.same else outcome(compared.second)]
+    print(f"{scenario.name} {generation}: {cells[1]}", file=sys.stderr, flush=True)
+    return f"| `{scenario.name}` | `{generation}` | {' | '.join(cells)} | {kafka} |"
+
+
+def known_rows(table: str) -> dict[tuple[str, str], str]:
+    rows = {}
+    for line in table.splitlines():
+        found = re.match(r"\| `([^`]+)` \| `([^`]+)` \|", line)
+        if found:
+            rows[found[1], found[2]] = line
+    return rows
+
+
+def main(generations: list[str]) -> None:
+    page = PAGE.read_text("utf-8")
+    before, rest = page.split(BEGIN)
+    table, after = rest.split(END)
+    rows = known_rows(table)
+    lines = ["", "| scenario | rules | simulator | real processes | Apache Kafka |", "|---|---|---|---|---|"]
+    with Processes() as processes:
+        for name in catalogue.names():
+            scenario = catalogue.load(name)
+            for generation in GENERATIONS:
+                if scenario.expectation(generation) is None:
+                    continue
+                if generation in generations:
+                    rows[name, generation] = row(scenario, generation, processes)
+                if (name, generation) in rows:
+                    lines.append(rows[name, generation])
+    PAGE.write_text(f"{before}{BEGIN}{chr(10).join(lines)}\n\n{END}{after}", "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(GENERATIONS))
