@@ -137,6 +137,9 @@ def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Proces
 
 
 def test_what_only_the_simulator_can_do_is_refused() -> None:
-    """A real broker has all its guards."""
+    """A real broker has all its guards, and a machine has only so much room for brokers."""
     with pytest.raises(TrialError, match=r"without=incarnation_in_isr.*--stage sim"):
         require_playable(catalogue.load("kafka-14140-rebooted-replica"))
+    many = parse("scenario many\ncluster brokers=40\ntopic t replicas=0", "many")
+    with pytest.raises(TrialError, match=r"40 brokers.*--stage sim"):
+        require_playable(many)

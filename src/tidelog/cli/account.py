@@ -39,6 +39,8 @@ def account(screen: Console, run: Run) -> list[Text]:
     """The whole story, as lines for ``screen``."""
     width = page_width(screen)
     lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
+    if run.stage != "sim":
+        lines += [Text(f"Played on {run.scenario.setup.brokers} real broker processes."), Text()]
     before: Snapshot | None = None
     for number, played in enumerate(run.played):
         lines += _step(screen, number, played, before, width)

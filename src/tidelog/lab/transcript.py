@@ -17,7 +17,9 @@ from tidelog.lab.snapshot import ReplicaState, Snapshot, partition_line
 
 
 def print_transcript(run: Run) -> str:
-    lines = [*print_head(run.scenario), f"# generation: {run.scenario.setup.generation}", ""]
+    lines = [*print_head(run.scenario), f"# generation: {run.scenario.setup.generation}"]
+    lines += [] if run.stage == "sim" else [f"# stage: {run.stage}"]
+    lines.append("")
     before: Snapshot | None = None
     for played in run.played:
         if lines[-1] and played.step is not None and played.step.comment:

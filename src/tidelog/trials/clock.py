@@ -3,7 +3,9 @@
 It runs with real time, as many times faster as the trial is played, but stands still while the stage only
 looks (snapshots, waiting for what is on its way). The brokers' own clocks do not stand still. So the time
 that looking took is saved from the pauses that the scenario makes: ``pass_time`` takes less of it than it
-says, during which this clock runs faster, until both agree again.
+says, during which this clock runs faster, until both agree again. That keeps what brokers do by the clock
+in step. A fault starts new time-outs, which count from then on: what was to be saved is forgotten
+(``catch_up``), or a pause after it would be too short for them.
 """
 
 from __future__ import annotations
@@ -63,6 +65,10 @@ class ScenarioClock:
             if rate:
                 self._behind_s += self._loop.time() - began
             self._set_rate(rate)
+
+    def catch_up(self) -> None:
+        """Both clocks count from here."""
+        self._behind_s = 0.0
 
     async def pass_time(self, duration: Millis) -> None:
         """Let so much scenario time pass, in a little less real time if the clock is behind."""

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
-from tidelog.lab.grammar import Condition
+from tidelog.lab.grammar import BROKER_VERBS, Condition, Step
 from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
@@ -42,7 +42,7 @@ from tidelog.trials.processes import HOST, Processes
 from tidelog.trials.settling import Settling, Views
 from tidelog.trials.switchboard import Switchboard
 from tidelog.trials.topology import Topology
-from tidelog.trials.translation import alteration, broker_settings, require_playable
+from tidelog.trials.translation import alteration, broker_settings, fetch_wait_ms, require_playable
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -55,6 +55,7 @@ IN_VAIN_MS = 20_000
 POLL_SECONDS = 0.005
 FINAL_SECONDS_MAX = 3.0
 FINAL_PAUSE_SECONDS = 0.15
+FAULTS = frozenset(BROKER_VERBS) - {"sync"} | {"cut", "isolate", "heal", "keeper-stop", "keeper-start"}
 KEEPER_LOG = "tidelog.keeper"
 ANSWER_SECONDS_MAX = 5.0
 LEAVE_SECONDS_MAX = 20.0
@@ -132,10 +133,12 @@ class ClusterStage:
             self._views = await self._settling.settle()
             self._happenings.new()
 
-    def begin_step(self, *, in_vain: bool) -> None:
+    def begin_step(self, step: Step, *, in_vain: bool) -> None:
         """``in_vain``: the lab found that the condition of this step does not come true in its time."""
         self._waits_in_vain = in_vain
         self._step_began = self._loop.time()
+        if step.verb in FAULTS:
+            self._clock.catch_up()
 
     def close(self) -> None:
         if self._renewing is not None:
@@ -324,7 +327,7 @@ class ClusterStage:
         """Before a step of the lab everything has arrived: a follower's fetch waits at its leader when the
         next one is held. Here it is held right after one has passed."""
         if channel is not None and channel.name == "fetch":
-            wait_s = self._pace.seconds(self._setup.config.replica_fetch_wait_max_ms)
+            wait_s = fetch_wait_ms(self._setup, self._pace) / 1000
             self._run(self._settling.next_fetch(channel, wait_s))
         self._settling.hold(channel)
         self._is_settled = True

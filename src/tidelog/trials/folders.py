@@ -46,9 +46,11 @@ class TrialFolder:
                     f"{parent}: only {free // 2**20} MB are free and brokers need {ROOM_BYTES_MIN // 2**20}; "
                     "make room, or set TMPDIR to a directory with more"
                 )
-            self.path = Path(tempfile.mkdtemp(prefix="trial-", dir=parent))
-            self._lock = DirectoryLock(self.path)
+            # Under a name of its own until it is locked: whoever cleans up would take it for a leftover.
+            unlocked = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
+            self._lock = DirectoryLock(unlocked)
             self._lock.acquire()
+            self.path = unlocked.rename(parent / unlocked.name.replace("new-", "trial-", 1))
         except OSError as error:
             raise TrialError(
                 f"{error.filename or parent}: {(error.strerror or str(error)).lower()}; set TMPDIR to a "

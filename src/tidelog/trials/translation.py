@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.core.config import BrokerConfig
+from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.coordination import Create, Multi, Write
 from tidelog.core.paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
@@ -25,6 +25,10 @@ from tidelog.wire.messages.incremental_alter_configs import (
 CHECKPOINTS_MORE_OFTEN = 0.7
 """Scenarios let one interval pass to have watermarks written down. In the lab that is exact; here the write
 itself takes time, so that it is done a little earlier."""
+FETCHES_WAIT_LONGER = 2
+"""Between two messages of a follower a scenario acts, and in the lab that takes no time. Here it must be done
+while the follower's fetch waits at its leader."""
+BROKERS_MAX = 9
 NEVER_MS = 600_000
 """Intervals from here on mean: not during this scenario. They are not scaled."""
 
@@ -33,12 +37,24 @@ _TOPIC, _SET = 2, 0
 
 def require_playable(scenario: Scenario) -> None:
     """Raise ``TrialError`` for what only the simulator can do."""
+    if scenario.setup.brokers > BROKERS_MAX:
+        raise TrialError(
+            f"{scenario.name} has {scenario.setup.brokers} brokers, and at most {BROKERS_MAX} are started as "
+            "real processes: play it with --stage sim"
+        )
     if scenario.setup.without:
         guards = ",".join(scenario.setup.without)
         raise TrialError(
             f"{scenario.name} switches guards off (without={guards}), which no real broker can do: "
             "play it with --stage sim"
         )
+
+
+def fetch_wait_ms(setup: Setup, pace: Pace) -> int:
+    """How long a leader lets a follower's fetch wait. The rule that counts messages is about bursts between
+    two looks of the leader, so there time must be what it is in the lab."""
+    exact = setup.config.isr_rule is IsrRule.MESSAGE_LAG
+    return pace.ms(setup.config.replica_fetch_wait_max_ms * (1 if exact else FETCHES_WAIT_LONGER))
 
 
 def broker_settings(setup: Setup, pace: Pace) -> dict[str, str]:
@@ -56,7 +72,7 @@ def broker_settings(setup: Setup, pace: Pace) -> dict[str, str]:
         "zookeeper.connection.timeout.ms": "60000",
         "replica.lag.time.max.ms": str(pace.ms(config.replica_lag_time_max_ms)),
         "replica.lag.max.messages": str(config.replica_lag_max_messages),
-        "replica.fetch.wait.max.ms": str(pace.ms(config.replica_fetch_wait_max_ms)),
+        "replica.fetch.wait.max.ms": str(fetch_wait_ms(setup, pace)),
         "replica.fetch.backoff.ms": str(pace.ms(config.replica_fetch_backoff_ms)),
         "replica.high.watermark.checkpoint.interval.ms": str(checkpoints),
         "controlled.shutdown.max.retries": str(config.controlled_shutdown_max_retries),
