@@ -1,0 +1,16 @@
+"""The data sources that Spark learns from tidelog.
+
+`tidelog_log` reads the segment files of every replica, tidelog's or Apache Kafka's, in parallel;
+`tidelog_topic` reads live topics of any Kafka-compatible cluster, as a batch or as a stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Make the sources known to a session, under their names."""

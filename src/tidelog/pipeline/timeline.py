@@ -1,0 +1,484 @@
+"""What happened when: the few thousand numbers that a report draws, out of evidence of any size.
+
+Every query here is an aggregation with a bound that does not depend on the evidence: at most `BUCKETS_MAX`
+moments, `PARTITIONS_MAX` partitions (the worst; how many are left out is said), `FAULTS_MAX` faults. Times
+are ms after the load began.
+
+Rules of the file: what a moment says about a span is the last that was true in it; what is shorter than a
+bucket is counted, not drawn. Clocks are those of whoever tells, as in the evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.inputs import Inputs
+
+BUCKETS_MAX: Final = 300
+PARTITIONS_MAX: Final = 12
+OFFSETS_MAX: Final = 4
+"""Partitions whose offsets are followed."""
+FAULTS_MAX: Final = 300
+CONSUMERS_MAX: Final = 5
+WINDOWS_MAX: Final = 400
+TRUNCATIONS_MAX: Final = 200
+
+_BUCKETS_MS: Final = (
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    250,
+    500,
+    1_000,
+    2_000,
+    5_000,
+    10_000,
+    30_000,
+    60_000,
+    300_000,
+)
+_HOUR_MS: Final = 3_600_000
+
+Place = tuple[str, int]
+"""A topic's partition."""
+
+
+@dataclass(slots=True, frozen=True)
+class Load:
+    """Sends with these `acks` that began in a bucket, and what became of them."""
+
+    at_ms: int
+    acks: int
+    sent: int
+    failed: int
+    unknown: int
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(slots=True, frozen=True)
+class Settled:
+    """Acknowledgements that came in a bucket."""
+
+    at_ms: int
+    acks: int
+    ok: int
+
+
+@dataclass(slots=True, frozen=True)
+class Reads:
+    at_ms: int
+    consumer: str
+    records: int
+
+
+@dataclass(slots=True, frozen=True)
+class Found:
+    """Anomalies of a kind that belong to a bucket."""
+
+    at_ms: int
+    anomaly: str
+    count: int
+
+
+@dataclass(slots=True, frozen=True)
+class FaultSpan:
+    number: int
+    kind: str
+    targets: tuple[str, ...]
+    from_ms: int | None
+    """None: it was never done."""
+    to_ms: int | None
+    error: str | None
+
+
+@dataclass(slots=True, frozen=True)
+class StateSpan:
+    """Who led a partition, and who was in sync, from one change to the next."""
+
+    from_ms: int
+    to_ms: int
+    leader: int
+    """-1: nobody."""
+    epoch: int
+    isr: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Window:
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(slots=True, frozen=True)
+class OffsetPoint:
+    """What a broker said about its replica: its end, or how far it had committed as leader."""
+
+    at_ms: int
+    broker: int
+    log_end_offset: int | None
+    high_watermark: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class Truncation:
+    at_ms: int
+    broker: int
+    before: int
+    after: int
+    cause: str
+
+
+@dataclass(slots=True, frozen=True)
+class ReplicaEnd:
+    """What a replica was at the end."""
+
+    broker: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    high_watermark: int | None
+    in_sync: bool
+
+
+@dataclass(slots=True)
+class PartitionStory:
+    topic: str
+    partition: int
+    states: list[StateSpan] = field(default_factory=list)
+    changes: int = 0
+    """How often its state was written."""
+    violations: int = 0
+    unavailable: list[Window] = field(default_factory=list)
+    offsets: list[OffsetPoint] = field(default_factory=list)
+    truncations: list[Truncation] = field(default_factory=list)
+    replicas: list[ReplicaEnd] = field(default_factory=list)
+
+    @property
+    def place(self) -> Place:
+        return self.topic, self.partition
+
+
+@dataclass(slots=True)
+class Timeline:
+    span_ms: int = 0
+    load_ms: int = 0
+    """When the load ended."""
+    bucket_ms: int = 1
+    load: list[Load] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
+    reads: list[Reads] = field(default_factory=list)
+    consumers_left_out: int = 0
+    found: list[Found] = field(default_factory=list)
+    faults: list[FaultSpan] = field(default_factory=list)
+    faults_left_out: int = 0
+    partitions: list[PartitionStory] = field(default_factory=list)
+    partitions_left_out: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build(inputs: Inputs, anomalies: DataFrame | None = None) -> Timeline:
+    """`anomalies` are those that the audit found, for their moments and to know the worst partitions."""
+    clock = _Clock.of(inputs)
+    timeline = Timeline(clock.span_ms, clock.load_ms, clock.bucket_ms)
+    timeline.load = _load(inputs.ledger, clock)
+    timeline.settled = _settled(inputs.ledger, clock)
+    timeline.reads, timeline.consumers_left_out = _reads(inputs.reads, clock)
+    timeline.faults, timeline.faults_left_out = _faults(inputs.faults, clock)
+    if anomalies is not None:
+        timeline.found = _found(anomalies, clock)
+    stories, timeline.partitions_left_out = _worst(inputs, anomalies)
+    timeline.partitions = list(stories.values())
+    if stories:
+        _tell_states(inputs.events, clock, stories)
+        _tell_offsets(inputs.events, clock, dict(list(stories.items())[:OFFSETS_MAX]))
+        _tell_ends(inputs.replicas, stories)
+        if anomalies is not None:
+            _tell_windows(anomalies, clock, stories)
+    return timeline
+
+
+# ---------------------------------------------------------------- time
+
+
+@dataclass(slots=True, frozen=True)
+class _Clock:
+    start_us: int
+    span_ms: int
+    load_ms: int
+    bucket_ms: int
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> _Clock:
+        manifest = inputs.manifest
+        sends = inputs.ledger.agg(
+            F.min("sent_us").alias("first"), F.max("sent_us").alias("last"), F.max("settled_us").alias("end")
+        ).first()
+        done = inputs.faults.agg(F.max("ended_us").alias("end")).first()
+        assert sends is not None
+        assert done is not None
+        start = manifest.load_started_us if manifest.load_started_us is not None else sends["first"] or 0
+        ends = (manifest.load_ended_us, sends["last"], sends["end"], done["end"])
+        span_ms = max((max((end for end in ends if end is not None), default=start) - start) // 1000, 1)
+        load_ms = span_ms if manifest.load_ended_us is None else (manifest.load_ended_us - start) // 1000
+        return cls(start, span_ms, max(load_ms, 0), _bucket_ms(span_ms))
+
+    def at(self, time_us: Column) -> Column:
+        """The beginning of the bucket of a time, in ms; what lies outside of the span, at its edge."""
+        ms = F.floor((time_us - F.lit(self.start_us)) / F.lit(self.bucket_ms * 1000)) * F.lit(self.bucket_ms)
+        last = (self.span_ms - 1) // self.bucket_ms * self.bucket_ms
+        return F.greatest(F.least(ms, F.lit(last)), F.lit(0)).cast("long")
+
+    def ms(self, time_us: int) -> int:
+        return min(max((time_us - self.start_us) // 1000, 0), self.span_ms)
+
+
+def _bucket_ms(span_ms: int) -> int:
+    for bucket in _BUCKETS_MS:
+        if span_ms <= bucket * BUCKETS_MAX:
+            return bucket
+    return -(-span_ms // (BUCKETS_MAX * _HOUR_MS)) * _HOUR_MS
+
+
+# ---------------------------------------------------------------- clients
+
+
+def _load(ledger: DataFrame, clock: _Clock) -> list[Load]:
+    waited = F.when(F.col("outcome") == "ok", (F.col("settled_us") - F.col("sent_us")) / 1000)
+    rows = (
+        ledger.groupBy(clock.at(F.col("sent_us")).alias("at_ms"), "acks")
+        .agg(
+            F.count("*").alias("sent"),
+            F.count_if(F.col("outcome") == "failed").alias("failed"),
+            F.count_if(F.col("outcome") == "unknown").alias("unknown"),
+            F.percentile_approx(waited, [0.5, 0.99], 1000).alias("waited"),
+        )
+        .orderBy("at_ms", "acks")
+        .collect()
+    )
+    return [
+        Load(r["at_ms"], r["acks"], r["sent"], r["failed"], r["unknown"], *(r["waited"] or (None, None)))
+        for r in rows
+    ]
+
+
+def _settled(ledger: DataFrame, clock: _Clock) -> list[Settled]:
+    rows = (
+        ledger.where((F.col("outcome") == "ok") & F.col("settled_us").isNotNull())
+        .groupBy(clock.at(F.col("settled_us")).alias("at_ms"), "acks")
+        .agg(F.count("*").alias("ok"))
+        .orderBy("at_ms", "acks")
+        .collect()
+    )
+    return [Settled(r["at_ms"], r["acks"], r["ok"]) for r in rows]
+
+
+def _reads(reads: DataFrame, clock: _Clock) -> tuple[list[Reads], int]:
+    """Those of the final reader are left out: it reads everything, after the load."""
+    counts = (
+        reads.where(F.col("consumer") != "final")
+        .groupBy("consumer", clock.at(F.col("read_us")).alias("at_ms"))
+        .agg(F.count("*").alias("records"))
+    )
+    totals = counts.groupBy("consumer").agg(F.sum("records").alias("all"))
+    names = [
+        r["consumer"] for r in totals.orderBy(F.desc("all"), "consumer").limit(CONSUMERS_MAX + 1).collect()
+    ]
+    left_out = max(totals.count() - CONSUMERS_MAX, 0) if len(names) > CONSUMERS_MAX else 0
+    if not names:
+        return [], 0
+    rows = counts.where(F.col("consumer").isin(names[:CONSUMERS_MAX])).orderBy("consumer", "at_ms").collect()
+    return [Reads(r["at_ms"], r["consumer"], r["records"]) for r in rows], left_out
+
+
+def _found(anomalies: DataFrame, clock: _Clock) -> list[Found]:
+    rows = (
+        anomalies.where((F.col("severity") == "violation") & F.col("time_us").isNotNull())
+        .groupBy(clock.at(F.col("time_us")).alias("at_ms"), "anomaly")
+        .agg(F.sum(_count()).cast("long").alias("count"))
+        .orderBy("at_ms", "anomaly")
+        .collect()
+    )
+    return [Found(r["at_ms"], r["anomaly"], r["count"]) for r in rows]
+
+
+def _count() -> Column:
+    """How many records a row of anomalies stands for."""
+    return F.coalesce(F.col("count"), F.lit(1))
+
+
+# ---------------------------------------------------------------- faults
+
+
+def _faults(faults: DataFrame, clock: _Clock) -> tuple[list[FaultSpan], int]:
+    rows = faults.orderBy("number").limit(FAULTS_MAX + 1).collect()
+    left_out = faults.count() - FAULTS_MAX if len(rows) > FAULTS_MAX else 0
+    return [
+        FaultSpan(
+            number=r["number"],
+            kind=r["kind"] or "?",
+            targets=tuple(r["targets"] or ()),
+            from_ms=None if r["began_us"] is None else clock.ms(r["began_us"]),
+            to_ms=None if r["ended_us"] is None else clock.ms(r["ended_us"]),
+            error=r["error"],
+        )
+        for r in rows[:FAULTS_MAX]
+    ], left_out
+
+
+# ---------------------------------------------------------------- partitions
+
+
+def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, PartitionStory], int]:
+    """Those with the most violations, then those that changed hands most; then by their number."""
+    restless = (
+        inputs.events.where(F.col("event") == "partition_state_written")
+        .groupBy("topic", "partition")
+        .agg(F.count("*").alias("changes"), F.lit(0).cast("long").alias("broken"))
+    )
+    ranked = restless
+    if anomalies is not None:
+        broken = F.when(F.col("severity") == "violation", _count()).otherwise(0)
+        ranked = restless.unionByName(
+            anomalies.where(F.col("partition").isNotNull())
+            .groupBy("topic", "partition")
+            .agg(F.lit(0).cast("long").alias("changes"), F.sum(broken).cast("long").alias("broken"))
+        )
+    rows = (
+        ranked.groupBy("topic", "partition")
+        .agg(F.sum("changes").alias("changes"), F.sum("broken").alias("broken"))
+        .orderBy(F.desc("broken"), F.desc("changes"), "topic", "partition")
+        .limit(PARTITIONS_MAX)
+        .collect()
+    )
+    stories = {
+        (r["topic"], r["partition"]): PartitionStory(
+            r["topic"], r["partition"], changes=r["changes"], violations=r["broken"]
+        )
+        for r in rows
+    }
+    topics = [(str(t["name"]), int(t["partitions"])) for t in inputs.manifest.topics]
+    for name, partitions in topics:
+        for partition in range(partitions):
+            if len(stories) >= PARTITIONS_MAX:
+                break
+            stories.setdefault((name, partition), PartitionStory(name, partition))
+    if all(story.violations == 0 for story in stories.values()):
+        stories = dict(sorted(stories.items()))  # where none is worse, in the order one looks for them
+    return stories, max(sum(count for _, count in topics) - len(stories), 0)
+
+
+def _chosen(places: Sequence[Place]) -> Column:
+    return reduce(or_, ((F.col("topic") == t) & (F.col("partition") == p) for t, p in places))
+
+
+def _event_us() -> Column:
+    return F.col("time_ms") * 1000
+
+
+def _tell_states(events: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
+    # The keeper's version orders the states, whoever wrote them and whatever his clock said.
+    order = F.struct("leader_epoch", "partition_version", "time_ms")
+    state = F.struct("time_ms", "leader", "leader_epoch", "isr")
+    rows = (
+        events.where((F.col("event") == "partition_state_written") & _chosen(list(stories)))
+        .groupBy("topic", "partition", clock.at(_event_us()).alias("at_ms"))
+        .agg(F.max_by(state, order).alias("state"))
+        .orderBy("topic", "partition", "at_ms")
+        .collect()
+    )
+    for row in rows:
+        state, spans = row["state"], stories[row["topic"], row["partition"]].states
+        now = clock.ms(state["time_ms"] * 1000)
+        span = StateSpan(
+            now, clock.span_ms, state["leader"], state["leader_epoch"], tuple(state["isr"] or ())
+        )
+        if spans:
+            last = spans[-1]
+            if (last.leader, last.epoch, set(last.isr)) == (span.leader, span.epoch, set(span.isr)):
+                continue
+            now = max(now, last.from_ms)
+            spans[-1] = StateSpan(last.from_ms, now, last.leader, last.epoch, last.isr)
+        spans.append(StateSpan(now, clock.span_ms, span.leader, span.epoch, span.isr))
+
+
+def _tell_offsets(events: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
+    about = events.where(_chosen(list(stories)))
+    order = F.struct("time_ms", "process_start_ms", "sequence")
+    rows = (
+        about.where(F.col("log_end_offset").isNotNull() | F.col("high_watermark").isNotNull())
+        .groupBy("topic", "partition", "broker", clock.at(_event_us()).alias("at_ms"))
+        .agg(
+            F.max_by("log_end_offset", F.when(F.col("log_end_offset").isNotNull(), order)).alias("end"),
+            F.max_by("high_watermark", F.when(F.col("high_watermark").isNotNull(), order)).alias("committed"),
+        )
+        .orderBy("at_ms", "broker")
+        .collect()
+    )
+    for r in rows:
+        stories[r["topic"], r["partition"]].offsets.append(
+            OffsetPoint(r["at_ms"], r["broker"], r["end"], r["committed"])
+        )
+    cut = F.col("previous_log_end_offset") - F.col("log_end_offset")
+    rows = (
+        about.where(F.col("event") == "truncated")
+        .orderBy(F.desc(cut), "time_ms")
+        .limit(TRUNCATIONS_MAX)
+        .collect()
+    )
+    for r in sorted(rows, key=lambda r: r["time_ms"]):
+        stories[r["topic"], r["partition"]].truncations.append(
+            Truncation(
+                clock.ms(r["time_ms"] * 1000),
+                r["broker"],
+                r["previous_log_end_offset"],
+                r["log_end_offset"],
+                r["cause"] or "",
+            )
+        )
+
+
+def _tell_ends(replicas: DataFrame, stories: dict[Place, PartitionStory]) -> None:
+    rows = (
+        replicas.where(_chosen(list(stories)))
+        .groupBy("topic", "partition", "broker")
+        .agg(
+            F.min("log_start_offset").alias("start"),
+            F.max("log_end_offset").alias("end"),
+            F.max("high_watermark").alias("committed"),
+            F.first("isr").alias("isr"),
+        )
+        .orderBy("topic", "partition", "broker")
+        .collect()
+    )
+    for r in rows:
+        stories[r["topic"], r["partition"]].replicas.append(
+            ReplicaEnd(r["broker"], r["start"], r["end"], r["committed"], r["broker"] in (r["isr"] or ()))
+        )
+
+
+def _tell_windows(anomalies: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
+    rows = (
+        anomalies.where((F.col("anomaly") == "unavailable") & F.col("until_us").isNotNull())
+        .where(_chosen(list(stories)))
+        .orderBy(F.desc(F.col("until_us") - F.col("time_us")))
+        .limit(WINDOWS_MAX)
+        .collect()
+    )
+    for r in sorted(rows, key=lambda r: r["time_us"]):
+        stories[r["topic"], r["partition"]].unavailable.append(
+            Window(clock.ms(r["time_us"]), clock.ms(r["until_us"]))
+        )

@@ -1,0 +1,27 @@
+"""One Spark for all tests of the pipeline: starting it costs more than most of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidelog.pipeline.session import open_session
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They all run in one test process, so that only one Java machine is started."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    # The compiler that starts soonest: no test runs long enough to need a better one.
+    fast = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    session = open_session(master="local[2]", memory_mb=768, app="tests", settings=fast)
+    yield session
+    session.stop()
