@@ -16,6 +16,8 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     ControlResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -257,6 +259,22 @@ def test_a_rebooted_replica_is_not_taken_in() -> None:
     stale = replace(request, member_epochs=(*request.member_epochs[:2], request.member_epochs[2] - 1))
     assert lone.ask(stale, AlterIsrResponse).error is ErrorCode.INELIGIBLE_REPLICA
     assert lone.ask(request, AlterIsrResponse).error is ErrorCode.NONE
+
+
+def test_a_replica_that_is_leaving_is_not_taken_in_again() -> None:
+    """It was taken out of the ISR when it began to leave; its last fetches prove that it has everything, and
+    would bring it back for the moment until it is gone."""
+    lone = LoneController()
+    lone.create_topic()
+    leaving = ControlledShutdownRequest(BrokerId(2), lone.broker_epoch(2))
+    assert lone.ask(leaving, ControlledShutdownResponse).error is ErrorCode.NONE
+    assert lone.state is not None
+    assert list(lone.state.isr) == [0, 1]
+    back = replace(
+        proposal(lone, (0, 1, 2)), leader_epoch=lone.state.leader_epoch, version=lone.state.version
+    )
+    assert lone.ask(back, AlterIsrResponse).error is ErrorCode.INELIGIBLE_REPLICA
+    assert list(lone.state.isr) == [0, 1]
 
 
 # ---------------------------------------------------------------- preferred elections

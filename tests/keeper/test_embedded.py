@@ -38,6 +38,30 @@ def in_memory() -> EmbeddedStage:
     return EmbeddedStage(None)
 
 
+# ---------------------------------------------------------------- the end
+
+
+@pytest.mark.parametrize("moment", range(8))
+def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path, moment: int) -> None:
+    """At whichever moment; stopped once more by whoever started it; and the directory is free again."""
+
+    async def give_up() -> None:
+        keeper = EmbeddedKeeper(tmp_path)
+        starting = asyncio.create_task(keeper.start())
+        await asyncio.sleep(moment * 0.001)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        read, write = os.pipe()  # takes the descriptors that were closed just now
+        await keeper.stop()
+        os.close(read)
+        os.close(write)
+        again = EmbeddedKeeper(tmp_path)
+        await again.start()
+        await again.stop()
+
+    asyncio.run(give_up())
+
+
 # ---------------------------------------------------------------- through crashes
 
 

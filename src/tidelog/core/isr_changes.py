@@ -48,6 +48,8 @@ def _refusal(machines: StateMachines, request: AlterIsrRequest, state: Partition
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     if request.isr != state.isr and guards.partition_version and request.version != state.version:
         return ErrorCode.INVALID_UPDATE_VERSION
+    if any(broker in machines.cluster.leaving for broker in request.isr if broker not in state.isr):
+        return ErrorCode.INELIGIBLE_REPLICA  # it was taken out a moment ago; its last fetches came later
     if guards.incarnation_in_isr:
         for broker, epoch in zip(request.isr, request.member_epochs, strict=True):
             if broker not in state.isr and live.get(broker) != epoch:

@@ -86,7 +86,7 @@ class EmbeddedKeeper:
         loop = asyncio.get_running_loop()
         self._stopped = loop.create_future()
         try:
-            await asyncio.to_thread(self._recover)
+            await self._recovered()
             self._commits = Commits(self._state, self._log, self._failed)
             for number, session in self._state.sessions.items():
                 self._await(number, session)
@@ -107,8 +107,9 @@ class EmbeddedKeeper:
             peer.abort()
         if self._commits is not None:
             await self._commits.stop()
-        if self._log is not None:
-            self._log.close()
+        log, self._log = self._log, None  # it may be stopped twice, as when the start was given up
+        if log is not None:
+            log.close()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
 
@@ -116,6 +117,15 @@ class EmbeddedKeeper:
         """Until the keeper is stopped; raises what stopped it if it was not ``stop``."""
         if self._stopped is not None:
             await asyncio.shield(self._stopped)
+
+    async def _recovered(self) -> None:
+        """A thread cannot be cancelled: whoever gives up the start waits for it before closing its files."""
+        recovering = asyncio.ensure_future(asyncio.to_thread(self._recover))
+        try:
+            await asyncio.shield(recovering)
+        except asyncio.CancelledError:
+            await asyncio.gather(recovering, return_exceptions=True)
+            raise
 
     def _recover(self) -> None:
         """Runs in a thread, before anybody is listened to."""
