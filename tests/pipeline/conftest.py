@@ -16,6 +16,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            # The first of them waits for Spark to start, which takes a busy machine a while.
+            item.add_marker(pytest.mark.timeout(300), append=False)
 
 
 @pytest.fixture(scope="session")

