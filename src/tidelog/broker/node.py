@@ -113,7 +113,7 @@ class Node:
 
     def time_ms(self) -> int:
         """The time of day, for whatever compares itself with the timestamps of records."""
-        return int(time.time() * 1000)
+        return int(time.time() * 1000) + self.settings.tidelog_clock_offset_ms
 
     def ask(self, waiter: Waiter, message: Message) -> None:
         """Hand the core a request. The answer is delivered when effects are next carried out."""

@@ -40,7 +40,7 @@ from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
 from tidelog.storage.errors import StorageRefused
-from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.file_storage import FileStorage, wall_clock
 
 log = logging.getLogger("tidelog")
 
@@ -114,6 +114,7 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
         broker_id=settings.broker_id,
         defaults=settings.log_defaults(),
         background=in_background,
+        clock=lambda: wall_clock() + settings.tidelog_clock_offset_ms,
         # Before KIP-279 a log could hold epochs out of order, and before KIP-101 none at all.
         verify_epochs=GENERATIONS[settings.tidelog_generation].guards.truncate_on_every_epoch,
     )
@@ -129,6 +130,7 @@ async def assemble(
         recorder = EventRecorder(
             settings.tidelog_evidence_dir,
             BrokerId(settings.broker_id),
+            # The machine's clock, however wrong the broker's: what several brokers did is put in order by it.
             lambda: int(time.time() * 1000),
         )
     node = Node(settings, storage, keeper, metrics=metrics, recorder=recorder, threads=threads)

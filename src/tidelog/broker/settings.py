@@ -242,6 +242,9 @@ class Settings:
     log_message_timestamp_difference_max_ms: int = _setting(
         int64(0), LONG_MAX, "How far a producer's clock may be off before its records are refused."
     )
+    tidelog_clock_offset_ms: int = _setting(
+        int64(), 0, "How far its clock is ahead of its machine's, or behind: to see what a wrong one does."
+    )
 
     # ------------------------------------------------------------ groups
     group_min_session_timeout_ms: int = _setting(

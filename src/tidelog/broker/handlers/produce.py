@@ -9,7 +9,6 @@ Not done: transactions, message formats before 2, records refused one by one (th
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
@@ -105,7 +104,7 @@ class PendingProduce:
     def stamp(self) -> int:
         """The append time of this request's batches, one for all of them."""
         if self._append_time < 0:
-            self._append_time = int(time.time() * 1000)
+            self._append_time = self._node.time_ms()
         return self._append_time
 
     def deliver(self, response: core.ProduceResponse) -> None:
