@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tidelog.evidence.lines import LineJournal, read_lines
 from tidelog.trials.faults import FaultFailed
 from tidelog.trials.nemesis import Nemesis
+from tidelog.trials.ordeals import CHAIN, STRANGERS
 from tidelog.trials.schedule import (
-    USUAL,
     WEIGHTS,
     Fault,
     FaultSettings,
@@ -23,8 +23,10 @@ from tidelog.trials.schedule import (
     as_json,
     draw,
     from_file,
+    nodes,
 )
 
+TAKES_AWAY = ("kill", "power", "pause", "restart", "zone", "full", "slow", "clock")
 ZONES = {1: "az1", 2: "az2", 3: "az3"}
 FIVE = {1: "az1", 2: "az2", 3: "az3", 4: "az1", 5: "az2"}
 
@@ -36,7 +38,7 @@ def brokers_of(fault: Fault, zones: dict[int, str]) -> set[int]:
     if fault.kind == "cut":
         ends = [set(target.split(">")) - {"keeper"} for target in fault.targets]
         return {int(broker) for broker in set.intersection(*ends)} if len(ends) > 2 else {int(min(ends[0]))}
-    return {int(target) for target in fault.targets}
+    return {int(target) for target in nodes(fault)}
 
 
 # ---------------------------------------------------------------- schedules
@@ -60,11 +62,11 @@ def test_never_more_brokers_are_away_than_allowed(
         assert [fault.number for fault in faults] == list(range(len(faults)))
         assert all(0 <= fault.at_ms <= fault.end_ms <= total_ms for fault in faults)
         for fault in faults:
-            if fault.kind in ("kill", "power", "pause", "restart", "zone"):
+            if fault.kind in TAKES_AWAY:
                 meanwhile = [
                     other
                     for other in faults
-                    if other.kind in ("kill", "power", "pause", "restart", "zone")
+                    if other.kind in TAKES_AWAY
                     and other.at_ms <= fault.at_ms < max(other.end_ms, other.at_ms + 1)
                 ]
                 away = [broker for other in meanwhile for broker in brokers_of(other, zones)]
@@ -96,7 +98,25 @@ def test_the_order_in_which_kinds_are_named_does_not_matter():
 def test_every_kind_is_drawn_some_day():
     kinds = {fault.kind for fault in draw(1, FaultSettings(tuple(WEIGHTS), every_ms=500), ZONES, 600_000)}
     assert kinds == set(WEIGHTS)
-    assert kinds - {"power"} == set(USUAL)
+
+
+@pytest.mark.parametrize("ordeal", [CHAIN, STRANGERS])
+def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(ordeal: str):
+    """In every minute there is one, whatever the seed; and what happens is in order."""
+    for seed in range(50):
+        faults = draw(seed, FaultSettings(tuple(WEIGHTS), ordeal=ordeal), ZONES, 60_000)
+        kinds = [fault.kind for fault in faults]
+        expected = ["elect", "delay", "cut", "kill", "kill"] if ordeal == CHAIN else ["kill"] * 3
+        assert kinds[: len(expected)] == expected
+        assert [fault.at_ms for fault in faults] == sorted(fault.at_ms for fault in faults)
+        assert all(fault.end_ms <= 60_000 for fault in faults)
+        done = max(fault.end_ms for fault in faults[: len(expected)])
+        assert all(fault.at_ms > done for fault in faults[len(expected) :])
+
+
+def test_no_ordeal_with_fewer_brokers_than_it_needs():
+    faults = draw(1, FaultSettings(("pause",), ordeal=CHAIN), {1: "az1", 2: "az2"}, 60_000)
+    assert {fault.kind for fault in faults} == {"pause"}
 
 
 def test_no_kinds_no_faults():
@@ -125,6 +145,8 @@ def test_a_schedule_can_be_done_again_from_the_evidence(tmp_path: Path):
         ),
         ('[{"kind": "kill", "targets": ["9"], "at_ms": 1, "duration_ms": 1}]', "about 9, which there is not"),
         ('[{"kind": "kill", "targets": ["1"], "at_ms": -1, "duration_ms": 1}]', "cannot be: kill at -1 ms"),
+        ('[{"kind": "slow", "targets": ["1"], "at_ms": 1, "duration_ms": 1}]', "targets like 1, 300ms"),
+        ('[{"kind": "kill", "targets": ["1", "5ms"], "at_ms": 1, "duration_ms": 1}]', "targets like 1"),
     ],
 )
 def test_a_file_that_is_no_schedule_is_refused(tmp_path: Path, content: str | None, message: str):
@@ -174,6 +196,24 @@ class Ward:
     def mend(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._do(f"mend {list(pairs)}")
 
+    def delay(self, pairs: Iterable[tuple[str, str]], ms: int) -> None:
+        self._do(f"delay {list(pairs)} {ms}")
+
+    def fill_disk(self, broker: int) -> None:
+        self._do(f"fill {broker}")
+
+    def free_disk(self, broker: int) -> None:
+        self._do(f"free {broker}")
+
+    def slow_disk(self, broker: int, ms: int) -> None:
+        self._do(f"slow {broker} {ms}")
+
+    def set_clock(self, broker: int, offset_ms: int) -> None:
+        self._do(f"clock {broker} {offset_ms}")
+
+    def lose_keeper_member(self, member: int) -> None:
+        self._do(f"lose keeper {member}")
+
     def isolate(self, zone: str) -> None:
         self._do(f"isolate {zone}")
 
@@ -217,10 +257,15 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         Fault(4, "zone", ("az3",), 70, 10),
         Fault(5, "keeper", ("keeper",), 90, 10),
         Fault(6, "power", ("1",), 110, 10),
-        Fault(7, "elect", (), 130, 0),
+        Fault(7, "delay", ("1>2", "2>1", "40ms"), 130, 10),
+        Fault(8, "full", ("2",), 150, 10),
+        Fault(9, "slow", ("2", "50ms"), 170, 10),
+        Fault(10, "clock", ("2", "-3000ms"), 190, 10),
+        Fault(11, "keeper", ("keeper-2",), 210, 10),
+        Fault(12, "elect", (), 230, 0),
     ]
     ward = Ward()
-    lines = carried_out(tmp_path, ward, faults, 15)
+    lines = carried_out(tmp_path, ward, faults, 24)
     pairs = [("1", "2"), ("2", "1")]
     assert ward.done == [
         "kill 1",
@@ -237,11 +282,20 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         "start keeper",
         "power off 1",
         "start 1",
+        f"delay {pairs} 40",
+        f"delay {pairs} 0",
+        "fill 2",
+        "free 2",
+        "slow 2 50",
+        "slow 2 0",
+        "clock 2 -3000",
+        "clock 2 0",
+        "lose keeper 2",
         "elect",
         "heal",
     ]
-    assert [line["number"] for line in lines if "began_us" in line] == list(range(8))
-    assert [line["number"] for line in lines if "ended_us" in line] == list(range(8))
+    assert [line["number"] for line in lines if "began_us" in line] == list(range(13))
+    assert [line["number"] for line in lines if "ended_us" in line] == list(range(13))
     assert lines[0]["planned_ms"] == 0
     assert lines[0]["targets"] == ["1"]
 

@@ -113,7 +113,7 @@ def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
     sending.close()
     ends = {topic.name: {str(part): end for part, end in topic.ends(SECONDS).items()}}
     plan = Workload().final_reader({topic.name: PARTITIONS}, lambda name, zone: cluster.bootstrap_servers)
-    final = Worker("consumers", "final", [plan], folder.path, ends)
+    final = Worker("consumers", "final", [plan], folder.path, ends=ends)
     ended(final)
     assert seal_journals(folder).trouble == {}
     ledger = {row["value"]: row for row in rows_of(folder.path, LEDGER)}

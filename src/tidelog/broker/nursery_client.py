@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
@@ -20,17 +21,19 @@ class NurseryError(Exception):
 class Nursery:
     """Begins to load when it is made; `fork` waits for that."""
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = (), descriptors: Sequence[int] = ()) -> None:
+        """`command`: words to put before that which starts it, for it to run somewhere else; `descriptors`:
+        what they need."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         with theirs:
             # A session of its own: Ctrl-C in the terminal is for the supervisor, who stops brokers in order.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog.broker.nursery", str(theirs.fileno())],
+                [*command, sys.executable, "-m", "tidelog.broker.nursery", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), *descriptors),
                 start_new_session=True,
             )
         ours.setblocking(False)

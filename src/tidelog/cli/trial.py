@@ -73,12 +73,20 @@ FaultList = Annotated[
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Out of kill, pause, restart, cut, zone, keeper, elect; all of these; or none. And power.",
+        help="Out of kill, power, pause, restart, cut, delay, zone, keeper, full, slow, clock, elect; "
+        "or all, or none.",
     ),
 ]
 Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="A fault in so many seconds, on average.")]
+Network = Annotated[
+    str,
+    typer.Option(metavar="N", help="How links are cut: relays, or netns (packets, by the kernel; root)."),
+]
 DownMax = Annotated[
-    int, typer.Option("--down-max", min=1, metavar="N", help="Brokers that may be away at once.")
+    int | None,
+    typer.Option(
+        "--down-max", min=1, metavar="N", help="Brokers that may be away at once.", show_default="1"
+    ),
 ]
 Schedule = Annotated[
     Path | None,
@@ -134,7 +142,8 @@ def trial(
     delivery_timeout: DeliveryTimeout = 60.0,
     faults: FaultList = "all",
     every: Every = 4.0,
-    down_max: DownMax = 1,
+    down_max: DownMax = None,
+    network: Network = "relays",
     schedule: Schedule = None,
     seed: Seed = None,
     evidence: Evidence = None,
@@ -169,6 +178,7 @@ def trial(
         faults=faults,
         every=every,
         down_max=down_max,
+        network=one_of("network", network, ("relays", "netns")),
         schedule=schedule,
         seed=seed,
         evidence=evidence,

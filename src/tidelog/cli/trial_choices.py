@@ -21,6 +21,9 @@ from tidelog.trials import schedule as schedules
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.arena import ArenaPlan
 from tidelog.trials.faults import NETWORK_KINDS
+from tidelog.trials.netns import NamespaceError, require_namespaces
+from tidelog.trials.networks import NETNS, RELAYS, STRAIGHT
+from tidelog.trials.ordeals import CHAIN, STRANGERS
 from tidelog.trials.schedule import Fault, FaultSettings, ScheduleError
 from tidelog.trials.trial import TrialPlan
 from tidelog.trials.venues import ForeignVenue, OwnVenue, Venue
@@ -53,8 +56,9 @@ class Choices:
     value_bytes: int
     delivery_timeout: float
     faults: str
+    network: str
     every: float
-    down_max: int
+    down_max: int | None
     schedule: Path | None
     seed: int | None
     evidence: Path | None
@@ -78,7 +82,7 @@ class Choices:
         if self.faults == "none" or self.foreign:
             return ()
         if self.faults == "all":
-            return schedules.USUAL
+            return tuple(schedules.WEIGHTS)
         return tuple(
             one_of("fault", kind.strip(), tuple(schedules.WEIGHTS)) for kind in self.faults.split(",")
         )
@@ -109,14 +113,21 @@ class Choices:
         for name in given:
             if name not in table():
                 raise unknown("setting", name, tuple(table()))
-        network = bool(NETWORK_KINDS.intersection(self.kinds())) or self.schedule is not None
+        kinds = {fault.kind for fault in self.given_schedule()} or set(self.kinds())
         return ArenaPlan(
             brokers=self.brokers,
             zones=self._zones(),
             generation=self.generation,
-            network=network,
+            network=self._network(kinds),
+            slow_disks="slow" in kinds,
             settings=_PACE | given | {"tidelog.evidence.dir": str(folder.events_journal)},
         )
+
+    def _network(self, kinds: set[str]) -> str:
+        """Relays only if there is something for them to do."""
+        if self.network == NETNS:
+            return NETNS
+        return RELAYS if NETWORK_KINDS.intersection(kinds) else STRAIGHT
 
     def topic_configs(self) -> dict[str, str]:
         """A foreign cluster's defaults are left alone unless somebody asks."""
@@ -139,6 +150,13 @@ class Choices:
                 f"--min-insync {self.min_insync}: each partition has {self.replicas} replicas, "
                 "so nothing could ever be written with acks=all"
             )
+        if self.foreign and self.network == NETNS:
+            raise Refusal("--network netns is for clusters that the trial starts itself")
+        if self.network == NETNS:
+            try:
+                require_namespaces()
+            except NamespaceError as error:
+                raise Refusal(str(error)) from None
         self.kinds()
         self.workload()
 
@@ -188,20 +206,38 @@ class Choices:
             schedule=[] if self.foreign else self._schedule(seed, self.arena(folder)),
         )
 
+    def given_schedule(self) -> list[Fault]:
+        """That of `--schedule`."""
+        if self.schedule is None:
+            return []
+        zones = {
+            number: self._zones()[(number - 1) % len(self._zones())] for number in range(1, self.brokers + 1)
+        }
+        try:
+            return schedules.from_file(self.schedule, zones)
+        except ScheduleError as error:
+            raise Refusal(str(error)) from None
+
     def _schedule(self, seed: int, arena: ArenaPlan) -> list[Fault]:
-        zones = {broker: arena.zone_of(broker) for broker in arena.broker_ids()}
         if self.schedule is not None:
-            try:
-                return schedules.from_file(self.schedule, zones)
-            except ScheduleError as error:
-                raise Refusal(str(error)) from None
+            return self.given_schedule()
         faults = FaultSettings(
             self.kinds(),
             every_ms=int(self.every * 1000),
-            down_max=self.down_max,
+            down_max=self.down_max or 1,
             session_ms=int(arena.settings[_SESSION]),
+            ordeal=self._ordeal(),
         )
-        return schedules.draw(seed, faults, zones, int(self.seconds * 1000))
+        return schedules.draw(seed, faults, arena.zones_of_brokers(), int(self.seconds * 1000))
+
+    def _ordeal(self) -> str | None:
+        """What brings out the losses of the rules that were chosen; nothing where somebody chose his faults
+        himself, or how many brokers may be away."""
+        if self.faults != "all" or self.down_max is not None:
+            return None
+        if self.unclean:
+            return STRANGERS
+        return CHAIN if self.generation == "hw" else None
 
 
 def _assignments(given: list[str], option: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The cluster of a long trial: real brokers, a keeper, and the network between them, all in our hands.
 
 Brokers have the ids 1 to N and stand in the zones in turn. Their data is kept below the evidence: after the
-trial it *is* the evidence of the replicas. If links are to be cut, everything that brokers say to each other,
-to the keeper and to clients runs through a `Switchboard`; if not, it goes straight, which costs less.
+trial it *is* the evidence of the replicas. How they are joined, and what can therefore be done to their
+links, is the business of `networks`.
 
 Everything runs in an event loop in a thread of its own; the methods may be called from any thread and return
 when their effect is there. Nothing outlives the trial: brokers end when their standard input does, those that
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
+import resource
 import signal
 import threading
 import time
@@ -29,22 +31,22 @@ from tidelog.broker.broker_process import BrokerProcess, Serving
 from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster import ClusterError, obituary
 from tidelog.broker.loading import settle
-from tidelog.broker.nursery_client import Nursery, NurseryError
+from tidelog.broker.nursery_client import NurseryError
 from tidelog.broker.properties import Property, write
 from tidelog.broker.settings import Settings
 from tidelog.core.types import TopicPartition
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.network import KEEPER, Node
 from tidelog.trials.disks import Disks
+from tidelog.trials.keepers import Keeper, KeeperInside, KeeperOutside
 from tidelog.trials.leftovers import ProcessList
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.networks import LOOPBACK, STRAIGHT, Address, Network, make_network
+from tidelog.trials.nurseries import Nurseries
 
-HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 _METRICS_SECONDS: Final = 10.0
+_ROOM_FOR_NOTES: Final = 512 * 1024
 
 _DEFAULTS: Final = {
     "controlled.shutdown.retry.backoff.ms": "200",
@@ -65,8 +67,10 @@ class ArenaPlan:
     brokers: int = 3
     zones: tuple[str, ...] = ("az1", "az2", "az3")
     generation: str = "epoch"
-    network: bool = False
-    """Whether traffic runs through a switchboard."""
+    network: str = STRAIGHT
+    """How the processes are joined: `straight`, `relays` or `netns`."""
+    slow_disks: bool = False
+    """Whether disks can be made slow, for which every sync is asked about."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Of every broker, by Kafka's names."""
 
@@ -75,6 +79,9 @@ class ArenaPlan:
 
     def broker_ids(self) -> range:
         return range(1, self.brokers + 1)
+
+    def zones_of_brokers(self) -> dict[int, str]:
+        return {broker: self.zone_of(broker) for broker in self.broker_ids()}
 
 
 class Arena:
@@ -87,10 +94,13 @@ class Arena:
         self._log_files: dict[int, TextIO] = {}
         self._processes: dict[int, BrokerProcess] = {}
         self._serving: dict[int, Serving] = {}
-        self._nursery: Nursery | None = None
-        self._keeper: EmbeddedKeeper | None = None
-        self._keeper_port = 0
-        self._board: Switchboard | None = None
+        self._nurseries: Nurseries | None = None
+        self._keeper: Keeper | None = None
+        self._keeper_at: Address = LOOPBACK, 0
+        self._network: Network | None = None
+        self._clock_offsets_ms: dict[int, int] = {}
+        notes = plan.settings.get("tidelog.evidence.dir")
+        self._notes = Path(notes) if notes else None
         self._listed: ProcessList | None = None
         self.deaths: list[str] = []
         """Brokers that ended although nobody had asked them to, in words."""
@@ -114,12 +124,11 @@ class Arena:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._listed = ProcessList(self.folder)
-            if self.plan.network:
-                self._board = Switchboard()
-                for broker in self.plan.broker_ids():
-                    self._board.add(broker, self.plan.zone_of(broker))
-                self._board.add(KEEPER, "")
-            self._nursery = Nursery()
+            self._network = make_network(self.plan.network, self.plan.zones_of_brokers())
+            self._nurseries = Nurseries(slow_disks=self.plan.slow_disks)
+            for broker in self.plan.broker_ids():
+                self._nurseries.open(self._network.command_in(broker))
+            self._keeper = self._new_keeper()
             self.start_keeper()
             self._run(self._start_all())
             self._wait_until_ready()
@@ -151,11 +160,11 @@ class Arena:
             return
         atexit.unregister(self._kill_all)
         try:
-            if self._board is not None:
-                self._board.heal()
+            if self._network is not None:
+                self._network.mend()
             self._run(self._stop_all())
-            if self._board is not None:
-                self._board.close()
+            if self._network is not None:
+                self._network.close()
             self._run(self._loop.shutdown_default_executor())
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -178,8 +187,8 @@ class Arena:
         except TimeoutError:
             self._kill_all()
             await self._all_ended()
-        if self._nursery is not None:
-            await self._nursery.close()
+        if self._nurseries is not None:
+            await self._nurseries.close()
         if self._keeper is not None:
             await self._keeper.stop()
 
@@ -200,11 +209,15 @@ class Arena:
 
     def bootstrap_for(self, client: str, zone: str) -> str:
         """Where a client of the trial begins. It sees no other way to the brokers than its own."""
-        if self._board is None:
-            return self.bootstrap_servers
-        self._board.add(client, zone)
-        routes = [self._board.route(client, broker) for broker in self.plan.broker_ids()]
-        return ",".join(f"{host}:{port}" for host, port in routes)
+        assert self._network is not None
+        self._network.add_client(client, zone)
+        routes = [self._network.route(client, broker) or at[:2] for broker, at in self._serving.items()]
+        return ",".join(map(_address, routes))
+
+    def command_in(self, client: str) -> list[str]:
+        """Words to put before a command for it to run where a client stands."""
+        assert self._network is not None
+        return self._network.command_in(client)
 
     @property
     def running(self) -> dict[int, int]:
@@ -245,15 +258,14 @@ class Arena:
     def lose_power(self, broker: int) -> None:
         """As if its machine went dark: what was written and not synced is gone. It is cut off first, so that
         nothing which it says after we have looked how far it had synced reaches anybody."""
-        if self._board is None:
-            raise ClusterError("power cannot be cut: the traffic of this trial goes straight")
-        self._board.freeze(broker)
+        assert self._network is not None
+        self._network.silence(broker)
         try:
             synced = _recovery_points(self._serving[broker])
             self.kill(broker)
             Disks().lose_power(self._data_dir(broker), synced)
         finally:
-            self._board.thaw(broker)
+            self._network.unsilence(broker)
 
     def pause(self, broker: int) -> None:
         self._signal(broker, signal.SIGSTOP)
@@ -261,10 +273,51 @@ class Arena:
     def resume(self, broker: int) -> None:
         self._signal(broker, signal.SIGCONT)
 
-    def _signal(self, broker: int, sent: signal.Signals, *, ends: bool = False) -> None:
+    def set_clock(self, broker: int, offset_ms: int) -> None:
+        """Its clock goes wrong by so much, or right again: from its next start on."""
+        self._clock_offsets_ms[broker] = offset_ms
+
+    def slow_disk(self, broker: int, ms: int) -> None:
+        """Every sync takes so much longer; 0: no longer."""
+        process = self._running(broker)
+        assert self._nurseries is not None
+        assert self._network is not None
+        gate = self._nurseries.gate(self._network.command_in(broker))
+        if gate is None:
+            raise ClusterError("disks cannot be slow: nobody asked for that at the start")
+        if not ms:
+            gate.speed_up(process.pid)
+            return
+        try:
+            gate.slow_down(process.pid, ms)
+        except OSError as error:
+            raise ClusterError(str(error)) from None
+
+    def fill_disk(self, broker: int) -> None:
+        """No log of a broker can grow, until `free_disk` or its next start. What it notes for the audit can,
+        for that is not on its disk, so to speak."""
+        process = self._running(broker)
+        notes = _sizes(self._notes, f"*-{broker}-*") if self._notes is not None else []
+        logs = [size for size in _sizes(self._data_dir(broker), "*/*.log") if size]
+        self._limit_files(process, max(min(logs, default=0), max(notes, default=0) + _ROOM_FOR_NOTES))
+
+    def free_disk(self, broker: int) -> None:
+        self._limit_files(self._running(broker), None)
+
+    def _limit_files(self, process: BrokerProcess, size: int | None) -> None:
+        try:
+            _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most if size is None else size, most))
+        except (OSError, ValueError, AttributeError) as error:
+            raise ClusterError(f"the files of broker {process.id} cannot be limited: {error}") from None
+
+    def _running(self, broker: int) -> BrokerProcess:
         if broker not in self.running:
             raise ClusterError(f"broker {broker} is not running")
-        process = self._processes[broker]
+        return self._processes[broker]
+
+    def _signal(self, broker: int, sent: signal.Signals, *, ends: bool = False) -> None:
+        process = self._running(broker)
         process.expected_to_end |= ends
         process.signal(sent)
 
@@ -275,9 +328,10 @@ class Arena:
         properties = self._data_dir(broker).with_suffix(".properties")
         write(properties, self._settings(broker).chosen(), f"Broker {broker} of a trial.")
         process = BrokerProcess(broker, properties, self._said, self._died)
-        assert self._nursery is not None
+        assert self._nurseries is not None
+        assert self._network is not None
         try:
-            await process.start(self._nursery)
+            await process.start(self._nurseries.open(self._network.command_in(broker)))
         except NurseryError as error:
             raise ClusterError(f"broker {broker} cannot be started: {error}") from None
         self._processes[broker] = process
@@ -291,15 +345,14 @@ class Arena:
         except TimeoutError:
             raise ClusterError(f"broker {broker} does not serve after {START_SECONDS:g} s") from None
         self._serving[broker] = at
-        if self._board is not None:
-            await asyncio.to_thread(self._board.place, broker, at.host, at.port)
+        await asyncio.to_thread(self._network.place, broker, (at.host, at.port))
 
     def _data_dir(self, broker: int) -> Path:
         return self.folder / f"broker-{broker}"
 
     def _settings(self, broker: int) -> Settings:
         replicas = str(min(3, self.plan.brokers))
-        at = self._serving.get(broker)
+        listen = (LOOPBACK, 0) if self._network is None else self._network.listen(broker)
         values = {
             **_DEFAULTS,
             "default.replication.factor": replicas,
@@ -308,50 +361,49 @@ class Arena:
             "tidelog.generation": self.plan.generation,
             "broker.id": str(broker),
             "broker.rack": self.plan.zone_of(broker),
-            "listeners": f"PLAINTEXT://{HOST}:{0 if at is None else at.port}",
+            "listeners": f"PLAINTEXT://{_address(listen)}",
             "log.dirs": str(self._data_dir(broker)),
-            "tidelog.keeper": f"embedded://{_address(self._keeper_for(broker))}",
+            "tidelog.clock.offset.ms": str(self._clock_offsets_ms.get(broker, 0)),
+            "tidelog.keeper": f"embedded://{_address(self._way(broker, KEEPER) or self._keeper_at)}",
         }
-        if self._board is not None:
-            others = (other for other in self.plan.broker_ids() if other != broker)
-            routes = {other: self._board.route(broker, other) for other in others}
-            values["tidelog.peer.routes"] = ",".join(f"{n}={_address(at)}" for n, at in routes.items())
+        others = (other for other in self.plan.broker_ids() if other != broker)
+        routes = {other: self._way(broker, other) for other in others}
+        values["tidelog.peer.routes"] = ",".join(f"{n}={_address(at)}" for n, at in routes.items() if at)
         return settle(Property(name, value, "--set") for name, value in values.items()).settings
 
-    def _keeper_for(self, broker: int) -> tuple[str, int]:
-        return (HOST, self._keeper_port) if self._board is None else self._board.route(broker, KEEPER)
+    def _way(self, source: Node, target: Node) -> Address | None:
+        return None if self._network is None else self._network.route(source, target)
 
     # ------------------------------------------------------------ the keeper and the links
 
+    def _new_keeper(self) -> Keeper:
+        assert self._network is not None
+        folder, elsewhere = self.folder / "keeper", self._network.command_in(KEEPER)
+        at = self._network.route(KEEPER, KEEPER) if elsewhere else None
+        return KeeperInside(folder, LOOPBACK) if at is None else KeeperOutside(folder, at, elsewhere)
+
     def start_keeper(self) -> None:
-        """Raises `ClusterError`. Once started it is always found at the same port."""
-        if self._keeper is None:
-            self._run(self._start_keeper())
-            if self._board is not None:
-                self._board.place(KEEPER, HOST, self._keeper_port)
+        """Raises `ClusterError`. Once started it is always found at the same place."""
+        assert self._keeper is not None
+        assert self._network is not None
+        self._keeper_at = self._run(self._keeper.start())
+        self._network.place(KEEPER, self._keeper_at)
 
     def stop_keeper(self) -> None:
-        """As if its process ended: the port closes, sessions wait in its log."""
-        if self._keeper is not None:
-            self._run(self._keeper.stop())
-            self._keeper = None
-
-    async def _start_keeper(self) -> None:
-        keeper = EmbeddedKeeper(self.folder / "keeper", host=HOST, port=self._keeper_port)
-        try:
-            await keeper.start()
-        except (OSError, KeeperStorageError) as error:
-            raise ClusterError(f"the keeper cannot start: {error}") from None
-        self._keeper, self._keeper_port = keeper, keeper.port
+        assert self._keeper is not None
+        self._run(self._keeper.stop())
 
     def cut(self, pairs: Iterable[tuple[Node, Node]]) -> None:
-        if self._board is None:
-            raise ClusterError("links cannot be cut: the traffic of this trial goes straight")
-        self._board.cut(pairs)
+        assert self._network is not None
+        self._network.cut(pairs)
+
+    def delay(self, pairs: Iterable[tuple[Node, Node]], ms: int) -> None:
+        assert self._network is not None
+        self._network.delay(pairs, ms)
 
     def mend(self, pairs: Iterable[tuple[Node, Node]] | None = None) -> None:
-        if self._board is not None:
-            self._board.heal(pairs)
+        if self._network is not None:
+            self._network.mend(pairs)
 
     # ------------------------------------------------------------ what brokers say
 
@@ -367,8 +419,12 @@ class Arena:
             self.deaths.append(obituary(process))
 
 
-def _address(at: tuple[str, int]) -> str:
+def _address(at: Address) -> str:
     return f"{at[0]}:{at[1]}"
+
+
+def _sizes(folder: Path, pattern: str) -> list[int]:
+    return [os.stat(file).st_size for file in folder.glob(pattern)]
 
 
 def _recovery_points(at: Serving) -> dict[TopicPartition, int]:

@@ -1,10 +1,12 @@
 """What a nemesis can do to a cluster: an interface, and how it is done to an arena.
 
-Everything is done from outside; the brokers are exactly those that ship.
+Everything is done from outside; the brokers are exactly those that ship. `docs/design/faults.md` says what
+each fault is made of, and what it is not.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
@@ -18,9 +20,13 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 
 Pairs = Iterable[tuple[str, str]]
 
-NETWORK_KINDS: Final = frozenset(("cut", "zone", "power"))
-"""Kinds for which the traffic must run through a switchboard."""
+NETWORK_KINDS: Final = frozenset(("cut", "delay", "zone", "power", "keeper"))
+"""Kinds that need a network in which links can be cut."""
 _ADMIN_SECONDS: Final = 5.0
+_IN_SYNC_SECONDS: Final = 6.0
+_POLL_SECONDS: Final = 0.1
+_NEXT_MEMBER_SECONDS: Final = 0.5
+"""So long it takes a broker whose member of the keeper is gone to find another."""
 
 
 class FaultFailed(Exception):
@@ -38,8 +44,17 @@ class Faults(Protocol):
     def resume(self, broker: int) -> None: ...
     def cut(self, pairs: Pairs) -> None: ...
     def mend(self, pairs: Pairs) -> None: ...
+    def delay(self, pairs: Pairs, ms: int) -> None: ...
+    def fill_disk(self, broker: int) -> None: ...
+    def free_disk(self, broker: int) -> None: ...
+    def slow_disk(self, broker: int, ms: int) -> None: ...
+    def set_clock(self, broker: int, offset_ms: int) -> None:
+        """Restart a broker with a clock that is wrong by so much, or right."""
+        ...
+
     def isolate(self, zone: str) -> None: ...
     def rejoin(self, zone: str) -> None: ...
+    def lose_keeper_member(self, member: int) -> None: ...
     def stop_keeper(self) -> None: ...
     def start_keeper(self) -> None: ...
     def elect_preferred(self) -> None: ...
@@ -57,13 +72,34 @@ class ArenaFaults:
         self._arena = arena
         self._client_zones = client_zones
         self._paused: set[int] = set()
+        self._filled: set[int] = set()
+        self._slow: set[int] = set()
+        self._wrong_clocks: set[int] = set()
+        self._delayed: dict[tuple[str, str], None] = {}
 
     def kill(self, broker: int) -> None:
         _do(self._arena.kill, broker)
-        self._paused.discard(broker)
+        for what_ends_with_its_process in (self._paused, self._filled, self._slow):
+            what_ends_with_its_process.discard(broker)
 
     def lose_power(self, broker: int) -> None:
+        """Not while a partition has fewer replicas in sync than it should: then this broker may hold the only
+        copy, which nobody has made durable, and Kafka's rules lose it as well (KIP-966)."""
+        deadline = time.monotonic() + _IN_SYNC_SECONDS
+        while not self._all_in_sync():
+            if time.monotonic() > deadline:
+                raise FaultFailed("power stays on: not all replicas are in sync (KIP-966)")
+            time.sleep(_POLL_SECONDS)
         _do(self._arena.lose_power, broker)
+
+    def _all_in_sync(self) -> bool:
+        try:
+            with Client.to(self._arena.bootstrap_servers, _ADMIN_SECONDS) as client:
+                topics = client.metadata(None).topics
+        except ClientError:
+            return False
+        parts = [part for topic in topics for part in topic.partitions]
+        return all(set(part.isr_nodes) == set(part.replica_nodes) for part in parts)
 
     def stop(self, broker: int) -> None:
         _do(self._arena.stop_broker, broker)
@@ -85,11 +121,54 @@ class ArenaFaults:
     def mend(self, pairs: Pairs) -> None:
         self._arena.mend([(_node(a), _node(b)) for a, b in pairs])
 
+    def delay(self, pairs: Pairs, ms: int) -> None:
+        links = list(pairs)
+        _do(self._arena.delay, [(_node(a), _node(b)) for a, b in links], ms)
+        for link in links:
+            if ms:
+                self._delayed[link] = None
+            else:
+                self._delayed.pop(link, None)
+
+    def fill_disk(self, broker: int) -> None:
+        _do(self._arena.fill_disk, broker)
+        self._filled.add(broker)
+
+    def free_disk(self, broker: int) -> None:
+        _do(self._arena.free_disk, broker)
+        self._filled.discard(broker)
+
+    def slow_disk(self, broker: int, ms: int) -> None:
+        _do(self._arena.slow_disk, broker, ms)
+        if ms:
+            self._slow.add(broker)
+        else:
+            self._slow.discard(broker)
+
+    def set_clock(self, broker: int, offset_ms: int) -> None:
+        self._arena.set_clock(broker, offset_ms)
+        if offset_ms:
+            self._wrong_clocks.add(broker)
+        else:
+            self._wrong_clocks.discard(broker)
+        if broker in self._arena.running:
+            _do(self._arena.stop_broker, broker)
+        _do(self._arena.start_broker, broker)
+
     def isolate(self, zone: str) -> None:
         _do(self._arena.cut, self._border(zone))
 
     def rejoin(self, zone: str) -> None:
         self._arena.mend(self._border(zone))
+
+    def lose_keeper_member(self, member: int) -> None:
+        """Brokers that were connected to it, in turn, are without a keeper until they have found another."""
+        plan = self._arena.plan
+        theirs = [broker for broker in plan.broker_ids() if (broker - 1) % 3 + 1 == member]
+        links: list[tuple[Node, Node]] = [pair for b in theirs for pair in ((b, KEEPER), (KEEPER, b))]
+        _do(self._arena.cut, links)
+        time.sleep(_NEXT_MEMBER_SECONDS)
+        self._arena.mend(links)
 
     def stop_keeper(self) -> None:
         _do(self._arena.stop_keeper)
@@ -115,7 +194,12 @@ class ArenaFaults:
     def heal(self) -> list[str]:
         self._arena.mend()
         steps: list[Callable[[], None]] = [self.start_keeper]
+        if self._delayed:
+            steps.append(partial(self.delay, tuple(self._delayed), 0))
         steps += [partial(self.resume, broker) for broker in sorted(self._paused)]
+        steps += [partial(self.free_disk, broker) for broker in sorted(self._filled)]
+        steps += [partial(self.slow_disk, broker, 0) for broker in sorted(self._slow)]
+        steps += [partial(self.set_clock, broker, 0) for broker in sorted(self._wrong_clocks)]
         dead = [broker for broker in self._arena.plan.broker_ids() if broker not in self._arena.running]
         steps += [partial(self.start, broker) for broker in dead]
         trouble = []

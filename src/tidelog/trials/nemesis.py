@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tidelog.evidence.lines import LineJournal
 from tidelog.trials.faults import FaultFailed, Faults
-from tidelog.trials.schedule import Fault
+from tidelog.trials.schedule import Fault, amount_ms, nodes
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,10 +130,20 @@ class Nemesis:
                 faults.stop(int(fault.targets[0]))
             case "cut":
                 faults.cut(_pairs(fault))
+            case "delay":
+                faults.delay(_pairs(fault), amount_ms(fault) or 0)
             case "zone":
                 faults.isolate(fault.targets[0])
-            case "keeper":
+            case "keeper" if fault.targets == ("keeper",):
                 faults.stop_keeper()
+            case "keeper":
+                faults.lose_keeper_member(int(fault.targets[0].rpartition("-")[2]))
+            case "full":
+                faults.fill_disk(int(fault.targets[0]))
+            case "slow":
+                faults.slow_disk(int(fault.targets[0]), amount_ms(fault) or 0)
+            case "clock":
+                faults.set_clock(int(fault.targets[0]), amount_ms(fault) or 0)
             case "elect":
                 faults.elect_preferred()
             case _:
@@ -148,10 +158,18 @@ class Nemesis:
                 faults.resume(int(fault.targets[0]))
             case "cut":
                 faults.mend(_pairs(fault))
+            case "delay":
+                faults.delay(_pairs(fault), 0)
             case "zone":
                 faults.rejoin(fault.targets[0])
-            case "keeper":
+            case "keeper" if fault.targets == ("keeper",):
                 faults.start_keeper()
+            case "full":
+                faults.free_disk(int(fault.targets[0]))
+            case "slow":
+                faults.slow_disk(int(fault.targets[0]), 0)
+            case "clock":
+                faults.set_clock(int(fault.targets[0]), 0)
 
 
 def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
@@ -167,7 +185,7 @@ def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
 
 
 def _pairs(fault: Fault) -> list[tuple[str, str]]:
-    pairs = [target.partition(">") for target in fault.targets]
+    pairs = [target.partition(">") for target in nodes(fault)]
     return [(source, target) for source, _, target in pairs]
 
 

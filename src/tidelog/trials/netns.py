@@ -132,6 +132,23 @@ class Namespaces:
             del self._cut[pair]
         self._tell_senders(healed, "neigh del {address} dev {interface}")
 
+    def delay(self, names: Iterable[str], ms: int) -> None:
+        """What these machines send takes so much longer; 0: no longer."""
+        for name in sorted(names):
+            shape = ["replace", "dev", "eth0", "root", "netem", "delay", f"{ms}ms"]
+            words = shape if ms else ["delete", "dev", "eth0", "root"]
+            done = subprocess.run(
+                self.command(name, ["tc", "qdisc", *words]),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=COMMAND_SECONDS_MAX,
+            )
+            if done.returncode and ms:
+                said = done.stderr.strip().splitlines()
+                reason = said[0].removeprefix("Error: ").rstrip(".").lower() if said else "tc failed"
+                raise NamespaceError(f"links cannot be slow here, the kernel has no netem: {reason}")
+
     def _tell_senders(self, pairs: Sequence[Pair], command: str) -> None:
         for sender in dict.fromkeys(source for source, _ in pairs):
             interface = self._host_interface if sender == HOST else "eth0"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, Protocol
@@ -28,8 +28,8 @@ from tidelog.trials.nemesis import Nemesis
 from tidelog.trials.schedule import Fault
 from tidelog.trials.topic import Topic, TopicError
 from tidelog.trials.venues import Venue
-from tidelog.trials.workers import Worker
-from tidelog.trials.workload import FINAL_READER, Workload, dealt
+from tidelog.trials.workers import Role, Worker
+from tidelog.trials.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 
@@ -39,6 +39,9 @@ _ENDS_SECONDS: Final = 30.0
 _DRAIN_SECONDS: Final = 60.0
 _DRAIN_RECORDS_PER_SECOND: Final = 20_000
 """A slow machine reads at least so fast; a drain may take as long as that."""
+
+
+Client = ProducerPlan | ConsumerPlan
 
 
 class TrialFailed(Exception):
@@ -158,15 +161,27 @@ class Trial:
         begin = self._venue.bootstrap_for
         producers = work.producer_plans(self._plan.topic, self._plan.partitions, begin)
         consumers = work.consumer_plans(topics, begin)
-        path = self._folder.path
-        for number, plans in enumerate(dealt(producers, work.producer_processes()), 1):
-            self._producers.append(Worker("producers", f"producers-{number}", plans, path))
-        for number, plans in enumerate(dealt(consumers, work.consumer_processes()) if consumers else [], 1):
-            self._consumers.append(Worker("consumers", f"consumers-{number}", plans, path))
+        self._producers += self._started("producers", producers, work.producer_processes())
+        self._consumers += self._started("consumers", consumers, work.consumer_processes())
         self._folder.manifest.clients = [
             {"role": role} | {name: value for name, value in asdict(client).items() if name != "client"}
             for role, clients in (("producer", producers), ("consumer", consumers))
             for client in clients
+        ]
+
+    def _started(self, role: Role, clients: Sequence[Client], processes: int) -> list[Worker]:
+        """Clients dealt out to processes; those that stand on different machines cannot share one."""
+        machines: dict[tuple[str, ...], list[Client]] = {}
+        for client in clients:
+            machines.setdefault(tuple(self._venue.command_in(client.name)), []).append(client)
+        dealt_out = [
+            (command, plans)
+            for command, there in machines.items()
+            for plans in dealt(there, min(max(processes // len(machines), 1), len(there)))
+        ]
+        return [
+            Worker(role, f"{role}-{number}", plans, self._folder.path, command=command)
+            for number, (command, plans) in enumerate(dealt_out, 1)
         ]
 
     def _start_nemesis(self) -> None:
@@ -247,7 +262,8 @@ class Trial:
         final = self._plan.workload.final_reader(
             {self._plan.topic: self._plan.partitions}, self._venue.bootstrap_for
         )
-        reader = Worker("consumers", FINAL_READER, [final], self._folder.path, wanted)
+        where = self._venue.command_in(final.name)
+        reader = Worker("consumers", FINAL_READER, [final], self._folder.path, ends=wanted, command=where)
         for worker in self._consumers:
             worker.drain(wanted)
         self._consumers.append(reader)

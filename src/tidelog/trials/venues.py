@@ -25,6 +25,11 @@ class Venue(Protocol):
         ...
 
     def bootstrap_for(self, client: str, zone: str) -> str: ...
+    def command_in(self, client: str) -> list[str]:
+        """Words to put before a command for it to run where a client stands that has been given its
+        bootstrap."""
+        ...
+
     def describe(self, folder: EvidenceFolder) -> None:
         """Enter what there is, and what there is not, into `trial.json`."""
         ...
@@ -57,8 +62,12 @@ class OwnVenue:
     def bootstrap_for(self, client: str, zone: str) -> str:
         return self._arena.bootstrap_for(client, zone)
 
+    def command_in(self, client: str) -> list[str]:
+        return self._arena.command_in(client)
+
     def describe(self, folder: EvidenceFolder) -> None:
         folder.manifest.generation = self._arena.plan.generation
+        folder.manifest.settings["network"] = self._arena.plan.network
         folder.manifest.brokers = self._arena.where()
 
     def faults(self, client_zones: dict[str, str]) -> Faults | None:
@@ -90,6 +99,9 @@ class ForeignVenue:
 
     def bootstrap_for(self, client: str, zone: str) -> str:
         return self._servers
+
+    def command_in(self, client: str) -> list[str]:
+        return []
 
     def describe(self, folder: EvidenceFolder) -> None:
         manifest = folder.manifest

@@ -21,24 +21,29 @@ from tidelog.trials.workload import ConsumerPlan, ProducerPlan
 
 _KILL_SECONDS = 10.0
 
+Role = Literal["producers", "consumers"]
+
 
 class Worker:
     """One process. `status` is what it said last."""
 
     def __init__(
         self,
-        role: Literal["producers", "consumers"],
+        role: Role,
         name: str,
         clients: Sequence[ProducerPlan | ConsumerPlan],
         evidence: Path,
+        *,
         ends: dict[str, dict[str, int]] | None = None,
+        command: Sequence[str] = (),
     ) -> None:
+        """`command`: words to put before that which starts it, for it to run somewhere else."""
         self.name = name
         self.status: dict[str, Any] = {}
         self.clients = [client.name for client in clients]
         with (evidence / "logs" / f"{name}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"tidelog.trials.{role}"],
+                [*command, sys.executable, "-m", f"tidelog.trials.{role}"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
