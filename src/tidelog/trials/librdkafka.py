@@ -20,7 +20,8 @@ def common_settings(name: str, bootstrap_servers: str) -> dict[str, Any]:
         "retry.backoff.ms": 50,
         "retry.backoff.max.ms": 500,
         "topic.metadata.refresh.fast.interval.ms": 50,
-        "topic.metadata.refresh.interval.ms": 10_000,
+        # A broker that has just started may know no topic; then nothing but this makes clients ask again.
+        "topic.metadata.refresh.interval.ms": 3_000,
         "socket.timeout.ms": 10_000,
         "socket.connection.setup.timeout.ms": 5_000,
         "log.connection.close": False,
