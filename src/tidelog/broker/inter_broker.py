@@ -84,6 +84,11 @@ def fetch_to_wire(requests: Iterable[core.FetchRequest], partition_bytes: int, r
     )
 
 
+def fetch_of_nothing(replica: BrokerId) -> Any:
+    """Makes the leader answer whatever it keeps waiting on this connection."""
+    return fetch.FetchRequest(replica_id=replica, max_wait_ms=0, min_bytes=0, topics=[])
+
+
 def fetch_from_wire(
     asked: Mapping[TopicPartition, core.FetchRequest], body: fetch.FetchResponse
 ) -> Iterator[core.FetchResponse]:

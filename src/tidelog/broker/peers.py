@@ -9,7 +9,8 @@ Rules of this file:
   request makes the leader answer that one.
 * The core speaks of one partition at a time; here the fetches that are due for one leader become one
   request. A partition that becomes due while such a request waits at the leader does not wait with it: the
-  next request makes the leader answer the waiting one (see ``handlers/fetch.py``).
+  next request makes the leader answer the waiting one (see ``handlers/fetch.py``). Then there are two, which
+  would make the leader answer each other for ever: a request for nothing brings both home, to go on as one.
 * Nothing is sent twice from here. What was under way when a connection broke is forgotten; when the peer is
   reached again the core is told ``connected`` and repeats what still matters.
 """
@@ -122,20 +123,25 @@ class _Peer:
             self.fetches.endpoint_changed()
 
     def fetch(self) -> None:
-        outstanding = [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
-        if not self.due or len(outstanding) >= FETCHES_IN_FLIGHT_MAX:
+        outstanding = self._outstanding()
+        if not self.due or len(outstanding) >= FETCHES_IN_FLIGHT_MAX or {} in outstanding:
             return
         due, self.due = self.due, {}
         for asked in outstanding:
             # After a reconnection of the other line the core repeats what is still under way on this one.
             due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
-        if not due:
-            return
-        settings = self._node.settings
-        body = inter_broker.fetch_to_wire(
-            due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
-        )
-        self.fetches.send(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, due)
+        if due:
+            settings = self._node.settings
+            body = inter_broker.fetch_to_wire(
+                due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
+            )
+            self._send_fetch(body, due)
+
+    def _outstanding(self) -> list[dict[TopicPartition, FetchRequest]]:
+        return [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
+
+    def _send_fetch(self, body: Any, asked: dict[TopicPartition, FetchRequest]) -> None:
+        self.fetches.send(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, asked)
 
     def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest] | Message, body: Any) -> None:
         if not isinstance(asked, dict):
@@ -144,7 +150,11 @@ class _Peer:
         node = self._node
         for response in inter_broker.fetch_from_wire(asked, body):
             node.answered(self._broker, response)
-        self.fetch()
+        outstanding = self._outstanding()
+        if not outstanding:
+            self.fetch()
+        elif {} not in outstanding:
+            self._send_fetch(inter_broker.fetch_of_nothing(node.id), {})
         node.settle()
 
     def _command_answered(self, asked: Message, body: Any) -> None:
