@@ -11,7 +11,7 @@ bucket is counted, not drawn. Clocks are those of whoever tells, as in the evide
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidelog.pipeline.anomalies import VIOLATION
+
 if TYPE_CHECKING:
     from tidelog.pipeline.inputs import Inputs
 
 BUCKETS_MAX: Final = 300
+COARSE_MAX: Final = 150
+"""Buckets in which things are counted: more would show the beat of the clients' batches."""
 PARTITIONS_MAX: Final = 12
 OFFSETS_MAX: Final = 4
 """Partitions whose offsets are followed."""
@@ -118,8 +122,11 @@ class StateSpan:
 
 @dataclass(slots=True, frozen=True)
 class Window:
+    """A time in which a partition could not be written."""
+
     from_ms: int
     to_ms: int
+    detail: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -176,6 +183,8 @@ class Timeline:
     load_ms: int = 0
     """When the load ended."""
     bucket_ms: int = 1
+    coarse_ms: int = 1
+    """The buckets of `load`, `settled`, `reads` and `found`."""
     load: list[Load] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     reads: list[Reads] = field(default_factory=list)
@@ -193,13 +202,14 @@ class Timeline:
 def build(inputs: Inputs, anomalies: DataFrame | None = None) -> Timeline:
     """`anomalies` are those that the audit found, for their moments and to know the worst partitions."""
     clock = _Clock.of(inputs)
-    timeline = Timeline(clock.span_ms, clock.load_ms, clock.bucket_ms)
-    timeline.load = _load(inputs.ledger, clock)
-    timeline.settled = _settled(inputs.ledger, clock)
-    timeline.reads, timeline.consumers_left_out = _reads(inputs.reads, clock)
+    coarse = replace(clock, bucket_ms=_bucket_ms(clock.span_ms, COARSE_MAX))
+    timeline = Timeline(clock.span_ms, clock.load_ms, clock.bucket_ms, coarse.bucket_ms)
+    timeline.load = _load(inputs.ledger, coarse)
+    timeline.settled = _settled(inputs.ledger, coarse)
+    timeline.reads, timeline.consumers_left_out = _reads(inputs.reads, coarse)
     timeline.faults, timeline.faults_left_out = _faults(inputs.faults, clock)
     if anomalies is not None:
-        timeline.found = _found(anomalies, clock)
+        timeline.found = _found(anomalies, coarse)
     stories, timeline.partitions_left_out = _worst(inputs, anomalies)
     timeline.partitions = list(stories.values())
     if stories:
@@ -234,7 +244,7 @@ class _Clock:
         ends = (manifest.load_ended_us, sends["last"], sends["end"], done["end"])
         span_ms = max((max((end for end in ends if end is not None), default=start) - start) // 1000, 1)
         load_ms = span_ms if manifest.load_ended_us is None else (manifest.load_ended_us - start) // 1000
-        return cls(start, span_ms, max(load_ms, 0), _bucket_ms(span_ms))
+        return cls(start, span_ms, max(load_ms, 0), _bucket_ms(span_ms, BUCKETS_MAX))
 
     def at(self, time_us: Column) -> Column:
         """The beginning of the bucket of a time, in ms; what lies outside of the span, at its edge."""
@@ -242,15 +252,20 @@ class _Clock:
         last = (self.span_ms - 1) // self.bucket_ms * self.bucket_ms
         return F.greatest(F.least(ms, F.lit(last)), F.lit(0)).cast("long")
 
+    def has(self, time_us: Column) -> Column:
+        """Whether a time lies in the span."""
+        return time_us.between(self.start_us, self.start_us + self.span_ms * 1000)
+
     def ms(self, time_us: int) -> int:
         return min(max((time_us - self.start_us) // 1000, 0), self.span_ms)
 
 
-def _bucket_ms(span_ms: int) -> int:
+def _bucket_ms(span_ms: int, most: int) -> int:
+    """The shortest round time of which at most so many make up the span."""
     for bucket in _BUCKETS_MS:
-        if span_ms <= bucket * BUCKETS_MAX:
+        if span_ms <= bucket * most:
             return bucket
-    return -(-span_ms // (BUCKETS_MAX * _HOUR_MS)) * _HOUR_MS
+    return -(-span_ms // (most * _HOUR_MS)) * _HOUR_MS
 
 
 # ---------------------------------------------------------------- clients
@@ -289,7 +304,7 @@ def _settled(ledger: DataFrame, clock: _Clock) -> list[Settled]:
 def _reads(reads: DataFrame, clock: _Clock) -> tuple[list[Reads], int]:
     """Those of the final reader are left out: it reads everything, after the load."""
     counts = (
-        reads.where(F.col("consumer") != "final")
+        reads.where((F.col("consumer") != "final") & clock.has(F.col("read_us")))
         .groupBy("consumer", clock.at(F.col("read_us")).alias("at_ms"))
         .agg(F.count("*").alias("records"))
     )
@@ -306,18 +321,13 @@ def _reads(reads: DataFrame, clock: _Clock) -> tuple[list[Reads], int]:
 
 def _found(anomalies: DataFrame, clock: _Clock) -> list[Found]:
     rows = (
-        anomalies.where((F.col("severity") == "violation") & F.col("time_us").isNotNull())
+        anomalies.where((F.col("severity") == VIOLATION) & F.col("time_us").isNotNull())
         .groupBy(clock.at(F.col("time_us")).alias("at_ms"), "anomaly")
-        .agg(F.sum(_count()).cast("long").alias("count"))
+        .agg(F.count("*").alias("count"))
         .orderBy("at_ms", "anomaly")
         .collect()
     )
     return [Found(r["at_ms"], r["anomaly"], r["count"]) for r in rows]
-
-
-def _count() -> Column:
-    """How many records a row of anomalies stands for."""
-    return F.coalesce(F.col("count"), F.lit(1))
 
 
 # ---------------------------------------------------------------- faults
@@ -351,11 +361,13 @@ def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, Par
     )
     ranked = restless
     if anomalies is not None:
-        broken = F.when(F.col("severity") == "violation", _count()).otherwise(0)
         ranked = restless.unionByName(
             anomalies.where(F.col("partition").isNotNull())
             .groupBy("topic", "partition")
-            .agg(F.lit(0).cast("long").alias("changes"), F.sum(broken).cast("long").alias("broken"))
+            .agg(
+                F.lit(0).cast("long").alias("changes"),
+                F.count_if(F.col("severity") == VIOLATION).alias("broken"),
+            )
         )
     rows = (
         ranked.groupBy("topic", "partition")
@@ -472,13 +484,17 @@ def _tell_ends(replicas: DataFrame, stories: dict[Place, PartitionStory]) -> Non
 
 def _tell_windows(anomalies: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
     rows = (
-        anomalies.where((F.col("anomaly") == "unavailable") & F.col("until_us").isNotNull())
+        anomalies.where((F.col("anomaly") == "unavailable") & F.col("time_us").isNotNull())
         .where(_chosen(list(stories)))
-        .orderBy(F.desc(F.col("until_us") - F.col("time_us")))
+        .orderBy(F.desc_nulls_first(F.col("until_us") - F.col("time_us")))
         .limit(WINDOWS_MAX)
         .collect()
     )
     for r in sorted(rows, key=lambda r: r["time_us"]):
         stories[r["topic"], r["partition"]].unavailable.append(
-            Window(clock.ms(r["time_us"]), clock.ms(r["until_us"]))
+            Window(
+                clock.ms(r["time_us"]),
+                clock.span_ms if r["until_us"] is None else clock.ms(r["until_us"]),
+                r["detail"] or "",
+            )
         )

@@ -1,0 +1,117 @@
+"""The verdict as the report reads it: what was found, grouped by cause. The one place that knows its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+
+UNEXPLAINED: Final = "No cause was recognised in the events."
+
+PHRASES: Final = {
+    "lost": ("acknowledged record lost", "acknowledged records lost"),
+    "unseen": ("record that the final read missed", "records that the final read missed"),
+    "duplicated": ("record that stands twice", "records that stand twice"),
+    "diverged": ("offset at which replicas disagree", "offsets at which replicas disagree"),
+    "rewritten": ("record rewritten after it was read", "records rewritten after they were read"),
+    "inconsistent offset": ("offset with two values", "offsets with two values"),
+    "phantom": ("record that nobody sent", "records that nobody sent"),
+    "aborted read": ("record of a failed send", "records of failed sends"),
+    "damaged": ("damaged record", "damaged records"),
+    "reordered": ("record out of order", "records out of order"),
+    "poll skip": ("record passed over by a consumer", "times a consumer passed over records"),
+    "non-monotonic poll": ("time a consumer was moved back", "times a consumer was moved back"),
+    "precommitted read": ("read of an uncommitted record", "reads of uncommitted records"),
+    "acknowledged below promise": (
+        "acknowledgement with too few copies",
+        "acknowledgements with too few copies",
+    ),
+    "unavailable": ("time without service", "times without service"),
+    "unknown arrived": ("send in doubt that had arrived", "sends in doubt that had arrived"),
+}
+"""An anomaly after a number: for one, and for more."""
+
+
+@dataclass(slots=True)
+class Cause:
+    words: str
+    rule: str
+    count: int
+    explained: bool = True
+    examples: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Finding:
+    anomaly: str
+    severity: str
+    count: int
+    causes: list[Cause] = field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        """`137 acknowledged records lost`."""
+        one, many = PHRASES.get(self.anomaly, (self.anomaly, self.anomaly))
+        return f"{self.count:,} {one if self.count == 1 else many}"
+
+
+@dataclass(slots=True, frozen=True)
+class Totals:
+    sends: int
+    promised: int
+    """Acknowledged with acks=1 or acks=all: by somebody who promised something."""
+    failed: int
+    unknown: int
+    reads: int
+
+
+def findings(verdict: Mapping[str, Any]) -> list[Finding]:
+    """Violations first, in the order of the audits."""
+    found = {
+        (anomaly, severity): Finding(str(anomaly), severity, int(counts.get(severity) or 0))
+        for severity in (VIOLATION, NOTICE)
+        for anomaly, counts in (verdict.get("counts") or {}).items()
+        if counts.get(severity)
+    }
+    for row in verdict.get("causes") or ():
+        finding = found.get((row.get("anomaly"), row.get("severity")))
+        if finding is not None:
+            explained = bool(row.get("explained"))
+            finding.causes.append(
+                Cause("", str(row.get("rule") or ""), int(row.get("count") or 0), explained)
+            )
+    for anomaly, examples in (verdict.get("examples") or {}).items():
+        for example in examples:
+            finding = found.get((anomaly, example.get("severity")))
+            if finding is not None:
+                _add(finding, example)
+    return list(found.values())
+
+
+def _add(finding: Finding, example: Mapping[str, Any]) -> None:
+    rule = str(example.get("rule") or "")
+    cause = next((cause for cause in finding.causes if cause.rule == rule), None)
+    if cause is None:
+        cause = Cause("", rule, 0)
+        finding.causes.append(cause)
+    if not cause.words:
+        cause.words = str(example.get("cause") or "")
+    cause.examples.append(dict(example))
+
+
+def totals(verdict: Mapping[str, Any]) -> Totals:
+    counts = verdict.get("totals") or {}
+    sends = counts.get("sends") or {}
+    by_acks = sends.get("by_acks") or {}
+    ok = int(sends.get("ok") or 0)
+    unpromised = int((by_acks.get("0") or {}).get("ok") or 0)
+    failed, unknown = int(sends.get("failed") or 0), int(sends.get("unknown") or 0)
+    return Totals(
+        sends=int(sends.get("total") or ok + failed + unknown),
+        promised=ok - unpromised,
+        failed=failed,
+        unknown=unknown,
+        reads=sum(int(count or 0) for count in (counts.get("reads") or {}).values()),
+    )

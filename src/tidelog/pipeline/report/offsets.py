@@ -1,0 +1,118 @@
+"""How far the logs of a partition were, as their brokers told it, and where each replica ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tidelog.pipeline.report.charts import Band, Chart, Point
+from tidelog.pipeline.report.html import Markup, el
+from tidelog.pipeline.report.lanes import colour_of, story_name
+from tidelog.pipeline.report.scale import moment, number, plural, short, value_marks
+from tidelog.pipeline.timeline import OffsetPoint, PartitionStory
+
+_TRUNCATIONS_MAX: Final = 60
+_BROKERS_MAX: Final = 12
+
+
+def offset_chart(story: PartitionStory, span_ms: int, bands: Sequence[Band]) -> Markup | None:
+    """The committed end as each leader told it, the log ends that are known, and what was cut off."""
+    values = [
+        value
+        for point in story.offsets
+        for value in (point.log_end_offset, point.high_watermark)
+        if value is not None
+    ]
+    if not values:
+        return None
+    values += [cut.before for cut in story.truncations]
+    name = story_name(story)
+    chart = Chart(
+        f"Offsets of {name}",
+        "high watermark and log ends, in records",
+        span_ms,
+        value_marks(max(values)),
+        short,
+        height_px=150,
+        description=f"High watermark and log end offsets of {name} over time, by broker",
+    )
+    chart.bands(bands)
+    brokers = sorted({point.broker for point in story.offsets})[:_BROKERS_MAX]
+    for broker in brokers:
+        _committed(chart, broker, story.offsets)
+        _ends(chart, broker, [point for point in story.offsets if point.broker == broker])
+    for cut in sorted(story.truncations, key=lambda cut: cut.after - cut.before)[:_TRUNCATIONS_MAX]:
+        title = (
+            f"broker {cut.broker} truncates its log from {number(cut.before)} to {number(cut.after)} "
+            f"at {moment(cut.at_ms)}: {cut.cause}"
+        )
+        x = chart.x(cut.at_ms)
+        chart.shapes.append(
+            el("path", el("title", title), d=f"M{x} {chart.y(cut.before)}V{chart.y(cut.after)}", class_="cut")
+        )
+    if story.truncations:
+        chart.legend.append(el("span", el("i", class_="key cut"), "truncated"))
+    if any(point.log_end_offset is not None for point in story.offsets):
+        chart.legend.append(el("span", el("i", class_="key dot"), "log end, where told"))
+    return chart.figure()
+
+
+def _committed(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
+    """A line for as long as it leads: where another one tells, it is interrupted."""
+    line: list[Point] = [
+        (float(p.at_ms), float(p.high_watermark) if p.broker == broker else None)
+        for p in points
+        if p.high_watermark is not None
+    ]
+    if any(value is not None for _, value in line):
+        chart.line(line, f"hw {colour_of(broker)}", f"HW, broker {broker}", steps=True)
+
+
+def _ends(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
+    """A line of no length with round ends is a dot, which stays round when the picture is stretched."""
+    dots = "".join(
+        f"M{chart.x(p.at_ms)} {chart.y(p.log_end_offset)}h0" for p in points if p.log_end_offset is not None
+    )
+    if dots:
+        chart.shapes.append(el("path", d=dots, class_=f"dots {colour_of(broker)}"))
+
+
+def replica_table(stories: Sequence[PartitionStory]) -> Markup | None:
+    """Where every replica ended; those that are not as long as the longest are marked."""
+    rows = []
+    for story in stories:
+        longest = max((r.log_end_offset or 0 for r in story.replicas), default=0)
+        for replica in story.replicas:
+            behind = longest - (replica.log_end_offset or 0)
+            rows.append(
+                el(
+                    "tr",
+                    el("td", story_name(story)),
+                    el(
+                        "td",
+                        el("i", class_=f"key leader {colour_of(replica.broker)}"),
+                        f"broker {replica.broker}",
+                    ),
+                    el("td", number(replica.log_start_offset), class_="n"),
+                    el("td", number(replica.log_end_offset), class_="n"),
+                    el("td", number(replica.high_watermark), class_="n"),
+                    el("td", "in sync" if replica.in_sync else "not in sync"),
+                    el("td", f"{plural(behind, 'record')} shorter" if behind else ""),
+                )
+            )
+    if not rows:
+        return None
+    heads = [
+        el("th", text, class_=style or None)
+        for text, style in (
+            ("partition", ""),
+            ("replica", ""),
+            ("start", "n"),
+            ("end (LEO)", "n"),
+            ("committed (HW)", "n"),
+            ("", ""),
+            ("", ""),
+        )
+    ]
+    table = el("table", el("thead", el("tr", heads)), el("tbody", rows))
+    return el("div", table, class_="wide")

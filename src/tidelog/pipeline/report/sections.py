@@ -1,0 +1,362 @@
+"""The parts of the page, from the verdict at its top to the commands at its end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tidelog.evidence.folder import Manifest
+from tidelog.evidence.tables import TABLES
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.report import series
+from tidelog.pipeline.report.again import command_words
+from tidelog.pipeline.report.findings import UNEXPLAINED, Cause, Finding, Totals, findings, totals
+from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.lanes import fault_bands, fault_lanes, fault_words, partition_lanes
+from tidelog.pipeline.report.offsets import offset_chart, replica_table
+from tidelog.pipeline.report.scale import moment, number, plural
+from tidelog.pipeline.report.words import HELD, UNSAID, VIOLATED, headline, load_ms, settings_words
+from tidelog.pipeline.timeline import OFFSETS_MAX, Timeline
+
+Verdict = Mapping[str, Any]
+
+_EXAMPLES_MAX: Final = 5
+_TEXT_MAX: Final = 300
+"""Characters of a text from the evidence: one may be as long as a record."""
+_SCHEDULE_MAX: Final = 200
+_WORDS: Final = {HELD: "✓ Held", VIOLATED: "✗ Violated", UNSAID: "? Cannot be said"}
+
+
+def cut(text: object) -> str:
+    words = str(text)
+    return words if len(words) <= _TEXT_MAX else f"{words[:_TEXT_MAX]}…"
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def verdict_section(verdict: Verdict, timeline: Timeline, manifest: Manifest) -> Markup:
+    said = headline(verdict, manifest)
+    return join(
+        el(
+            "header",
+            el("p", f"tidelog · audit of a {_STAGES.get(manifest.stage, manifest.stage)}", class_="eyebrow"),
+            el(
+                "div",
+                el("p", _WORDS[said.state], class_="word"),
+                el("h1", said.text),
+                el("p", said.more),
+                class_=f"verdict {said.state}",
+            ),
+            el("ul", [el("li", cut(word)) for word in settings_words(manifest)], class_="settings"),
+        ),
+        _numbers(totals(verdict), timeline, manifest),
+    )
+
+
+_STAGES: Final = {
+    "sim": "simulated trial",
+    "cluster": "trial on real processes",
+    "foreign": "load on a Kafka of yours",
+}
+
+
+def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest) -> Markup:
+    windows = [
+        (window.to_ms - window.from_ms, f"{story.topic}-{story.partition}")
+        for story in timeline.partitions
+        for window in story.unavailable
+    ]
+    facts: list[tuple[str, str, str]] = [
+        ("acknowledged", number(counts.promised), f"of {plural(counts.sends, 'send')}"),
+        ("unknown", number(counts.unknown), "in doubt: perhaps written"),
+        ("failed", number(counts.failed), "certainly not written"),
+        ("read", number(counts.reads), "by all consumers"),
+        (
+            "faults",
+            number(sum(f.from_ms is not None for f in timeline.faults) + timeline.faults_left_out),
+            f"in {moment(load_ms(manifest))}",
+        ),
+    ]
+    if windows:
+        longest, where = max(windows)
+        facts.append(("longest outage", moment(longest), f"of {cut(where)}"))
+    return el(
+        "dl",
+        [el("div", el("dt", name), el("dd", value or "–", el("small", more))) for name, value, more in facts],
+        class_="numbers",
+    )
+
+
+# ---------------------------------------------------------------- what was found
+
+
+def findings_section(verdict: Verdict) -> Markup:
+    found = findings(verdict)
+    broken = [finding for finding in found if finding.severity == VIOLATION]
+    notices = [finding for finding in found if finding.severity == NOTICE]
+    parts: list[Markup] = []
+    if broken:
+        parts += [el("h2", "What broke, and why"), *map(_finding, broken)]
+    if notices:
+        parts += [
+            el("h2", "Worth knowing"),
+            el("p", "No promise was broken by these.", class_="soft"),
+            *map(_finding, notices),
+        ]
+    return join(parts)
+
+
+def _finding(finding: Finding) -> Markup:
+    title = el(
+        "h3",
+        finding.words,
+        el("span", "promise broken" if finding.severity == VIOLATION else "notice", class_="tag"),
+    )
+    return el("div", title, map(_cause, finding.causes), class_=f"finding {finding.severity}")
+
+
+def _cause(cause: Cause) -> Markup | None:
+    if cause.explained and not (cause.rule or cause.words or cause.examples):
+        return None
+    words = cause.words or (UNEXPLAINED if not cause.explained else "")
+    like = "For instance: " if cause.count > 1 and cause.words else ""
+    return el(
+        "div",
+        el("p", el("b", f"{number(cause.count)} × " if cause.count else "", cut(cause.rule))),
+        el("p", el("span", like, class_="soft"), cut(words)) if words else None,
+        _examples(cause.examples) if cause.examples else None,
+        class_="cause",
+    )
+
+
+_COLUMNS: Final = (
+    ("value", "value"),
+    ("where", "partition"),
+    ("offset", "offset"),
+    ("acks", "acks"),
+    ("who", "by"),
+    ("detail", "detail"),
+)
+
+
+def _examples(examples: Sequence[dict[str, Any]]) -> Markup:
+    shown = examples[:_EXAMPLES_MAX]
+    rows = []
+    for example in shown:
+        acks = example.get("acks")
+        cells = {
+            "value": example.get("value"),
+            "where": None
+            if example.get("partition") is None
+            else f"{example.get('topic')}-{example['partition']}",
+            "offset": number(example.get("offset")),
+            "acks": None if acks is None else "all" if acks == -1 else acks,
+            "who": example.get("producer") or example.get("consumer") or _broker(example.get("broker")),
+            "detail": example.get("detail"),
+        }
+        rows.append(cells)
+    used = [(key, head) for key, head in _COLUMNS if any(row[key] not in (None, "") for row in rows)]
+    table = el(
+        "table",
+        el("thead", el("tr", [el("th", head) for _, head in used])),
+        el(
+            "tbody",
+            [
+                el(
+                    "tr",
+                    [
+                        el(
+                            "td",
+                            cut("" if row[k] is None else row[k]),
+                            class_="text" if k == "detail" else None,
+                        )
+                        for k, _ in used
+                    ],
+                )
+                for row in rows
+            ],
+        ),
+    )
+    return el("details", el("summary", plural(len(shown), "example")), el("div", table, class_="wide"))
+
+
+def _broker(number_: object) -> str | None:
+    return None if number_ is None else f"broker {number_}"
+
+
+# ---------------------------------------------------------------- what happened
+
+
+def timeline_section(verdict: Verdict, timeline: Timeline, manifest: Manifest) -> Markup:
+    bands = fault_bands(timeline)
+    charts = [
+        fault_lanes(timeline, manifest.brokers),
+        partition_lanes(timeline, _replication(manifest)),
+        series.trouble(timeline, bands),
+        series.throughput(timeline, bands),
+        series.latency(timeline, bands),
+        series.reads(timeline, bands),
+    ]
+    drawn = [chart for chart in charts if chart is not None]
+    if not drawn:
+        return Markup()
+    words = "Time runs from the beginning of the load. Grey bands are faults."
+    if timeline.faults_left_out:
+        words += f" {plural(timeline.faults_left_out, 'later fault')} are left out of the pictures."
+    return join(el("h2", "What happened"), el("p", words, class_="soft"), drawn)
+
+
+def _replication(manifest: Manifest) -> dict[str, tuple[int, int]]:
+    return {
+        str(topic.get("name")): (
+            int(topic.get("replication_factor") or 0),
+            int((topic.get("configs") or {}).get("min.insync.replicas", 1)),
+        )
+        for topic in manifest.topics
+    }
+
+
+def offsets_section(timeline: Timeline) -> Markup:
+    bands = fault_bands(timeline)
+    charts = [offset_chart(story, timeline.span_ms, bands) for story in timeline.partitions[:OFFSETS_MAX]]
+    drawn = [chart for chart in charts if chart is not None]
+    table = replica_table(timeline.partitions)
+    if not drawn and table is None:
+        return Markup()
+    left_out = timeline.partitions_left_out + len(timeline.partitions) - len(drawn)
+    words = (
+        "The high watermark is how far a leader had committed; a log end is told when a broker begins to "
+        "lead or truncates."
+    )
+    if drawn and left_out:
+        words += f" {plural(left_out, 'partition')} not drawn."
+    return join(
+        el("h2", "Logs and replicas"),
+        el("p", words, class_="soft") if drawn else None,
+        drawn,
+        join(el("h3", "Where every replica ended"), table) if table is not None else None,
+    )
+
+
+# ---------------------------------------------------------------- the rest
+
+
+def unjudged_section(verdict: Verdict) -> Markup:
+    said = [cut(text) for text in verdict.get("unjudged", ())]
+    if not said:
+        return join(el("h2", "What could not be judged"), el("p", "Nothing: all evidence is there."))
+    return join(el("h2", "What could not be judged"), el("ul", [el("li", text) for text in said[:50]]))
+
+
+def configuration_section(manifest: Manifest) -> Markup:
+    facts: dict[str, Any] = {
+        "stage": manifest.stage,
+        "state": manifest.state,
+        "generation": manifest.generation or "–",
+    }
+    for topic in manifest.topics:
+        partitions = plural(int(topic.get("partitions") or 0), "partition")
+        facts[f"topic {topic.get('name')}"] = f"{partitions}, {topic.get('replication_factor')} replicas"
+        facts |= {
+            f"{topic.get('name')}: {name}": value for name, value in (topic.get("configs") or {}).items()
+        }
+    for name, value in (manifest.settings.get("workload") or {}).items():
+        facts[f"load: {name}"] = (
+            value if isinstance(value, str | int | float) else json.dumps(value, default=str)
+        )
+    facts |= {f"version: {name}": value for name, value in manifest.versions.items()}
+    rows = [
+        el("tr", el("td", cut(name)), el("td", cut(value), class_="text"))
+        for name, value in list(facts.items())[:80]
+    ]
+    return join(el("h2", "Configuration"), el("div", el("table", el("tbody", rows)), class_="wide"))
+
+
+def again_section(timeline: Timeline, manifest: Manifest, evidence: str) -> Markup:
+    parts: list[Markup | None] = [el("h2", "Do it again")]
+    scenario = manifest.settings.get("text")
+    if manifest.stage == "sim" and scenario:
+        parts += [
+            el(
+                "p",
+                "The scenario that was played; save it, and replay it with ",
+                el("code", "tidelog replay FILE"),
+                ".",
+            ),
+            el("pre", str(scenario)[:20_000]),
+        ]
+        return join(parts)
+    if manifest.stage == "foreign":
+        parts.append(el("p", "The load on your Kafka, once more:"))
+    else:
+        parts.append(el("p", "The same faults at the same moments, under the same load:"))
+    parts.append(el("pre", shlex.join(command_words(manifest, evidence))))
+    parts.append(_schedule(timeline))
+    return join(parts)
+
+
+def _schedule(timeline: Timeline) -> Markup | None:
+    if not timeline.faults:
+        return None
+    shown = timeline.faults[:_SCHEDULE_MAX]
+    rows = [
+        el(
+            "tr",
+            el("td", fault.number, class_="n"),
+            el("td", cut(fault_words(fault))),
+            el("td", "" if fault.from_ms is None else moment(fault.from_ms), class_="n"),
+            el(
+                "td",
+                "" if fault.to_ms is None or fault.from_ms is None else moment(fault.to_ms - fault.from_ms),
+                class_="n",
+            ),
+            el("td", cut(fault.error or ("never done" if fault.from_ms is None else "")), class_="text"),
+        )
+        for fault in shown
+    ]
+    heads = [
+        el("th", text, class_=style)
+        for text, style in (("", "n"), ("fault", None), ("at", "n"), ("for", "n"), ("", None))
+    ]
+    more = len(timeline.faults) - len(shown) + timeline.faults_left_out
+    return el(
+        "details",
+        el("summary", f"The schedule: {plural(len(timeline.faults) + timeline.faults_left_out, 'fault')}"),
+        el("div", el("table", el("thead", el("tr", heads)), el("tbody", rows)), class_="wide"),
+        el("p", f"{plural(more, 'more')} in trial.json.") if more else None,
+        open_="open" if len(shown) <= 12 else None,
+    )
+
+
+def further_section(evidence: str) -> Markup:
+    code = (
+        "from tidelog.pipeline.session import open_session\n"
+        "spark = open_session()\n"
+        f"folder = {evidence!r}\n"
+        'found = spark.read.parquet(f"{folder}/audit/anomalies")\n'
+        'found.groupBy("anomaly", "severity", "cause").count().show(truncate=False)\n'
+        'spark.read.parquet(f"{folder}/ledger").where("outcome = \'unknown\'").show()'
+    )
+    names = join(*_commas([el("code", table.name) for table in TABLES]))
+    return join(
+        el("h2", "Look further"),
+        el(
+            "p",
+            "Everything this page says is in Parquet tables: ",
+            names,
+            ", and what the audit found in ",
+            el("code", "audit/anomalies"),
+            ".",
+        ),
+        el("pre", code),
+    )
+
+
+def _commas(items: Sequence[Markup]) -> list[Markup | str]:
+    spread: list[Markup | str] = []
+    for item in items:
+        spread += [", ", item] if spread else [item]
+    return spread
