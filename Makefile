@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := -m pip --disable-pip-version-check --quiet
-PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -4,11 +4,23 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+from tests.effort import EFFORT
 from tests.zookeeper import ZooKeeper, java
 
 # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
-settings.register_profile("tidelog", deadline=None, derandomize=True)
+settings.register_profile("tidelog", deadline=None, derandomize=True, max_examples=50 * EFFORT)
 settings.load_profile("tidelog")
+
+
+ONE_PROCESS = ("clients", "failover")
+"""Folders whose tests share a cluster: one test process takes all of them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.parent.name
+        if folder in ONE_PROCESS:
+            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from tests.core.histories import REPLICAS, History, Reign, reigns
+from tests.effort import EFFORT
 
 from tidelog.core.epochs import UNDEFINED_END, EpochCache, EpochEnd, EpochEntry
 from tidelog.core.types import NO_EPOCH
@@ -150,7 +151,7 @@ EMPTY_EPOCH_BETWEEN = [
 
 
 @pytest.mark.parametrize("generation", ["epoch", "majority"])
-@settings(max_examples=300)
+@settings(max_examples=60 * EFFORT)
 @given(history=st.lists(reigns("restart", "power cut", "sync"), max_size=9))
 @example(history=EMPTY_EPOCH_ABOVE)
 @example(history=EMPTY_EPOCH_BETWEEN)
