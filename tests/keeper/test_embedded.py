@@ -283,6 +283,25 @@ async def test_time_outs_are_kept_within_bounds() -> None:
     await keeper.stop()
 
 
+async def test_whoever_runs_it_may_decide_when_sessions_end(in_memory: EmbeddedStage) -> None:
+    """Silence does not end those; and they end at once: nobody sees one gone and another still there."""
+    keeper, watcher = in_memory.keeper, await in_memory.client()
+    await watcher.do(Create("/ids"))
+    async with RawClient(keeper.port) as one, RawClient(keeper.port) as two, RawClient(keeper.port) as last:
+        sessions = []
+        for name, raw in (("a", one), ("b", two), ("c", last)):
+            sessions.append((await raw.greet(timeout_ms=500))["session"])
+            keeper.keep(sessions[-1])
+            await raw.ask(["create", f"/ids/{name}", None, True, False])
+        await asyncio.sleep(0.8)  # not to wait for anything: silence is what is tested
+        assert len((await watcher.do(Children("/ids", watch=True))).nodes) == 3
+        keeper.expire(sessions[:2])
+        await watcher.hears(1)
+        assert [*(await watcher.do(Children("/ids", watch=True))).nodes] == ["/ids/c"]
+        keeper.let_go(sessions[2], asyncio.get_running_loop().time())
+        await watcher.hears(2)
+
+
 async def test_there_is_a_limit_to_sessions(caplog: pytest.LogCaptureFixture) -> None:
     """One more than allowed is refused with the reason, and gets its session when another has left."""
     keeper = EmbeddedKeeper(None, sessions_max=2)

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class _Presence:
     timeout_s: float
     deadline: float
     peer: Peer | None = None
+    kept: bool = False
+    """Silence does not end it: somebody else decides when it ends."""
 
 
 class EmbeddedKeeper:
@@ -220,13 +222,28 @@ class EmbeddedKeeper:
         found = self._state.tree.get(path)
         return None if found is None else Node(decode(path, found.value), found.stat)
 
-    def renew(self, session: int, heard_at: float) -> None:
-        """Give a session its full time from a moment of the event loop's clock on, as if its client had been
-        heard then: whoever ends that client on purpose wants the time-out to count from there, and not from
-        the last heartbeat."""
+    def keep(self, session: int) -> None:
+        """From now on whoever calls this says when the session ends (``expire``), and its time-out does not
+        count: for a client that is silenced on purpose, to the moment."""
+        if session in self._present:
+            self._present[session].kept = True
+
+    def let_go(self, session: int, heard_at: float) -> None:
+        """The time-out counts again, from a moment of the event loop's clock on."""
         presence = self._present.get(session)
         if presence is not None:
+            presence.kept = False
             presence.deadline = heard_at + presence.timeout_s
+
+    def expire(self, sessions: Iterable[int]) -> None:
+        """Their time is up, at the same moment: nobody can see one of them gone and another still there."""
+        for session in sessions:
+            presence = self._present.get(session)
+            if presence is not None:
+                log.info("keeper: session %d expired after %g s of silence", session, presence.timeout_s)
+                if presence.peer is not None:
+                    presence.peer.abort()
+                self._end(session)
 
     # ------------------------------------------------------------ ends
 
@@ -248,14 +265,13 @@ class EmbeddedKeeper:
         loop = asyncio.get_running_loop()
         now = loop.time()
         late = now - planned
-        for session, presence in list(self._present.items()):
+        silent = []
+        for session, presence in self._present.items():
             if late > self._tick_s:
                 presence.deadline += late
-            if presence.deadline < now:
-                log.info("keeper: session %d expired after %g s of silence", session, presence.timeout_s)
-                if presence.peer is not None:
-                    presence.peer.abort()
-                self._end(session)
+            if presence.deadline < now and not presence.kept:
+                silent.append(session)
+        self.expire(silent)
         self._ticks = loop.call_at(now + self._tick_s, self._tick, now + self._tick_s)
 
     # ------------------------------------------------------------ operations

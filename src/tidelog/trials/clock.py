@@ -1,11 +1,8 @@
 """The scenario's clock: what clients go by, and what the times in a run mean.
 
 It runs with real time, as many times faster as the trial is played, but stands still while the stage only
-looks (snapshots, waiting for what is on its way). The brokers' own clocks do not stand still. So the time
-that looking took is saved from the pauses that the scenario makes: ``pass_time`` takes less of it than it
-says, during which this clock runs faster, until both agree again. That keeps what brokers do by the clock
-in step. A fault starts new time-outs, which count from then on: what was to be saved is forgotten
-(``catch_up``), or a pause after it would be too short for them.
+looks (snapshots, waiting for what is on its way). The brokers' own clocks do not stand still: for them more
+time passes between two steps than for the scenario, and no scenario may need it to be the same.
 """
 
 from __future__ import annotations
@@ -19,8 +16,6 @@ from contextlib import contextmanager
 from tidelog.core.types import Millis
 from tidelog.trials.pace import Pace
 
-SAVED_MAX = 0.25
-"""The part of a pause that may be saved: what should happen during it must still find the time."""
 TICK_SECONDS = 0.002
 
 
@@ -32,7 +27,6 @@ class ScenarioClock:
         self._since = loop.time()
         self._rate = 0.0
         """Scenario time that passes in a second of real time, in ms; 0: it stands still."""
-        self._behind_s = 0.0
         self._due: list[tuple[Millis, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._ticking: asyncio.Task[None] | None = None
@@ -57,29 +51,18 @@ class ScenarioClock:
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        began, rate = self._loop.time(), self._rate
+        rate = self._rate
         self._set_rate(0.0)
         try:
             yield
         finally:
-            if rate:
-                self._behind_s += self._loop.time() - began
             self._set_rate(rate)
 
-    def catch_up(self) -> None:
-        """Both clocks count from here."""
-        self._behind_s = 0.0
-
     async def pass_time(self, duration: Millis) -> None:
-        """Let so much scenario time pass, in a little less real time if the clock is behind."""
-        seconds = self._pace.seconds(duration)
-        saved = min(self._behind_s, seconds * SAVED_MAX)
-        self._behind_s -= saved
-        rate, end = self._rate, self.now + duration
-        if seconds > saved:
-            self._set_rate(duration / (seconds - saved))
-            await asyncio.sleep(seconds - saved)
-        self._scenario_ms, self._since, self._rate = float(end), self._loop.time(), rate
+        """Let so much scenario time pass."""
+        end = self.now + duration
+        while self.now < end:
+            await asyncio.sleep(self._pace.seconds(end - self.now))
         self._run_due()
 
     def _set_rate(self, rate: float) -> None:

@@ -5,8 +5,8 @@ switchboard for everything about the network, the files for power cuts. Time is 
 lab is exact and reality is not, this file sees to it that both mean the same:
 
 * A session runs out its time-out after the fault that ended its broker's heartbeats, as in the lab, not after
-  the last heartbeat before it (``EmbeddedKeeper.renew``); and what one step does to several brokers happens
-  to all of them at once.
+  the last heartbeat before it (``sessions``); and what one step does to several brokers happens to all of
+  them at once.
 * After every step what is on its way arrives: until nothing has moved for a moment.
 * Looking takes real time, but none of the scenario's (``clock``).
 * A wait gets the scenario's time only where the lab waits in vain as well. Everywhere else it gets as long as
@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
-from tidelog.lab.grammar import BROKER_VERBS, Condition, Step
+from tidelog.lab.grammar import Condition
 from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
@@ -39,9 +39,10 @@ from tidelog.trials.lines import ask
 from tidelog.trials.observation import Observation
 from tidelog.trials.pace import Pace
 from tidelog.trials.processes import HOST, Processes
+from tidelog.trials.sessions import Sessions
 from tidelog.trials.settling import Settling, Views
 from tidelog.trials.switchboard import Switchboard
-from tidelog.trials.topology import Topology
+from tidelog.trials.topology import Reach, Topology
 from tidelog.trials.translation import alteration, broker_settings, fetch_wait_ms, require_playable
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -55,7 +56,6 @@ IN_VAIN_MS = 20_000
 POLL_SECONDS = 0.005
 FINAL_SECONDS_MAX = 3.0
 FINAL_PAUSE_SECONDS = 0.15
-FAULTS = frozenset(BROKER_VERBS) - {"sync"} | {"cut", "isolate", "heal", "keeper-stop", "keeper-start"}
 KEEPER_LOG = "tidelog.keeper"
 ANSWER_SECONDS_MAX = 5.0
 LEAVE_SECONDS_MAX = 20.0
@@ -95,15 +95,15 @@ class ClusterStage:
             observe=self._observed,
         )
         self._keeper: EmbeddedKeeper
+        self._sessions: Sessions
         self._observation: Observation
         self._conditions: Conditions
         self._settling: Settling
         self._views: Views = {}
         self._is_settled = False
         """Nothing was set in motion by the last command."""
-        self._renewing: asyncio.Task[None] | None = None
         self._waits_in_vain = False
-        self._step_began = 0.0
+        self._step_began: Millis = 0
 
     # ------------------------------------------------------------ beginning and end
 
@@ -115,6 +115,7 @@ class ClusterStage:
         logging.getLogger(KEEPER_LOG).addHandler(self._keeper_log)
         logging.getLogger(KEEPER_LOG).propagate = False
         self._keeper = await start_keeper(self._switchboard)
+        self._sessions = Sessions(self._keeper, self._clock, self._setup.session_timeout_ms)
         self._observation = Observation(self._setup, self._processes, self._keeper)
         self._conditions = Conditions(
             self._setup, self._tp, self._observation, self._clients.all, self._switchboard
@@ -133,16 +134,12 @@ class ClusterStage:
             self._views = await self._settling.settle()
             self._happenings.new()
 
-    def begin_step(self, step: Step, *, in_vain: bool) -> None:
+    def begin_step(self, *, in_vain: bool) -> None:
         """``in_vain``: the lab found that the condition of this step does not come true in its time."""
         self._waits_in_vain = in_vain
-        self._step_began = self._loop.time()
-        if step.verb in FAULTS:
-            self._clock.catch_up()
+        self._step_began = self.now
 
     def close(self) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
         self._clock.stop()
         self._clients.close()
         self._processes.end_play()
@@ -224,6 +221,7 @@ class ClusterStage:
         self._run(self._start(broker))
 
     async def _start(self, broker: int) -> None:
+        self._sessions.forsake(self._observation.session_of(broker))
         routes = {
             peer: self._switchboard.route(broker, peer)
             for peer in range(self._setup.brokers)
@@ -242,7 +240,7 @@ class ClusterStage:
             await self._processes.serving(broker)
 
     def crash(self, broker: int) -> None:
-        self._last_heard(broker)
+        self._silent(broker)
         self._run(self._processes.kill(broker))
 
     def power_off(self, broker: int) -> None:
@@ -252,7 +250,7 @@ class ClusterStage:
         """Nothing that it says from now on arrives, so how far its logs are synced cannot matter any more."""
         self._switchboard.freeze(broker)
         view = await self._observation.view(broker)
-        self._last_heard(broker)
+        self._silent(broker)
         await self._processes.kill(broker)
         points = {} if view is None else {tp: r["recovery_point"] for tp, r in view.replicas.items()}
         self._disks.lose_power(self._processes.brokers[broker].folder, points)
@@ -260,11 +258,13 @@ class ClusterStage:
 
     def pause(self, broker: int) -> None:
         self._run(self._observation.view(broker, beliefs=True))  # as it is, as long as it sleeps
-        self._last_heard(broker)
+        self._silent(broker)
         self._processes.pause(broker)
 
     def resume(self, broker: int) -> None:
         self._processes.resume(broker)
+        if self._topology.reaches_keeper(broker):
+            self._heard_again(broker)
 
     def stop(self, broker: int) -> None:
         self._processes.ask_to_leave(broker)
@@ -276,32 +276,25 @@ class ClusterStage:
     # ------------------------------------------------------------ the keeper
 
     def keeper_member(self, member: str, *, running: bool) -> None:
-        self._lost_keeper(self._topology.keeper_member(member, running=running))
+        self._reach_changed(self._topology.keeper_member(member, running=running))
 
-    def _last_heard(self, broker: int) -> None:
-        """From this moment on nobody renews a broker's session, unless that was so before."""
-        if self.is_up(broker) and not self.is_paused(broker) and self._topology.reaches_keeper(broker):
-            self._renew(broker, self._step_began)
+    def _reach_changed(self, reach: Reach) -> None:
+        for broker in reach.lost:
+            if not self.is_paused(broker):
+                self._silent(broker)
+        self._sessions.majority(exists=self._topology.keeper_has_quorum, now=self._step_began)
+        for broker in reach.found:
+            if not self.is_paused(broker):
+                self._heard_again(broker)
 
-    def _renew(self, broker: int, heard_at: float) -> None:
-        session = self._observation.session_of(broker)
-        if session is not None:
-            self._keeper.renew(session, heard_at)
+    def _silent(self, broker: int) -> None:
+        """From this step on nobody renews a broker's session, unless that was so before."""
+        if self.is_up(broker):
+            self._sessions.silent(self._observation.session_of(broker), self._step_began)
 
-    def _lost_keeper(self, brokers: list[int]) -> None:
-        for broker in brokers:
-            if self.is_up(broker) and not self.is_paused(broker):
-                self._renew(broker, self._step_began)
-        if not self._topology.keeper_has_quorum and self._renewing is None:
-            self._renewing = self._loop.create_task(self._let_nobody_expire())
-
-    async def _let_nobody_expire(self) -> None:
-        """Without a majority there is nobody to say that a session is over."""
-        while not self._topology.keeper_has_quorum:
-            for broker in range(self._setup.brokers):
-                self._renew(broker, self._loop.time())
-            await asyncio.sleep(POLL_SECONDS)
-        self._renewing = None
+    def _heard_again(self, broker: int) -> None:
+        if self.is_up(broker):
+            self._sessions.heard(self._observation.session_of(broker), self._loop.time())
 
     # ------------------------------------------------------------ network
 
@@ -312,10 +305,10 @@ class ClusterStage:
         return self._topology.nodes_in(zone)
 
     def cut(self, pairs: list[tuple[Node, Node]]) -> None:
-        self._lost_keeper(self._topology.cut(pairs))
+        self._reach_changed(self._topology.cut(pairs))
 
     def heal(self, pairs: list[tuple[Node, Node]] | None) -> None:
-        self._topology.heal(pairs)
+        self._reach_changed(self._topology.heal(pairs))
 
     def reset_connections(self, a: int, b: int) -> None:
         self._switchboard.reset(a, b)

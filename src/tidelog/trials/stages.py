@@ -44,7 +44,7 @@ def play_on_cluster(
         played = [Played(None, "", stage.events(), stage.snapshot())]
         for number, step in enumerate(scenario.steps):
             on_step(number + 1, step)
-            stage.begin_step(step, in_vain=number < len(in_vain) and in_vain[number])
+            stage.begin_step(in_vain=number < len(in_vain) and in_vain[number])
             remark = commands.perform(step)
             # Holding back what is still to come changes nothing, and what follows is often urgent.
             after = played[-1].after if step.verb == "hold" else stage.snapshot()

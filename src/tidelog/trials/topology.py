@@ -6,12 +6,13 @@ broker and the keeper is cut. A real ZooKeeper ensemble would need members in pr
 not played here.
 
 The switchboard knows brokers, clients and ``keeper``; this file turns what a scenario says into what the
-switchboard must do, and says whose keeper session nobody renews from now on.
+switchboard must do, and says whose keeper session nobody renews from now on, and whose is renewed again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from tidelog.lab.ensemble import Ensemble
 from tidelog.lab.network import KEEPER, Node
@@ -19,6 +20,13 @@ from tidelog.lab.setup import Setup
 from tidelog.trials.switchboard import Switchboard
 
 Pair = tuple[Node, Node]
+
+
+class Reach(NamedTuple):
+    """Whose way to the keeper has changed."""
+
+    lost: list[int]
+    found: list[int]
 
 
 class Topology:
@@ -69,42 +77,41 @@ class Topology:
 
     # ------------------------------------------------------------ changing
 
-    def cut(self, pairs: Iterable[Pair]) -> list[int]:
-        """The brokers that lost the keeper by it."""
+    def cut(self, pairs: Iterable[Pair]) -> Reach:
         pairs = list(pairs)
         self._cut.update(dict.fromkeys(pairs))
-        lost = self._reach_changed()
+        reach = self._reach_changed()
         self._switchboard.cut(pair for pair in pairs if _is_relayed(pair))
-        return lost
+        return reach
 
-    def heal(self, pairs: Iterable[Pair] | None) -> None:
+    def heal(self, pairs: Iterable[Pair] | None) -> Reach:
         healed = [pair for pair in (self._cut if pairs is None else pairs) if pair in self._cut]
         for pair in healed:
             del self._cut[pair]
         self._switchboard.heal(pair for pair in healed if _is_relayed(pair))
-        self._reach_changed()
+        return self._reach_changed()
 
-    def keeper_member(self, member: str, *, running: bool) -> list[int]:
-        """The brokers that lost the keeper by it."""
+    def keeper_member(self, member: str, *, running: bool) -> Reach:
         self._ensemble.running[member] = running
         return self._reach_changed()
 
-    def _reach_changed(self) -> list[int]:
+    def _reach_changed(self) -> Reach:
         """Work out anew who reaches a serving member."""
         self._ensemble.update_leader(self.linked)
         serving = self._ensemble.serving(self.linked)
-        lost = []
+        reach = Reach([], [])
         for broker in self._brokers:
             link: list[Pair] = [(broker, KEEPER), (KEEPER, broker)]
             if any(self.linked(broker, member) for member in serving):
                 if broker in self._without_keeper:
                     del self._without_keeper[broker]
                     self._switchboard.heal(link)
+                    reach.found.append(broker)
             elif broker not in self._without_keeper:
                 self._without_keeper[broker] = None
                 self._switchboard.cut(link)
-                lost.append(broker)
-        return lost
+                reach.lost.append(broker)
+        return reach
 
 
 def _is_relayed(pair: Pair) -> bool:

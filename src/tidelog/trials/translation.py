@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.core.config import BrokerConfig, IsrRule
+from tidelog.core.config import BrokerConfig
 from tidelog.core.coordination import Create, Multi, Write
 from tidelog.core.paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
@@ -51,10 +51,8 @@ def require_playable(scenario: Scenario) -> None:
 
 
 def fetch_wait_ms(setup: Setup, pace: Pace) -> int:
-    """How long a leader lets a follower's fetch wait. The rule that counts messages is about bursts between
-    two looks of the leader, so there time must be what it is in the lab."""
-    exact = setup.config.isr_rule is IsrRule.MESSAGE_LAG
-    return pace.ms(setup.config.replica_fetch_wait_max_ms * (1 if exact else FETCHES_WAIT_LONGER))
+    """How long a leader lets a follower's fetch wait."""
+    return pace.ms(setup.config.replica_fetch_wait_max_ms * FETCHES_WAIT_LONGER)
 
 
 def broker_settings(setup: Setup, pace: Pace) -> dict[str, str]:
