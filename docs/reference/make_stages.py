@@ -65,22 +65,25 @@ def known_rows(table: str) -> dict[tuple[str, str], str]:
     return rows
 
 
-def main(generations: list[str]) -> None:
-    page = PAGE.read_text("utf-8")
-    before, rest = page.split(BEGIN)
-    table, after = rest.split(END)
-    rows = known_rows(table)
-    lines = ["", "| scenario | rules | simulator | real processes | Apache Kafka |", "|---|---|---|---|---|"]
+def play_all(generations: list[str]) -> dict[tuple[str, str], str]:
+    rows = {}
     with Processes() as processes:
         for name in catalogue.names():
             scenario = catalogue.load(name)
-            for generation in GENERATIONS:
-                if scenario.expectation(generation) is None:
-                    continue
-                if generation in generations:
+            for generation in generations:
+                if scenario.expectation(generation) is not None:
                     rows[name, generation] = row(scenario, generation, processes)
-                if (name, generation) in rows:
-                    lines.append(rows[name, generation])
+    return rows
+
+
+def main(generations: list[str]) -> None:
+    played = play_all(generations)
+    before, rest = PAGE.read_text("utf-8").split(BEGIN)
+    table, after = rest.split(END)
+    rows = known_rows(table) | played
+    lines = ["", "| scenario | rules | simulator | real processes | Apache Kafka |", "|---|---|---|---|---|"]
+    keys = [(name, generation) for name in catalogue.names() for generation in GENERATIONS]
+    lines += [rows[key] for key in keys if key in rows]
     PAGE.write_text(f"{before}{BEGIN}{chr(10).join(lines)}\n\n{END}{after}", "utf-8")
 
 
