@@ -1,0 +1,45 @@
+"""**Aborted read**: the value of a send that certainly failed is there all the same.
+
+Judged: a value whose only send has the outcome `failed`, in the final log or in what a consumer read. A send
+with an unknown outcome may have arrived, so it is never one. Severity: a violation, because an application
+that was told so may have sent it again, or told its user that nothing happened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import VALUE, suspects, with_sends
+from tidelog.pipeline.audits.strays import strays
+from tidelog.pipeline.inputs import READ, Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    aborted = suspects(inputs).where("sends = 1 and failed = 1 and copies > 0")
+    stored = anomalies(
+        with_sends(inputs, aborted.select(*VALUE, "first_offset", "copies")),
+        "aborted read",
+        VIOLATION,
+        offset="first_offset",
+        count="copies",
+        detail="concat('it stands in the final log; its producer was told ', coalesce(error, 'that it failed'))",
+    )
+    if READ not in inputs.facts:
+        return stored
+    read = strays(inputs).where("value is not null").join(aborted.select(*VALUE), VALUE, "left_anti")
+    failed = inputs.ledger.where("outcome = 'failed'").selectExpr(
+        *VALUE, "producer", "sequence", "acks", "error", "sent_us"
+    )
+    return stored.unionByName(
+        anomalies(
+            read.join(failed, VALUE),
+            "aborted read",
+            VIOLATION,
+            time_us="read_us",
+            detail="concat(consumer, ' read it; its producer was told ', coalesce(error, 'that it failed'))",
+        )
+    )

@@ -1,0 +1,34 @@
+"""**Damaged**: a record arrived with other bytes than it was sent with.
+
+Judged: a value that is known by its id, whose CRC-32 in the final log is not the one in the ledger. Severity: a
+violation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import suspects, with_copies, with_sends
+from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    found = with_sends(inputs, suspects(inputs).where("damaged").select(*PLACE, "value"))
+    bad = with_copies(inputs, found).withColumn(
+        "bad", f.expr("element_at(filter(copied, c -> c.value_crc32 != sent_crc), 1)")
+    )
+    return anomalies(
+        bad,
+        "damaged",
+        VIOLATION,
+        offset="bad.offset",
+        leader_epoch="bad.leader_epoch",
+        detail="concat('sent with CRC-32 ', sent_crc, ', stands there with ', bad.value_crc32)",
+    )

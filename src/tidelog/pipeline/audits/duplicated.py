@@ -1,0 +1,51 @@
+"""**Duplicated**: one value at two or more offsets of the committed log.
+
+Judged: a value that was sent once and stands in the final log of its partition more than once.
+
+Severity: a violation if the producer is idempotent, because brokers must recognise a repeat within one
+producer id and epoch. A notice if it is not (who sends again without idempotence takes that risk), or if the
+log shows that the copies carry different producer ids or epochs: then the client itself began anew after a
+send that had timed out, and no broker can know.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import suspects, with_copies, with_sends
+from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    twice = suspects(inputs).where("sends <= 1 and copies > 1").select(*PLACE, "value", "sends")
+    copied = with_copies(inputs, twice).select(*PLACE, "value", "copied", "sends")
+    sent = with_sends(inputs, copied)
+    nobodys = copied.where("sends = 0")
+    found = sent.unionByName(nobodys, allowMissingColumns=True)
+    apart = (
+        "size(array_distinct(transform(copied, c -> "
+        "struct(c.producer_id, c.producer_epoch)))) = size(copied)"
+    )
+    return anomalies(
+        found,
+        "duplicated",
+        f.when(f.expr(f"coalesce(idempotent, false) and not ({apart})"), VIOLATION).otherwise(NOTICE),
+        offset="element_at(copied, -1).offset",
+        leader_epoch="element_at(copied, -1).leader_epoch",
+        count="size(copied)",
+        detail="""concat(
+            'at offsets ', array_join(transform(slice(copied, 1, 10), c -> concat(
+                c.offset,
+                if(c.leader_epoch is null, '', concat(' (epoch ', c.leader_epoch, ')')))), ', '),
+            if(size(copied) > 10, ', …', ''),
+            case when idempotent and element_at(copied, 1).producer_id is not null
+                then concat('; producer ids and epochs ', array_join(transform(slice(copied, 1, 10), c ->
+                    concat(c.producer_id, '/', c.producer_epoch)), ', ')) else '' end)""",
+    )

@@ -1,0 +1,147 @@
+"""The committed log at the end: what everything else is held against.
+
+Per partition it is the leader's log below its high watermark. Without a leader nothing can be read, but
+nothing is lost either as long as a member of the ISR, which alone may lead again, still holds it: then it is
+the longest log of a member. Where no replica can be seen (a foreign Kafka) it is what the final reader read.
+
+Rules of the file: `ends` is one small row per partition; whoever needs records filters them by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.inputs import FINAL_READ, REPLICA_LOGS, Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PLACE = ["topic", "partition"]
+
+
+def ends(inputs: Inputs) -> DataFrame:
+    """topic, partition, broker whose log counts (null: the final reader's), start and end
+    (exclusive), and log_end, how far that log goes beyond."""
+    return inputs.once("ends", lambda: _ends(inputs))
+
+
+def _ends(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    told = _told_ends(inputs)
+    found = None
+    if REPLICA_LOGS in inputs.facts:
+        replicas = inputs.replicas.groupBy(*PLACE, "broker").agg(
+            f.max("log_start_offset").alias("start"),
+            f.max("log_end_offset").alias("log_end"),
+            f.max("high_watermark").alias("high_watermark"),
+            f.max("leader").alias("leader"),
+            f.first("isr", ignorenulls=True).alias("isr"),
+        )
+        # The leader first; without one the longest log of a member of the ISR, the smallest id of equals.
+        # Where nobody knew leader and ISR (the trial was killed), whoever has the highest watermark.
+        order = "struct(leads, if(isr is null, high_watermark, log_end), log_end, -broker)"
+        found = (
+            replicas.withColumn("leads", f.expr("coalesce(leader = broker, false)"))
+            .where("leads or isr is null or array_contains(isr, broker)")
+            .groupBy(*PLACE)
+            .agg(f.expr(f"max_by(struct(broker, start, log_end, high_watermark, leads, isr), {order})").alias("chosen"))
+            .select(*PLACE, "chosen.*")
+            .join(f.broadcast(told), PLACE, "left")
+            .selectExpr(
+                *PLACE,
+                "broker",
+                "coalesce(start, 0) as start",
+                # A committed end that a client was told before the cluster stopped is at least as new.
+                "if(leads or isr is null, "
+                "least(greatest(coalesce(high_watermark, 0), coalesce(told_end, 0)), log_end), log_end) as end",
+                "log_end",
+            )
+        )
+    if FINAL_READ in inputs.facts:
+        seen = inputs.reads.where(f.col("consumer") == inputs.final_reader).groupBy(*PLACE)
+        read = (
+            seen.agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
+            .join(told, PLACE, "full_outer")
+            .selectExpr(
+                *PLACE,
+                "cast(null as int) as broker",
+                "coalesce(first, 0) as start",
+                "greatest(coalesce(last + 1, 0), coalesce(told_end, 0)) as end",
+                "cast(null as bigint) as log_end",
+            )
+        )
+        found = read if found is None else found.unionByName(read.join(found, PLACE, "left_anti"))
+    if found is None:
+        raise ValueError("ends of logs were asked for, but nothing shows them")
+    return found
+
+
+def _told_ends(inputs: Inputs) -> DataFrame:
+    """The committed ends that the trial asked for before it stopped the cluster."""
+    rows = [
+        (topic["name"], int(partition), int(end))
+        for topic in inputs.manifest.topics
+        for partition, end in dict(topic.get("ends") or {}).items()
+        if end is not None
+    ]
+    return inputs.spark.createDataFrame(rows, "topic string, partition int, told_end bigint")
+
+
+def final_log(inputs: Inputs) -> DataFrame:
+    """One row for every committed record: topic, partition, offset, leader_epoch, control, value, crc, and
+    who produced it where the log tells."""
+    return inputs.shared("final_log", lambda: _final_log(inputs))
+
+
+def _final_log(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    limits = f.broadcast(ends(inputs))
+    columns = [*PLACE, "offset", "leader_epoch", "control", "value", "value_crc32"]
+    producers = ["producer_id", "producer_epoch", "producer_sequence"]
+    found = None
+    if REPLICA_LOGS in inputs.facts:
+        found = (
+            inputs.records.join(limits, [*PLACE, "broker"])
+            .where("offset >= start and offset < end")
+            .select(*columns, *producers)
+        )
+    if FINAL_READ in inputs.facts:
+        unseen = [f.lit(None).cast(kind).alias(name) for name, kind in zip(producers, _KINDS, strict=True)]
+        read = (
+            inputs.reads.where(f.col("consumer") == inputs.final_reader)
+            .join(limits.where("broker is null"), PLACE)
+            .withColumn("control", f.lit(False))
+            .select(*columns, *unseen)
+        )
+        found = read if found is None else found.unionByName(read)
+    if found is None:
+        raise ValueError("the final log was asked for, but nothing shows it")
+    return found
+
+
+_KINDS = ("bigint", "int", "int")
+
+
+def committed_values(inputs: Inputs) -> DataFrame:
+    """The final log without what belongs to the protocol, and without records that cannot be recognised."""
+    return final_log(inputs).where("not control and value is not null")
+
+
+def promised_copies(inputs: Inputs) -> DataFrame:
+    """topic, min_insync: how many replicas must have what acks=all acknowledges."""
+    rows = [
+        (topic["name"], int(dict(topic.get("configs") or {}).get("min.insync.replicas", 1)))
+        for topic in inputs.manifest.topics
+    ]
+    return inputs.spark.createDataFrame(rows, "topic string, min_insync int")
+
+
+def compacted_topics(inputs: Inputs) -> list[str]:
+    """Topics that forget: an older record of a key may go, and nothing is wrong."""
+    return [
+        topic["name"]
+        for topic in inputs.manifest.topics
+        if "compact" in str(dict(topic.get("configs") or {}).get("cleanup.policy", ""))
+    ]

@@ -1,0 +1,40 @@
+"""**Lost**: acknowledged, and not in the committed log at the end.
+
+Judged: a send with the outcome `ok` whose value stands nowhere in the final log of its partition. Not judged
+are sends whose offset lies below the start of the log (retention or DeleteRecords took them), those without
+an offset where the log does not start at 0, topics that are compacted, and values that were sent twice.
+
+Severity: a violation with `acks` 1 or all. With `acks=0` nobody promised anything: a notice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import suspects, with_sends
+from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    absent = suspects(inputs).where("sends = 1 and ok = 1 and copies = 0")
+    if compacted := compacted_topics(inputs):
+        absent = absent.where(~f.col("topic").isin(compacted))
+    lost = (
+        with_sends(inputs, absent.select(*PLACE, "value"))
+        .join(f.broadcast(ends(inputs).select(*PLACE, "start")), PLACE)
+        .where("coalesce(told_offset >= start, start = 0)")
+    )
+    return anomalies(
+        lost,
+        "lost",
+        f.when(f.col("acks") == 0, NOTICE).otherwise(VIOLATION),
+        offset="told_offset",
+        detail="concat('acknowledged with acks=', if(acks = -1, 'all', cast(acks as string)))",
+    )

@@ -1,0 +1,43 @@
+"""**Phantom**: a record that nobody sent.
+
+Judged: a value in the final log, or in what a consumer read and the final log does not hold there, that is not
+in the ledger for that partition. Needs the whole ledger. Control records belong to the protocol, not to
+anybody's ledger, and are never phantoms. Severity: a violation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import VALUE, suspects
+from tidelog.pipeline.audits.strays import strays
+from tidelog.pipeline.inputs import READ, Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    stored = anomalies(
+        suspects(inputs).where("sends = 0"),
+        "phantom",
+        VIOLATION,
+        offset="first_offset",
+        count="copies",
+        detail="'it stands in the final log, and nobody sent it'",
+    )
+    if READ not in inputs.facts:
+        return stored
+    read = strays(inputs).where("value is not null").join(inputs.ledger.select(*VALUE), VALUE, "left_anti")
+    # What stands in the log elsewhere was told above.
+    read = read.join(suspects(inputs).where("sends = 0").select(*VALUE), VALUE, "left_anti")
+    return stored.unionByName(
+        anomalies(
+            read,
+            "phantom",
+            VIOLATION,
+            time_us="read_us",
+            detail="concat(consumer, ' read it, nobody sent it, and the final log does not hold it there')",
+        )
+    )

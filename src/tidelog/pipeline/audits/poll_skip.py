@@ -1,0 +1,54 @@
+"""**Poll skip**: a consumer was moved on past records that are there.
+
+Judged: a read whose offset lies behind the one that its consumer waited for, if the final log holds records of
+producers in between. Control records and what retention or compaction took are no skip. Across polls and
+inside one alike.
+
+Severity: a violation; a notice if the consumer had been told that its place no longer exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.final_log import PLACE, committed_values
+from tidelog.pipeline.audits.polls import moved
+from tidelog.pipeline.audits.sums import STRETCH, STRETCHES, within
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    jumps = (
+        moved(inputs, "offset > position_before")
+        .withColumnRenamed("offset", "landed")
+        .drop("value", "leader_epoch")
+        .withColumn(
+            "stretch",
+            f.expr(f"explode(sequence(position_before div {STRETCH}, (landed - 1) div {STRETCH}))"),
+        )
+    )
+    passed = (
+        within(committed_values(inputs), jumps)
+        .selectExpr(*PLACE, "offset", "value", "leader_epoch", f"offset div {STRETCH} as stretch")
+        .join(jumps, STRETCHES)
+        .where("offset >= position_before and offset < landed")
+        .groupBy(*PLACE, "consumer", "poll", "position_before", "landed", "read_us", "told")
+        .agg(
+            f.min(f.struct("offset", "value", "leader_epoch")).alias("first"),
+            f.count("*").alias("count"),
+        )
+    )
+    return anomalies(
+        passed.select("*", "first.*"),
+        "poll skip",
+        f.when(f.col("told"), NOTICE).otherwise(VIOLATION),
+        time_us="read_us",
+        detail="""concat(consumer, ' waited for offset ', position_before, ' and was given ', landed,
+            if(told, ', after it had been told that its place is gone', ''))""",
+    )

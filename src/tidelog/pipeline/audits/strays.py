@@ -1,0 +1,60 @@
+"""Reads that the final log does not confirm: a consumer read a value at an offset, and the log holds another
+one there, or none.
+
+Most consumers read exactly what the log holds, which their sums show; only the stretches in which they differ
+are compared record by record. Reads below the start of the log are not judged: what they read was deleted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.audits.final_log import PLACE, ends, final_log
+from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, within
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def strays(inputs: Inputs) -> DataFrame:
+    """topic, partition, offset, value, leader_epoch, consumer, read_us (the first time), count; and what the
+    log holds there: held, now, now_control, now_epoch."""
+    return inputs.once("strays", lambda: _strays(inputs))
+
+
+def _strays(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    differing = (
+        reader_sums(inputs)
+        .alias("r")
+        .join(final_sums(inputs).alias("l"), STRETCHES, "left")
+        .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
+        .select(*STRETCHES, "consumer")
+    )
+    limits = f.broadcast(ends(inputs).select(*PLACE, "start"))
+    read = (
+        within(inputs.reads, differing, ["consumer"])
+        .join(limits, PLACE)
+        .where("offset >= start")
+        .groupBy(*PLACE, "offset", "value", "consumer")
+        .agg(
+            f.min("read_us").alias("read_us"),
+            f.min("leader_epoch").alias("leader_epoch"),
+            f.count("*").alias("count"),
+        )
+    )
+    now = within(final_log(inputs), differing).selectExpr(
+        *PLACE,
+        "offset",
+        "true as held",
+        "value as now",
+        "control as now_control",
+        "leader_epoch as now_epoch",
+    )
+    return (
+        read.join(now, [*PLACE, "offset"], "left")
+        .withColumn("held", f.coalesce("held", f.lit(False)))
+        .where("not held or now_control or not (value <=> now)")
+    )

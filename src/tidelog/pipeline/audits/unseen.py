@@ -1,0 +1,50 @@
+"""**Unseen**: acknowledged and in the log, but the final reader did not get it.
+
+Judged: what the final log holds of acknowledged sends, against what the consumer read that went through every
+partition once more at the end. Needs replica logs: without them that reader *is* the final log, and what it
+did not get counts as lost. Severity: a violation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import VALUE
+from tidelog.pipeline.audits.final_log import PLACE, committed_values
+from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, within
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def find(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    final = inputs.reads.where(f.col("consumer") == inputs.final_reader)
+    differing = (
+        final_sums(inputs)
+        .where("values > 0")
+        .alias("l")
+        .join(
+            reader_sums(inputs).where(f.col("consumer") == inputs.final_reader).alias("r"), STRETCHES, "left"
+        )
+        .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
+        .select(*STRETCHES)
+    )
+    unread = (
+        within(committed_values(inputs), differing)
+        .select(*PLACE, "offset", "leader_epoch", "value")
+        .join(final.select(*PLACE, "offset", "value"), [*PLACE, "offset", "value"], "left_anti")
+    )
+    sends = inputs.ledger.where("outcome = 'ok' and value is not null").selectExpr(
+        *VALUE, "producer", "sequence", "acks", "sent_us as time_us", "settled_us as until_us"
+    )
+    return anomalies(
+        unread.join(sends, VALUE),
+        "unseen",
+        VIOLATION,
+        consumer=f.lit(inputs.final_reader),
+        detail="'acknowledged and in the log, and the final reader did not get it'",
+    )

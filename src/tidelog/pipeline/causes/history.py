@@ -1,0 +1,104 @@
+"""What happened to each partition, as one row of sorted arrays, to look a finding's cause up in.
+
+A cause is found by asking, for one record, "who was elected after that without it?" or "who cut it off?".
+With the few hundred happenings of a partition in arrays beside the finding, that is a filter over an array: no
+join multiplies findings by events, however many there are of either.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def history(inputs: Inputs) -> DataFrame:
+    """topic, partition, and in the order of time:
+
+    elections: at_us, epoch, broker, end (of its log when it took office), reason, isr
+    cuts: at_us, broker, before, after, cause (the ends of its log, and the rule)
+    repairs: at_us, broker, end, bytes, cause (recovery found damage and cut it off)
+    commits: from_offset, to_offset, at_us, isr (whose copies counted)
+    deaths: at_us, broker, kind (kill or power)"""
+    from pyspark.sql import functions as f
+
+    happened = inputs.events.where(
+        "topic is not null and event in "
+        "('became_leader', 'truncated', 'log_recovered', 'high_watermark_advanced', 'partition_state_written')"
+    ).withColumn("at_us", f.col("time_ms") * 1000)
+    written = (
+        happened.where("event = 'partition_state_written'")
+        .groupBy(*PLACE, "leader_epoch")
+        .agg(f.min_by("cause", "partition_version").alias("reason"))
+    )
+    elections = _listed(
+        happened.where("event = 'became_leader'").join(written, [*PLACE, "leader_epoch"], "left"),
+        "elections",
+        f.expr("struct(at_us, leader_epoch as epoch, broker, log_end_offset as end, reason, isr)"),
+    )
+    cuts = _listed(
+        happened.where("event = 'truncated'"),
+        "cuts",
+        f.expr("struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, cause)"),
+    )
+    repairs = _listed(
+        happened.where("event = 'log_recovered'"),
+        "repairs",
+        f.expr("struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, cause)"),
+    )
+    commits = _listed(
+        # The advances of one epoch with the same replicas in sync are one stretch.
+        happened.where("event = 'high_watermark_advanced'")
+        .groupBy(*PLACE, "leader_epoch", "isr")
+        .agg(
+            f.min("previous_high_watermark").alias("from_offset"),
+            f.max("high_watermark").alias("to_offset"),
+            f.max("at_us").alias("at_us"),
+        ),
+        "commits",
+        f.expr("struct(at_us, from_offset, to_offset, isr)"),
+    )
+    places = happened.select(*PLACE).distinct()
+    found = places
+    for part in (elections, cuts, repairs, commits, _deaths(inputs)):
+        found = found.join(part, PLACE, "left")
+    return found
+
+
+def _listed(happened: DataFrame, name: str, entry: Column) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return happened.groupBy(*PLACE).agg(f.sort_array(f.collect_list(entry)).alias(name))
+
+
+def _deaths(inputs: Inputs) -> DataFrame:
+    """Of the brokers that hold a replica, or of which something was told."""
+    from pyspark.sql import functions as f
+
+    deaths = (
+        inputs.faults.where("kind in ('kill', 'power') and began_us is not null")
+        .selectExpr("kind", "began_us as at_us", "explode(targets) as target")
+        .selectExpr("kind", "at_us", "try_cast(target as int) as broker")
+        .where("broker is not null")
+    )
+    holders = inputs.replicas.select(*PLACE, "broker").distinct()
+    return _listed(
+        holders.join(f.broadcast(deaths), "broker"), "deaths", f.expr("struct(at_us, broker, kind)")
+    )
+
+
+def faults(inputs: Inputs) -> DataFrame:
+    """All that was done to the cluster, as one row: an array of began_us, ended_us, words."""
+    from pyspark.sql import functions as f
+
+    return inputs.faults.where("began_us is not null").agg(
+        f.sort_array(
+            f.collect_list(
+                f.expr("struct(began_us, ended_us, concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)")
+            )
+        ).alias("faults")
+    )

@@ -1,0 +1,84 @@
+"""How much evidence there is, and which of it no audit can judge.
+
+Rules of the file: only sums over producers, brokers and consumers come to the driver.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidelog.pipeline.audits.fates import suspects
+from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
+from tidelog.pipeline.audits.sums import reader_sums, replica_sums
+from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, READ, REPLICA_LOGS, SENDS, Inputs
+
+
+def count_up(inputs: Inputs) -> dict[str, Any]:
+    """Sends by outcome and by acks, records of each broker, reads of each consumer. A gap in a producer's
+    numbers means that the ledger is not whole, which is noted."""
+    totals: dict[str, Any] = {"sends": {}, "records": {}, "reads": {}}
+    if SENDS in inputs.facts:
+        totals["sends"] = _count_sends(inputs)
+    if REPLICA_LOGS in inputs.facts and FINAL_LOG in inputs.facts:
+        rows = replica_sums(inputs).groupBy("broker").sum("records").collect()
+        totals["records"] = {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
+    if READ in inputs.facts:
+        rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
+        totals["reads"] = {consumer: count for consumer, count in sorted(tuple(row) for row in rows)}
+    return totals
+
+
+def _count_sends(inputs: Inputs) -> dict[str, Any]:
+    from pyspark.sql import functions as f
+
+    rows = (
+        inputs.ledger.groupBy("producer", "acks", "idempotent", "outcome")
+        .agg(
+            f.count("*").alias("count"),
+            f.count("value").alias("values"),
+            f.max("sequence").alias("last"),
+        )
+        .collect()
+    )
+    outcomes = dict.fromkeys(("ok", "failed", "unknown"), 0)
+    by_acks: dict[str, dict[str, int]] = {}
+    seen: dict[str, list[int]] = {}
+    unnamed = 0
+    for row in rows:
+        outcomes[row["outcome"]] = outcomes.get(row["outcome"], 0) + row["count"]
+        acks = by_acks.setdefault("all" if row["acks"] == -1 else str(row["acks"]), {})
+        acks[row["outcome"]] = acks.get(row["outcome"], 0) + row["count"]
+        numbers = seen.setdefault(row["producer"], [0, -1])
+        numbers[0] += row["count"]
+        numbers[1] = max(numbers[1], -1 if row["last"] is None else row["last"])
+        unnamed += row["count"] - row["values"]
+    missing = {name: last + 1 - count for name, (count, last) in sorted(seen.items()) if last + 1 > count}
+    if missing:
+        inputs.facts.discard(ALL_SENDS)
+        named = ", ".join(f"{name} ({count:,})" for name, count in list(missing.items())[:5])
+        inputs.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
+    if unnamed:
+        inputs.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
+    return {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}
+
+
+def name_what_is_not_judged(inputs: Inputs) -> None:
+    """What the audits passed over, as far as the evidence has any of it."""
+    inputs.lacks("cycles of transactions (G0, G1c)", "the ledger holds no transactions")
+    if FINAL_LOG not in inputs.facts or SENDS not in inputs.facts:
+        return
+    repeated = suspects(inputs).where("sends > 1").count()
+    if repeated:
+        inputs.lacks(f"{repeated:,} values that were sent more than once", "nothing tells their sends apart")
+    for topic in compacted_topics(inputs):
+        inputs.lacks(f"losses in {topic}", "it is compacted: records may go when their key is written again")
+    begins = ends(inputs).where("start > 0").groupBy("topic").count().collect()
+    for topic, partitions in sorted(tuple(row) for row in begins):
+        inputs.lacks(
+            f"records of {topic} below the start of its log, in {partitions} partitions", "they were deleted"
+        )
+    unknown = (
+        inputs.ledger.select(*PLACE).distinct().join(ends(inputs).select(*PLACE), PLACE, "left_anti").count()
+    )
+    if unknown:
+        inputs.lacks(f"what was sent to {unknown} partitions", "nothing shows what they hold at the end")

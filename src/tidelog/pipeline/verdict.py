@@ -1,0 +1,199 @@
+"""From evidence to a verdict: every audit that can run, the cause of each finding, and what was not judged.
+
+Rules of the file:
+
+* All findings are one table, written once to `EVIDENCE/audit/anomalies`; only sums of it and a bounded number
+  of examples come to the driver. `EVIDENCE/audit/verdict.json` holds those.
+* *Held* means that no violation was found. It is *conclusive* only if losses could be judged at all.
+* What hinders one audit does not keep the others from running: the verdict is then partial, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.audits import AUDITS, Audit
+from tidelog.pipeline.causes import explain
+from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.inputs import ABSENT, Inputs
+from tidelog.pipeline.totals import count_up, name_what_is_not_judged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EXAMPLES_MAX: Final = 20
+FOLDER: Final = "audit"
+TABLE: Final = "anomalies"
+FILE: Final = "verdict.json"
+
+
+@dataclass(slots=True)
+class Verdict:
+    stage: str
+    state: str
+    generation: str
+    judged: list[str] = field(default_factory=list)
+    """The audits that ran."""
+    unjudged: list[str] = field(default_factory=list)
+    """What could not be judged, and why."""
+    totals: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How many of each anomaly, by severity; audits that ran and found nothing have zeros."""
+    causes: list[dict[str, Any]] = field(default_factory=list)
+    """anomaly, severity, rule, explained, count: the most frequent first."""
+    examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Up to 20 of each anomaly, with their causes: violations first, then by time."""
+
+    @property
+    def violations(self) -> int:
+        return sum(count.get(VIOLATION, 0) for count in self.counts.values())
+
+    @property
+    def notices(self) -> int:
+        return sum(count.get(NOTICE, 0) for count in self.counts.values())
+
+    @property
+    def held(self) -> bool:
+        """No promise was seen broken."""
+        return not self.violations
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether `held` says something: a violation always does, none only if losses could be judged."""
+        return not self.held or "lost" in self.judged
+
+    @property
+    def unexplained(self) -> int:
+        return sum(cause["count"] for cause in self.causes if not cause["explained"])
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "held": self.held,
+            "conclusive": self.conclusive,
+            "violations": self.violations,
+            "notices": self.notices,
+            "unexplained": self.unexplained,
+            **asdict(self),
+        }
+
+
+def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS, into: Path | None = None) -> Verdict:
+    """Run the audits and write what they found into the folder of the evidence, or into another. Inputs that
+    come from no folder are judged without writing. Raises `PipelineError`."""
+    manifest = inputs.manifest
+    verdict = Verdict(manifest.stage, manifest.state, manifest.generation)
+    target = into if into is not None else inputs.folder / FOLDER if inputs.folder is not None else None
+    try:
+        verdict.totals = count_up(inputs)
+        runnable = _runnable(inputs, audits)
+        findings = _findings(inputs, runnable, target)
+        name_what_is_not_judged(inputs)
+        verdict.judged = [audit.name for audit in findings.judged]
+        _sum_up(verdict, findings.table)
+    except PipelineError:
+        raise
+    except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
+        raise PipelineError(f"the evidence cannot be judged: {first_line(error)}") from error
+    finally:
+        inputs.release()
+    verdict.unjudged = list(inputs.unjudged)
+    if target is not None:
+        _write_json(target, verdict)
+    return verdict
+
+
+def _runnable(inputs: Inputs, audits: Sequence[Audit]) -> list[Audit]:
+    found = []
+    for audit in audits:
+        absent = [ABSENT[need] for need in sorted(audit.needs - inputs.facts)]
+        if absent:
+            inputs.lacks(audit.name, " and ".join(absent))
+        else:
+            found.append(audit)
+    return found
+
+
+# ---------------------------------------------------------------- running
+
+
+@dataclass(slots=True)
+class _Findings:
+    table: DataFrame
+    judged: list[Audit]
+
+
+def _findings(inputs: Inputs, audits: list[Audit], target: Path | None) -> _Findings:
+    """All of them in one go; if that fails, each by itself, to keep what can be kept."""
+    if not audits:
+        raise PipelineError("there is nothing to judge: the evidence has neither sends nor reads nor logs")
+    if target is None:
+        return _Findings(_union(inputs, audits).persist(), audits)
+    path = target / TABLE
+    try:
+        _union(inputs, audits).write.mode("overwrite").parquet(str(path))
+        return _Findings(inputs.spark.read.parquet(str(path)), audits)
+    except Exception as error:
+        if _is_about_writing(target):
+            raise PipelineError(f"{target} cannot be written: {first_line(error)}") from error
+    judged = []
+    _union(inputs, audits[:1]).limit(0).write.mode("overwrite").parquet(str(path))
+    for audit in audits:
+        try:
+            _union(inputs, [audit]).write.mode("append").parquet(str(path))
+            judged.append(audit)
+        except Exception as error:
+            inputs.lacks(audit.name, first_line(error))
+    if not judged:
+        raise PipelineError(f"the evidence cannot be judged: {inputs.unjudged[-1]}")
+    return _Findings(inputs.spark.read.parquet(str(path)), judged)
+
+
+def _union(inputs: Inputs, audits: Sequence[Audit]) -> DataFrame:
+    found = audits[0].find(inputs)
+    for audit in audits[1:]:
+        found = found.unionByName(audit.find(inputs))
+    return explain(found, inputs)
+
+
+def _is_about_writing(target: Path) -> bool:
+    existing = target if target.exists() else target.parent
+    return not os.access(existing, os.W_OK)
+
+
+# ---------------------------------------------------------------- summing up
+
+
+def _sum_up(verdict: Verdict, table: DataFrame) -> None:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    verdict.counts = {name: {VIOLATION: 0, NOTICE: 0} for name in verdict.judged}
+    grouped = table.groupBy("anomaly", "severity", "rule", "explained").count()
+    for row in grouped.orderBy(f.desc("count"), "anomaly", "rule").collect():
+        cause = row.asDict()
+        verdict.causes.append(cause)
+        counts = verdict.counts.setdefault(cause["anomaly"], {VIOLATION: 0, NOTICE: 0})
+        counts[cause["severity"]] = counts.get(cause["severity"], 0) + cause["count"]
+    order = (f.desc("severity"), "time_us", "topic", "partition", "offset", "value", "consumer")
+    number = f.row_number().over(Window.partitionBy("anomaly").orderBy(*order))
+    shown = table.withColumn("number", number).where(f.col("number") <= EXAMPLES_MAX).orderBy("anomaly", "number")
+    for row in shown.collect():
+        example = {k: v for k, v in row.asDict().items() if v is not None and k not in ("number", "anomaly")}
+        verdict.examples.setdefault(row["anomaly"], []).append(example)
+
+
+def _write_json(target: Path, verdict: Verdict) -> None:
+    path = target / FILE
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{FILE}.tmp")
+        unfinished.write_text(json.dumps(verdict.as_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise PipelineError(f"{path}: {(error.strerror or str(error)).lower()}") from None
