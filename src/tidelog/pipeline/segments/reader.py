@@ -1,0 +1,48 @@
+"""A segment file as Arrow record batches: the way in.
+
+    for rows in read_segment(Segment(path, broker=1, topic="events", partition=0), ["offset", "value"]):
+        …
+
+Rules of the file:
+
+* Nothing in a file makes the reader fail: a batch that is damaged becomes a row with a `problem`, in its
+  place, and the batches around it are read. Only a file that cannot be opened is an `OSError`.
+* Records are given only if the CRC of their batch is right.
+* Memory is bounded by the size of a chunk, or of one batch, whatever the size of the file; what a compressed
+  batch may inflate to is bounded too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tidelog.pipeline.segments.decoding import INFLATED_MAX, ROWS_MAX, ChunkDecoder
+from tidelog.pipeline.segments.rows import Rows, Segment
+from tidelog.pipeline.segments.scan import Problem, scan
+
+
+def read_segment(
+    segment: Segment,
+    columns: Sequence[str] | None = None,
+    *,
+    offsets: range | None = None,
+    rows_max: int = ROWS_MAX,
+    inflated_max: int = INFLATED_MAX,
+) -> Iterator[Any]:
+    """The records of a segment, in order. Batches that lie outside `offsets` are not looked at."""
+    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        end = size if segment.end is None else min(segment.end, size)
+        rows = Rows(segment, columns)
+        decoder = ChunkDecoder(rows, segment.base_offset, rows_max=rows_max, inflated_max=inflated_max)
+        for found in scan(descriptor, segment.start, end):
+            if isinstance(found, Problem):
+                decoder.problems.append(found)
+            else:
+                yield from decoder.chunk(found, offsets)
+        yield from decoder.told()
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,116 @@
+"""Batches for the tests of segment decoding, and what the plain reader of `tidelog.wire` makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from hypothesis import strategies as st
+
+from tidelog.evidence.tables import value_id
+from tidelog.pipeline.segments.reader import read_segment
+from tidelog.pipeline.segments.rows import Segment
+from tidelog.wire.batch import TimestampType
+from tidelog.wire.records import Compression, Record, RecordBatch, build_batch, read_records
+
+NAME = "00000000000000000000.log"
+
+sizes = st.one_of(st.integers(0, 40), st.sampled_from((63, 64, 127, 8191, 8192, 70_000)))
+contents = st.one_of(st.none(), st.binary(max_size=40), sizes.map(lambda size: b"p1-7 " + b"x" * size))
+headers = st.lists(st.tuples(st.text(max_size=5), contents), max_size=3)
+timestamps = st.one_of(
+    st.integers(-1, 2), st.integers(1_700_000_000_000, 1_700_000_100_000), st.integers(0, 2**62)
+)
+records = st.builds(Record, timestamp=timestamps, key=contents, value=contents, headers=headers)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> bytes:
+    """A batch of any kind, at offset 0."""
+    producer = draw(st.sampled_from((-1, 0, 4000)))
+    return build_batch(
+        draw(st.lists(records, min_size=1, max_size=6)) * draw(st.sampled_from((1, 1, 1, 40))),
+        compression=draw(st.sampled_from(Compression)),
+        leader_epoch=draw(st.integers(-1, 5)),
+        producer_id=producer,
+        producer_epoch=-1 if producer < 0 else 3,
+        base_sequence=-1 if producer < 0 else draw(st.sampled_from((0, 17, 2**31 - 2))),
+        transactional=producer > 0 and draw(st.booleans()),
+        control=draw(st.booleans()),
+        timestamp_type=draw(st.sampled_from(TimestampType)),
+    )
+
+
+def chained(parts: Sequence[bytes], first: int = 0) -> bytes:
+    """The batches one after the other, as a log has them."""
+    stored, offset = bytearray(), first
+    for part in parts:
+        batch = RecordBatch.parse(bytearray(part))
+        batch.stamp(offset, batch.leader_epoch)
+        stored += batch.data
+        offset = batch.next_offset
+    return bytes(stored)
+
+
+def written(folder: Path, data: bytes) -> Segment:
+    path = folder / NAME
+    path.write_bytes(data)
+    return Segment(path, 1, "t", 0)
+
+
+def rows(segment: Segment, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+    return [row for part in read_segment(segment, columns, **options) for row in part.to_pylist()]
+
+
+def expected(data: bytes, segment: Segment) -> list[dict[str, Any]]:
+    """The same rows, slowly, by the reader that everything else uses."""
+    found, at = [], 0
+    while at < len(data):
+        batch = RecordBatch.parse(data, at)
+        found += [_expected_row(batch, record, at, segment) for record in read_records(batch)]
+        at += batch.size
+    return found
+
+
+def _expected_row(batch: RecordBatch, record: Record, at: int, segment: Segment) -> dict[str, Any]:
+    value = record.value
+    sequence = batch.base_sequence + record.offset - batch.base_offset
+    return {
+        "broker": segment.broker,
+        "topic": segment.topic,
+        "partition": segment.partition,
+        "offset": record.offset,
+        "leader_epoch": _known(batch.leader_epoch),
+        "timestamp_ms": _known(record.timestamp),
+        "producer_id": _known(batch.producer_id),
+        "producer_epoch": _known(batch.producer_epoch),
+        "producer_sequence": None if batch.base_sequence < 0 else sequence % 2**31,
+        "transactional": batch.is_transactional,
+        "control": batch.is_control,
+        "key": record.key,
+        "value": value,
+        "headers": [{"key": name, "value": content} for name, content in record.headers],
+        "key_text": _text(record.key, 16),
+        "value_id": None if value is None else _text(value_id(value.decode("latin-1")).encode("latin-1"), 32),
+        "value_bytes": None if value is None else len(value),
+        "value_crc32": None if value is None else crc32(value),
+        "compression": batch.compression.name.lower(),
+        "batch_base_offset": batch.base_offset,
+        "position": at,
+        "file": str(segment.path),
+        "crc_ok": True,
+        "problem": None,
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number == -1 else number
+
+
+def _text(content: bytes | None, size: int) -> str | None:
+    """As the journals of clients write it: so many characters, whatever is not plain as a question mark."""
+    if not content:
+        return None
+    return "".join(chr(byte) if 0 < byte < 0x80 else "?" for byte in content[:size])
