@@ -7,7 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from tidelog import __version__
-from tidelog.cli import broker, down, dump, evidence, explore, keeper, replay, scenario, topics, trial, up
+from tidelog.cli import (
+    audit,
+    broker,
+    down,
+    dump,
+    evidence,
+    explore,
+    keeper,
+    replay,
+    scenario,
+    topics,
+    trial,
+    up,
+)
 
 EXAMPLES = """\b
 Examples:
@@ -54,6 +67,7 @@ app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)
 app.command("trial", epilog=trial.EXAMPLES)(trial.trial)
+app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
 app.add_typer(evidence.app, name="evidence")
 
 

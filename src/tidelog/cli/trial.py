@@ -1,4 +1,4 @@
-"""``tidelog trial``: load on a cluster while faults happen, and what became of every acknowledged record."""
+"""``tidelog trial``: load on a cluster while faults happen, and what became of every promise."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.choices import JsonOption, generation_named, one_of
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import Refusal
 
 if TYPE_CHECKING:
+    from tidelog.cli.audit_run import Auditor
     from tidelog.cli.trial_choices import Choices
+    from tidelog.cli.trial_progress import Quiet
+    from tidelog.evidence.folder import EvidenceFolder
+    from tidelog.trials.venues import Venue
 
 EXAMPLES = """\b
 Examples:
-  tidelog trial                                 a minute of load and faults
+  tidelog trial                                 a minute of load and faults, then the audit
   tidelog trial --generation hw --acks 1,all    the rules of Kafka 0.10
   tidelog trial --minutes 10 --faults kill,zone --seed 7
   tidelog trial --schedule trial-1/trial.json   the same faults again
   tidelog trial -b kafka:9092 --seconds 30      load only, on a Kafka of yours
 
 \b
-Exit code: 0 nothing acknowledged is lost, 1 something is, 2 it cannot be said.
+Exit code: 0 every promise held, 1 one was broken, 2 it cannot be said.
 """
 
 Seconds = Annotated[
@@ -121,6 +125,9 @@ ClientOption = Annotated[
         show_default=False,
     ),
 ]
+NoAudit = Annotated[
+    bool, typer.Option("--no-audit", help="Only look for losses, without Spark; audit it later.")
+]
 
 
 def trial(
@@ -150,11 +157,13 @@ def trial(
     bootstrap_servers: Servers = None,
     settings: SetOption = None,
     client: ClientOption = None,
+    no_audit: NoAudit = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Drive load through a cluster while faults happen; keep evidence of everything.
+    """Drive load through a cluster while faults happen, then judge every promise that was made.
 
-    Ctrl-C ends it early: what was broken is healed, and the evidence is kept.
+    Evidence of everything is kept, and a report of it. Ctrl-C ends the load early: what was broken is healed,
+    and what there is is judged.
     """
     if seconds is not None and minutes is not None:
         raise Refusal("choose one of --seconds and --minutes")
@@ -186,29 +195,64 @@ def trial(
         broker_settings=settings or [],
         client_settings=client or [],
     )
-    return _run(choices, as_json=as_json)
+    return _run(choices, audit=not no_audit, as_json=as_json)
 
 
-def _run(choices: Choices, *, as_json: bool) -> int:
+def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
+    from tidelog.cli.audit_run import Auditor
+    from tidelog.cli.audit_verdict import exit_code, present
     from tidelog.cli.trial_progress import watched
-    from tidelog.cli.trial_summary import present
-    from tidelog.trials.closing import close
-    from tidelog.trials.trial import Trial, TrialFailed
+    from tidelog.cli.trial_summary import check_quickly
+    from tidelog.pipeline.errors import PipelineError
 
     with choices.opened() as (folder, venue):
-        plan = choices.plan(folder)
+        notes: list[str] = []
         with watched(quiet=as_json) as watcher:
-            running = Trial(plan, venue, folder, watcher)
-            with watcher.interrupts(running.interrupt):
-                try:
-                    running.run()
-                except TrialFailed as failure:
-                    if folder.manifest.load_started_us is None:
-                        folder.discard()
-                        raise Refusal(str(failure)) from None
-                    raise Refusal(f"{failure} (evidence so far in {folder.path})") from None
-        closing = close(folder)
-        present(closing, folder, running.notes, as_json=as_json)
-    if not closing.checked:
-        return ExitCode.REFUSED
-    return ExitCode.HELD if closing.held else ExitCode.VIOLATED
+            auditor = Auditor(watcher) if audit else None
+            notes += _perform(choices, folder, venue, watcher, auditor)
+            try:
+                audited = None if auditor is None else auditor.audit(folder.path)
+            except PipelineError as error:
+                notes.append(f"no audit, only a quick look at the final log: {error}")
+                audited = None
+            except KeyboardInterrupt:
+                notes.append(f"the audit was interrupted; to begin it anew: tidelog audit {folder.path}")
+                audited = None
+        if audited is None:
+            return check_quickly(folder, notes, as_json=as_json)
+        present(audited, notes=notes, as_json=as_json)
+        return exit_code(audited)
+
+
+def _perform(
+    choices: Choices, folder: EvidenceFolder, venue: Venue, watcher: Quiet, auditor: Auditor | None
+) -> list[str]:
+    """The trial itself; what did not go as it should."""
+    from tidelog.trials.trial import Trial, TrialFailed
+
+    running = Trial(choices.plan(folder), venue, folder, _Early(watcher, auditor))
+    with watcher.interrupts(running.interrupt):
+        try:
+            running.run()
+        except TrialFailed as failure:
+            if folder.manifest.load_started_us is None:
+                folder.discard()
+                raise Refusal(str(failure)) from None
+            raise Refusal(f"{failure} (evidence so far in {folder.path})") from None
+    return running.notes
+
+
+class _Early:
+    """Passes everything on, and has Spark started as soon as the load is over: it would take from the load
+    what the load is there to measure, and what comes after the load is mostly waiting."""
+
+    def __init__(self, watcher: Quiet, auditor: Auditor | None) -> None:
+        self._auditor = auditor
+        self._phase = watcher.phase
+        self.numbers = watcher.numbers
+        self.said = watcher.said
+
+    def phase(self, name: str, seconds: float | None) -> None:
+        if name == "heal" and self._auditor is not None:
+            self._auditor.warm_up()
+        self._phase(name, seconds)

@@ -1,4 +1,4 @@
-"""How a trial goes, while it goes: a bar on a terminal, a line for each phase elsewhere. All on stderr."""
+"""How a trial and its audit go, meanwhile: a bar on a terminal, a line per phase elsewhere. All on stderr."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ _WORDS = {
     "drain": "final read",
     "stop": "stopping",
     "collect": "collecting",
+    "spark": "starting Spark",
+    "open": "opening the evidence",
+    "judge": "judging every promise",
+    "draw": "drawing the report",
 }
 
 
@@ -29,6 +33,9 @@ class Quiet:
     def phase(self, name: str, seconds: float | None) -> None: ...
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
+
+    def tasks(self, done: int, all_: int) -> None:
+        """How many pieces of what Spark does right now are done."""
 
     @contextmanager
     def interrupts(self, interrupt: Callable[[], None]) -> Iterator[None]:
@@ -103,6 +110,11 @@ class Bar(Quiet):
             text += f" · {facts['unknown']:,} unknown"
         completed = min(elapsed, self._lasts) if self._lasts else None
         self.progress.update(self._task, numbers=text, completed=completed)
+
+    def tasks(self, done: int, all_: int) -> None:
+        if self._task is not None:
+            text = f"{done} of {all_} tasks" if all_ else ""
+            self.progress.update(self._task, numbers=text, total=all_ or None, completed=done)
 
     def said(self, text: str) -> None:
         self.progress.print(f"  {text}", highlight=False, markup=False)

@@ -1,4 +1,4 @@
-"""How a trial went, for people and for scripts."""
+"""How a trial went as far as it can be told without an audit, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from tidelog.cli import palette
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.output import console, counted, write_json, write_lines
 
 if TYPE_CHECKING:
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 _LABEL = 12
 _EXAMPLES = 3
+
+
+def check_quickly(folder: EvidenceFolder, notes: list[str], *, as_json: bool) -> ExitCode:
+    """Look for losses in the final read, and say what was found."""
+    from tidelog.trials.closing import close
+
+    closing = close(folder)
+    present(closing, folder, notes, as_json=as_json)
+    if not closing.checked:
+        return ExitCode.REFUSED
+    return ExitCode.HELD if closing.held else ExitCode.VIOLATED
 
 
 def present(closing: Closing, folder: EvidenceFolder, notes: list[str], *, as_json: bool) -> None:

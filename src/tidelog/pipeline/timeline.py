@@ -16,12 +16,13 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidelog.pipeline.anomalies import VIOLATION
 
 if TYPE_CHECKING:
+    from tidelog.evidence.folder import Manifest
     from tidelog.pipeline.inputs import Inputs
 
 BUCKETS_MAX: Final = 300
@@ -185,6 +186,8 @@ class Timeline:
     bucket_ms: int = 1
     coarse_ms: int = 1
     """The buckets of `load`, `settled`, `reads` and `found`."""
+    latency_ms: dict[str, float] = field(default_factory=dict)
+    """p50, p99 and max of all that was acknowledged."""
     load: list[Load] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     reads: list[Reads] = field(default_factory=list)
@@ -201,13 +204,21 @@ class Timeline:
 
 def build(inputs: Inputs, anomalies: DataFrame | None = None) -> Timeline:
     """`anomalies` are those that the audit found, for their moments and to know the worst partitions."""
-    clock = _Clock.of(inputs)
+    sends = _sends(inputs.ledger)
+    faults = inputs.faults.orderBy("number").limit(FAULTS_MAX + 1).collect()
+    clock = _Clock.of(inputs.manifest, sends, faults)
     coarse = replace(clock, bucket_ms=_bucket_ms(clock.span_ms, COARSE_MAX))
     timeline = Timeline(clock.span_ms, clock.load_ms, clock.bucket_ms, coarse.bucket_ms)
+    if sends["latency"]:
+        timeline.latency_ms = dict(
+            zip(("p50", "p99", "max"), (*sends["latency"], sends["slowest"]), strict=True)
+        )
+    timeline.faults = [_fault(row, clock) for row in faults[:FAULTS_MAX]]
+    if len(faults) > FAULTS_MAX:
+        timeline.faults_left_out = inputs.faults.count() - FAULTS_MAX
     timeline.load = _load(inputs.ledger, coarse)
     timeline.settled = _settled(inputs.ledger, coarse)
-    timeline.reads, timeline.consumers_left_out = _reads(inputs.reads, coarse)
-    timeline.faults, timeline.faults_left_out = _faults(inputs.faults, clock)
+    timeline.reads, timeline.consumers_left_out = _reads(inputs, coarse)
     if anomalies is not None:
         timeline.found = _found(anomalies, coarse)
     stories, timeline.partitions_left_out = _worst(inputs, anomalies)
@@ -232,16 +243,9 @@ class _Clock:
     bucket_ms: int
 
     @classmethod
-    def of(cls, inputs: Inputs) -> _Clock:
-        manifest = inputs.manifest
-        sends = inputs.ledger.agg(
-            F.min("sent_us").alias("first"), F.max("sent_us").alias("last"), F.max("settled_us").alias("end")
-        ).first()
-        done = inputs.faults.agg(F.max("ended_us").alias("end")).first()
-        assert sends is not None
-        assert done is not None
+    def of(cls, manifest: Manifest, sends: Row, faults: Sequence[Row]) -> _Clock:
         start = manifest.load_started_us if manifest.load_started_us is not None else sends["first"] or 0
-        ends = (manifest.load_ended_us, sends["last"], sends["end"], done["end"])
+        ends = (manifest.load_ended_us, sends["last"], sends["end"], *(row["ended_us"] for row in faults))
         span_ms = max((max((end for end in ends if end is not None), default=start) - start) // 1000, 1)
         load_ms = span_ms if manifest.load_ended_us is None else (manifest.load_ended_us - start) // 1000
         return cls(start, span_ms, max(load_ms, 0), _bucket_ms(span_ms, BUCKETS_MAX))
@@ -271,15 +275,32 @@ def _bucket_ms(span_ms: int, most: int) -> int:
 # ---------------------------------------------------------------- clients
 
 
+def _waited_ms() -> Column:
+    """How long a send was waited for that was acknowledged in the end."""
+    waited = (F.col("settled_us") - F.col("sent_us")) / 1000
+    return F.when((F.col("outcome") == "ok") & (F.col("acks") != 0), waited)
+
+
+def _sends(ledger: DataFrame) -> Row:
+    row = ledger.agg(
+        F.min("sent_us").alias("first"),
+        F.max("sent_us").alias("last"),
+        F.max("settled_us").alias("end"),
+        F.percentile_approx(_waited_ms(), [0.5, 0.99], 1000).alias("latency"),
+        F.max(_waited_ms()).alias("slowest"),
+    ).first()
+    assert row is not None  # an aggregation over everything has one row
+    return row
+
+
 def _load(ledger: DataFrame, clock: _Clock) -> list[Load]:
-    waited = F.when(F.col("outcome") == "ok", (F.col("settled_us") - F.col("sent_us")) / 1000)
     rows = (
         ledger.groupBy(clock.at(F.col("sent_us")).alias("at_ms"), "acks")
         .agg(
             F.count("*").alias("sent"),
             F.count_if(F.col("outcome") == "failed").alias("failed"),
             F.count_if(F.col("outcome") == "unknown").alias("unknown"),
-            F.percentile_approx(waited, [0.5, 0.99], 1000).alias("waited"),
+            F.percentile_approx(_waited_ms(), [0.5, 0.99], 1000).alias("waited"),
         )
         .orderBy("at_ms", "acks")
         .collect()
@@ -301,22 +322,21 @@ def _settled(ledger: DataFrame, clock: _Clock) -> list[Settled]:
     return [Settled(r["at_ms"], r["acks"], r["ok"]) for r in rows]
 
 
-def _reads(reads: DataFrame, clock: _Clock) -> tuple[list[Reads], int]:
+def _reads(inputs: Inputs, clock: _Clock) -> tuple[list[Reads], int]:
     """Those of the final reader are left out: it reads everything, after the load."""
-    counts = (
-        reads.where((F.col("consumer") != "final") & clock.has(F.col("read_us")))
+    manifest = inputs.manifest
+    names = sorted(c["name"] for c in manifest.clients if c.get("role") == "consumer" and "name" in c)
+    shown = [name for name in names if name != manifest.final_reader][:CONSUMERS_MAX]
+    if not shown:
+        return [], 0
+    rows = (
+        inputs.reads.where(F.col("consumer").isin(shown) & clock.has(F.col("read_us")))
         .groupBy("consumer", clock.at(F.col("read_us")).alias("at_ms"))
         .agg(F.count("*").alias("records"))
+        .orderBy("consumer", "at_ms")
+        .collect()
     )
-    totals = counts.groupBy("consumer").agg(F.sum("records").alias("all"))
-    names = [
-        r["consumer"] for r in totals.orderBy(F.desc("all"), "consumer").limit(CONSUMERS_MAX + 1).collect()
-    ]
-    left_out = max(totals.count() - CONSUMERS_MAX, 0) if len(names) > CONSUMERS_MAX else 0
-    if not names:
-        return [], 0
-    rows = counts.where(F.col("consumer").isin(names[:CONSUMERS_MAX])).orderBy("consumer", "at_ms").collect()
-    return [Reads(r["at_ms"], r["consumer"], r["records"]) for r in rows], left_out
+    return [Reads(r["at_ms"], r["consumer"], r["records"]) for r in rows], len(names) - len(shown)
 
 
 def _found(anomalies: DataFrame, clock: _Clock) -> list[Found]:
@@ -333,20 +353,15 @@ def _found(anomalies: DataFrame, clock: _Clock) -> list[Found]:
 # ---------------------------------------------------------------- faults
 
 
-def _faults(faults: DataFrame, clock: _Clock) -> tuple[list[FaultSpan], int]:
-    rows = faults.orderBy("number").limit(FAULTS_MAX + 1).collect()
-    left_out = faults.count() - FAULTS_MAX if len(rows) > FAULTS_MAX else 0
-    return [
-        FaultSpan(
-            number=r["number"],
-            kind=r["kind"] or "?",
-            targets=tuple(r["targets"] or ()),
-            from_ms=None if r["began_us"] is None else clock.ms(r["began_us"]),
-            to_ms=None if r["ended_us"] is None else clock.ms(r["ended_us"]),
-            error=r["error"],
-        )
-        for r in rows[:FAULTS_MAX]
-    ], left_out
+def _fault(row: Row, clock: _Clock) -> FaultSpan:
+    return FaultSpan(
+        number=row["number"],
+        kind=row["kind"] or "?",
+        targets=tuple(row["targets"] or ()),
+        from_ms=None if row["began_us"] is None else clock.ms(row["began_us"]),
+        to_ms=None if row["ended_us"] is None else clock.ms(row["ended_us"]),
+        error=row["error"],
+    )
 
 
 # ---------------------------------------------------------------- partitions

@@ -9,7 +9,7 @@ from tidelog.pipeline.report.charts import Band, Chart, Point
 from tidelog.pipeline.report.html import Markup, el
 from tidelog.pipeline.report.lanes import colour_of, story_name
 from tidelog.pipeline.report.scale import moment, number, plural, short, value_marks
-from tidelog.pipeline.timeline import OffsetPoint, PartitionStory
+from tidelog.pipeline.timeline import OffsetPoint, PartitionStory, ReplicaEnd
 
 _TRUNCATIONS_MAX: Final = 60
 _BROKERS_MAX: Final = 12
@@ -78,41 +78,48 @@ def _ends(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
 
 
 def replica_table(stories: Sequence[PartitionStory]) -> Markup | None:
-    """Where every replica ended; those that are not as long as the longest are marked."""
+    """Where every replica ended: those of a partition that ended alike in one row."""
     rows = []
     for story in stories:
         longest = max((r.log_end_offset or 0 for r in story.replicas), default=0)
+        alike: dict[tuple[object, ...], list[ReplicaEnd]] = {}
         for replica in story.replicas:
-            behind = longest - (replica.log_end_offset or 0)
-            rows.append(
-                el(
-                    "tr",
-                    el("td", story_name(story)),
-                    el(
-                        "td",
-                        el("i", class_=f"key leader {colour_of(replica.broker)}"),
-                        f"broker {replica.broker}",
-                    ),
-                    el("td", number(replica.log_start_offset), class_="n"),
-                    el("td", number(replica.log_end_offset), class_="n"),
-                    el("td", number(replica.high_watermark), class_="n"),
-                    el("td", "in sync" if replica.in_sync else "not in sync"),
-                    el("td", f"{plural(behind, 'record')} shorter" if behind else ""),
-                )
+            facts = (
+                replica.log_start_offset,
+                replica.log_end_offset,
+                replica.high_watermark,
+                replica.in_sync,
             )
+            alike.setdefault(facts, []).append(replica)
+        for same in alike.values():
+            rows.append(_replica_row(story_name(story), same, longest - (same[0].log_end_offset or 0)))
     if not rows:
         return None
-    heads = [
-        el("th", text, class_=style or None)
-        for text, style in (
-            ("partition", ""),
-            ("replica", ""),
-            ("start", "n"),
-            ("end (LEO)", "n"),
-            ("committed (HW)", "n"),
-            ("", ""),
-            ("", ""),
-        )
-    ]
+    heads = [el("th", text, class_="n" if text in _NUMBERS else None) for text in _HEADS]
     table = el("table", el("thead", el("tr", heads)), el("tbody", rows))
     return el("div", table, class_="wide")
+
+
+_NUMBERS: Final = ("start", "end (LEO)", "committed (HW)")
+_HEADS: Final = ("partition", "replicas on", *_NUMBERS, "")
+
+
+def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> Markup:
+    one = same[0]
+    brokers = [
+        el("span", el("i", class_=f"key leader {colour_of(r.broker)}"), str(r.broker), class_="replica")
+        for r in same
+    ]
+    words = ["in sync" if one.in_sync else "not in sync"]
+    if behind:
+        words.append(f"{plural(behind, 'record')} shorter")
+    return el(
+        "tr",
+        el("td", name),
+        el("td", brokers),
+        *(
+            el("td", number(n), class_="n")
+            for n in (one.log_start_offset, one.log_end_offset, one.high_watermark)
+        ),
+        el("td", ", ".join(words)),
+    )

@@ -1,0 +1,159 @@
+"""An audit from Spark's start to the report, telling how it goes.
+
+Spark takes its time to start. Whoever knows early that an audit will follow calls `warm_up`, which starts it
+beside whatever else is going on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.trial_progress import Quiet
+from tidelog.pipeline.errors import PipelineError, first_line
+
+if TYPE_CHECKING:
+    from tidelog.evidence.folder import Manifest
+    from tidelog.pipeline.timeline import Timeline
+
+_SAMPLE_SECONDS = 0.5
+_REPORT = "report.html"
+
+
+@dataclass(slots=True, frozen=True)
+class Audited:
+    folder: Path
+    verdict: dict[str, Any]
+    """What is in `verdict.json`."""
+    timeline: Timeline | None
+    manifest: Manifest
+    report: Path | None
+
+
+class Auditor:
+    def __init__(
+        self, watcher: Quiet, *, master: str | None = None, remote: str | None = None, ui: bool = False
+    ) -> None:
+        self._watcher = watcher
+        self._wanted: dict[str, Any] = {"master": master, "remote": remote, "ui": ui}
+        self._thread: threading.Thread | None = None
+        self._spark: Any = None  # only the pipeline knows its type
+        self._failure: Exception | None = None
+        self._words = ""
+
+    # ------------------------------------------------------------ Spark
+
+    def warm_up(self) -> None:
+        """Start Spark in the background. Returns at once; what goes wrong comes out later."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._open, name="spark", daemon=True)
+            self._thread.start()
+
+    def _open(self) -> None:
+        from tidelog.pipeline.session import open_session
+
+        try:
+            self._spark = open_session(app="tidelog audit", say=self._heard, **self._wanted)
+        except Exception as error:
+            self._failure = error
+
+    def _heard(self, words: str) -> None:
+        self._words = words
+
+    def spark(self) -> Any:
+        """Raises `PipelineError` if it does not start."""
+        self._watcher.phase("spark", None)
+        if self._thread is None:
+            self._open()
+        else:
+            while self._thread.is_alive():  # a join without an end would not hear Ctrl-C
+                self._thread.join(_SAMPLE_SECONDS)
+        if self._spark is None:
+            failure = self._failure
+            if isinstance(failure, PipelineError):
+                raise failure
+            raise PipelineError(
+                f"Spark does not start: {first_line(failure or Exception('nobody says why'))}"
+            )
+        self._watcher.said(self._words)
+        return self._spark
+
+    # ------------------------------------------------------------ the audit
+
+    def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
+        """Judge the evidence and leave verdict, findings and report. Raises `PipelineError`."""
+        from tidelog.pipeline.inputs import load
+        from tidelog.pipeline.verdict import judge
+
+        spark = self.spark()
+        with self._tasks(spark):
+            self._watcher.phase("open", None)
+            inputs = load(spark, folder)
+            self._watcher.phase("judge", None)
+            verdict = judge(inputs).as_json()
+            timeline, written = None, None
+            if with_report:
+                self._watcher.phase("draw", None)
+                timeline = _timeline(spark, folder, inputs)
+                written = report or folder / "audit" / _REPORT
+                _write(written, verdict, timeline, inputs.manifest, folder)
+        return Audited(folder, verdict, timeline, inputs.manifest, written)
+
+    @contextmanager
+    def _tasks(self, spark: Any) -> Iterator[None]:
+        """Pass on how many of Spark's tasks are done, where Spark runs in this process."""
+        over = threading.Event()
+
+        def sample() -> None:
+            with suppress(Exception):  # a Spark Connect server does not tell
+                tracker = spark.sparkContext.statusTracker()
+                while not over.wait(_SAMPLE_SECONDS):
+                    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                    known = [stage for stage in stages if stage is not None]
+                    self._watcher.tasks(
+                        sum(stage.numCompletedTasks for stage in known),
+                        sum(stage.numTasks for stage in known),
+                    )
+
+        sampler = threading.Thread(target=sample, name="tasks", daemon=True)
+        sampler.start()
+        try:
+            yield
+        finally:
+            over.set()
+            sampler.join()
+
+
+def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:
+    from tidelog.pipeline.timeline import build
+    from tidelog.pipeline.verdict import FOLDER, TABLE
+
+    try:
+        return build(inputs, spark.read.parquet(str((folder / FOLDER / TABLE).absolute())))
+    except Exception as error:  # Spark's errors share no class
+        raise PipelineError(f"the report cannot be drawn: {first_line(error)}") from error
+
+
+def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Manifest, folder: Path) -> None:
+    from tidelog.pipeline.report import render
+    from tidelog.pipeline.verdict import FOLDER
+
+    page = render(verdict, timeline, manifest, str(folder))
+    try:
+        _replace(path, page)
+        _replace(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
+    except OSError as error:
+        raise PipelineError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """A reader sees the old file or the new one."""
+    unfinished = path.with_name(f".{path.name}.tmp")
+    unfinished.write_text(text, "utf-8")
+    os.replace(unfinished, path)
