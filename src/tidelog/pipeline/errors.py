@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 
 class PipelineError(Exception):
     """What was asked cannot be done. The message is one line that says what to change."""
 
 
+_OUR_OWN = re.compile(r"\bPipelineError: (?P<words>[^\n]+)")
+
+
 def first_line(error: BaseException) -> str:
-    """What an error of Spark says, without the stack trace and the class names in front of it."""
+    """What an error of Spark says, without the stack trace and the class names in front of it.
+
+    What one of our sources refuses in a worker comes back inside a long text of Spark's: then it is ours.
+    """
+    if own := _OUR_OWN.search(str(error)):
+        return own["words"].strip()
     lines = (line.strip() for line in str(error).splitlines())
     said = next((line for line in lines if line), type(error).__name__)
     return said.removeprefix("An error occurred while calling ").strip()

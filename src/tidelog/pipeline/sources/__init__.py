@@ -14,3 +14,6 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make the sources known to a session, under their names."""
+    from tidelog.pipeline.sources.log_source import LogSource
+
+    spark.dataSource.register(LogSource)
