@@ -17,3 +17,8 @@ def register(spark: SparkSession) -> None:
     from tidelog.pipeline.sources.log_source import LogSource
 
     spark.dataSource.register(LogSource)
+    try:
+        from tidelog.pipeline.sources.topic_source import TopicSource
+    except ImportError:  # confluent-kafka is needed for live topics only
+        return
+    spark.dataSource.register(TopicSource)

@@ -1,0 +1,208 @@
+"""The Spark source over segment files: what it finds on disk, what it reads, and what it can leave unread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.pipeline.segment_specimens import chained
+from tests.storage.batches import append, batch
+from tests.storage.folders import TP, small, storage
+
+from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.segments.reader import read_segment
+from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.sources.evidence_log import evidence_records
+from tidelog.pipeline.sources.finding import find_segments, identified
+from tidelog.pipeline.sources.planning import Wanted, plan
+from tidelog.storage.file_storage import FileStorage
+from tidelog.wire.records import Record, build_batch
+
+BATCHES = 60
+PER_BATCH = 5
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two brokers' data, of several segments each, as their storage writes it; the second has less."""
+    root = tmp_path_factory.mktemp("cluster")
+    for broker, batches in ((1, BATCHES), (2, BATCHES // 2)):
+        options = small(**{"segment.bytes": 4_000, "index.interval.bytes": 400})
+        with closing(FileStorage(root / f"broker-{broker}", broker_id=broker, defaults=options)) as opened:
+            log = opened.open(TP)
+            for n in range(batches):
+                texts = [f"p{n % 2}-{n * PER_BATCH + m} …" for m in range(PER_BATCH)]
+                append(log, batch(*texts, producer=7, sequence=n * PER_BATCH), epoch=n // 20)
+    return root
+
+
+def read(spark: SparkSession, path: Path) -> DataFrame:
+    return spark.read.format("tidelog_log").load(str(path))
+
+
+def test_files_are_found_wherever_one_points(cluster: Path, tmp_path: Path) -> None:
+    """A file, a partition, a broker, a cluster; each segment with its owner."""
+    everything = find_segments(cluster)
+    of_one = find_segments(cluster / "broker-1")
+    assert {segment.broker for segment in everything} == {1, 2}
+    assert {(segment.topic, segment.partition) for segment in everything} == {(TP.topic, TP.partition)}
+    assert find_segments(cluster / "broker-1" / str(TP)) == of_one
+    assert find_segments(of_one[0].path) == of_one[:1]
+    assert [segment.base_offset for segment in of_one] == sorted(segment.base_offset for segment in of_one)
+    with pytest.raises(PipelineError, match="holds no segment files"):
+        find_segments(tmp_path)
+    with pytest.raises(PipelineError, match="no such file"):
+        find_segments(tmp_path / "nowhere")
+
+
+def test_kafkas_own_way_to_name_a_broker(tmp_path: Path) -> None:
+    """KRaft says node.id; the folder's name counts only if nobody says anything."""
+    partition = tmp_path / "broker-9" / "my.topic-with-7-12"
+    partition.mkdir(parents=True)
+    assert identified(partition / "0.log").broker == 9
+    other = tmp_path / "data"
+    (other / "t-0").mkdir(parents=True)
+    (other / "meta.properties").write_text("#\n#Thu\ncluster.id=x\nversion=1\nnode.id=4\n")
+    found = identified(other / "t-0" / "0.log")
+    assert (found.broker, found.topic, found.partition) == (4, "t", 0)
+    named = identified(partition / "0.log")
+    assert (named.topic, named.partition) == ("my.topic-with-7", 12)
+
+
+def test_every_record_of_every_replica(spark: SparkSession, cluster: Path) -> None:
+    """Two replicas, one row for each record that each of them has."""
+    found = read(spark, cluster).groupBy("broker", "topic", "partition").agg({"offset": "max", "*": "count"})
+    assert {tuple(row) for row in found.collect()} == {
+        (1, TP.topic, TP.partition, BATCHES * PER_BATCH - 1, BATCHES * PER_BATCH),
+        (2, TP.topic, TP.partition, BATCHES * PER_BATCH // 2 - 1, BATCHES * PER_BATCH // 2),
+    }
+
+
+CONDITIONS: dict[str, Callable[[int, int], bool]] = {
+    "offset >= 40 and offset < 43": lambda broker, offset: 40 <= offset < 43,
+    "offset = 17": lambda broker, offset: offset == 17,
+    "offset <= 3 and broker = 2": lambda broker, offset: offset <= 3 and broker == 2,
+    "broker in (2, 3) and offset > 140": lambda broker, offset: broker == 2 and offset > 140,
+    "topic = 'nothing'": lambda broker, offset: False,
+    "partition = 0 and offset in (5, 250)": lambda broker, offset: offset in (5, 250),
+    "broker <=> 1 and offset > 9223372036854775806": lambda broker, offset: False,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_what_is_left_unread_would_not_have_counted(
+    spark: SparkSession, cluster: Path, condition: str
+) -> None:
+    """A condition that the source uses gives the rows that filtering all rows gives."""
+    found = read(spark, cluster).where(condition).select("broker", "offset").collect()
+    everything = [(1, n) for n in range(BATCHES * PER_BATCH)] + [
+        (2, n) for n in range(BATCHES * PER_BATCH // 2)
+    ]
+    assert sorted(map(tuple, found)) == [row for row in everything if CONDITIONS[condition](*row)]
+
+
+def test_conditions_choose_files_and_places(cluster: Path) -> None:
+    """Offsets lie in few segments, and in these between positions that the index knows."""
+    segments = find_segments(cluster)
+    everything = [piece for task in plan(segments, Wanted()) for piece in task]
+    assert everything == segments
+    narrow = [piece for task in plan(segments, Wanted(offsets=range(50, 52))) for piece in task]
+    assert 0 < len(narrow) <= 4
+    assert sum((p.end or p.path.stat().st_size) - p.start for p in narrow) < 3_000
+    assert plan(segments, Wanted(brokers=frozenset([3]))) == []
+
+
+def test_a_large_segment_is_cut_where_batches_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pieces are for tasks of their own, follow each other without a gap, and hold all its records."""
+    monkeypatch.setattr("tidelog.pipeline.sources.planning._PIECE_BYTES_MIN", 1_000)
+    with storage(
+        tmp_path, defaults=small(**{"index.interval.bytes": 200, "segment.bytes": 1_000_000})
+    ) as opened:
+        log = opened.open(TP)
+        for n in range(300):
+            append(log, batch(f"v{n}"))
+    [segment] = find_segments(tmp_path)
+    pieces = [piece for task in plan([segment], Wanted()) for piece in task]
+    assert len(pieces) > 5
+    assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
+    values = [
+        v for piece in pieces for rows in read_segment(piece, ["value"]) for v in rows["value"].to_pylist()
+    ]
+    assert values == [b"v%d" % n for n in range(300)]
+
+
+def test_an_index_that_lies_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a batch at the position that it names, the segment is read as a whole."""
+    monkeypatch.setattr("tidelog.pipeline.sources.planning._PIECE_BYTES_MIN", 100)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(chained([build_batch([Record(value=b"x" * 50)])] * 20))
+    path.with_suffix(".index").write_bytes(b"".join(n.to_bytes(4, "big") * 2 for n in range(3, 2_000, 7)))
+    segment = Segment(path)
+    assert plan([segment], Wanted()) == [[segment]]
+    assert plan([segment], Wanted(offsets=range(5, 6))) == [[segment]]
+
+
+def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    """A torn file and a missing one: the rest is read, and both are told of."""
+    torn = tmp_path / "t-0" / "00000000000000000000.log"
+    torn.parent.mkdir()
+    torn.write_bytes(chained([build_batch([Record(value=b"a")]), build_batch([Record(value=b"b")])])[:-3])
+    listed = [
+        {"file": str(torn), "broker": 1, "topic": "t", "partition": 0},
+        {"file": str(tmp_path / "gone.log"), "broker": 2, "topic": "t", "partition": 0},
+    ]
+    found = (
+        spark.read.format("tidelog_log")
+        .schema("broker int, value binary, problem string")
+        .option("segments", json.dumps(listed))
+        .load()
+        .collect()
+    )
+    told = sorted((row["broker"], row["value"], row["problem"]) for row in found if row["problem"])
+    assert [bytes(row["value"]) for row in found if row["value"]] == [b"a"]
+    assert [broker for broker, _, _ in told] == [1, 2]
+    assert "ends inside a batch" in told[0][2]
+    assert "No such file" in told[1][2]
+
+
+def test_records_as_the_evidence_has_them(spark: SparkSession, cluster: Path) -> None:
+    """Values are known by their ids, files are given relative to the folder."""
+    files = sorted(str(segment.path.relative_to(cluster)) for segment in find_segments(cluster))
+    found = evidence_records(spark, cluster, files).where("broker = 1").orderBy("offset").collect()
+    assert [row["value"] for row in found[:6]] == ["p0-0", "p0-1", "p0-2", "p0-3", "p0-4", "p1-5"]
+    assert {row["producer_id"] for row in found} == {7}
+    assert [row["producer_sequence"] for row in found] == list(range(BATCHES * PER_BATCH))
+    assert found[-1]["leader_epoch"] == (BATCHES - 1) // 20
+
+
+REFUSED: list[tuple[Callable[[SparkSession], DataFrame], str]] = [
+    (lambda spark: spark.read.format("tidelog_log").load(), "tidelog_log needs a path"),
+    (lambda spark: spark.read.format("tidelog_log").load("/nowhere"), "/nowhere: no such file or folder"),
+    (
+        lambda spark: spark.read.format("tidelog_log").schema("offset int").load("/"),
+        "the column offset of tidelog_log is bigint, not int",
+    ),
+    (
+        lambda spark: spark.read.format("tidelog_log").schema("colour string").load("/"),
+        "tidelog_log has no column colour",
+    ),
+    (
+        lambda spark: spark.read.format("tidelog_log").option("segments", "[3]").load(),
+        "segments must be a JSON list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ask", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_what_cannot_be_read_is_one_line(
+    spark: SparkSession, tmp_path: Path, ask: Callable[[SparkSession], DataFrame], words: str
+) -> None:
+    """Spark wraps what a source says in pages; the line is found again."""
+    (tmp_path / "x").mkdir()
+    with pytest.raises(Exception, match="PipelineError") as refusal:
+        ask(spark).collect()
+    assert first_line(refusal.value).startswith(words)
