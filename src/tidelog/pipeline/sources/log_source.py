@@ -52,7 +52,8 @@ class LogSource(DataSource):
         return SPARK_SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _LogReader(_segments(self.options), chosen_columns(schema, self.name()))
+        columns = chosen_columns(schema, self.name())
+        return _LogReader(_segments(self.options), columns)
 
 
 def _segments(options: Mapping[str, str]) -> list[Segment]:
@@ -100,8 +101,8 @@ class _LogReader(DataSourceReader):
         return [_Piece(segments) for segments in plan(self._segments, self._wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, _Piece)
-        for segment in partition.segments:
+        # Where there is nothing to read, Spark makes up a partition of its own.
+        for segment in partition.segments if isinstance(partition, _Piece) else ():
             try:
                 yield from read_segment(segment, self._columns, offsets=self._wanted.offsets)
             except OSError as error:

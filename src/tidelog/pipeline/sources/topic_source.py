@@ -114,8 +114,9 @@ class _Readers:
         self._columns = columns
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, _Span)
-        yield from read_span(TopicOptions(self._options), partition, self._columns)
+        # Where there is nothing to read, Spark makes up a partition of its own.
+        if isinstance(partition, _Span):
+            yield from read_span(TopicOptions(self._options), partition, self._columns)
 
 
 class _TableReader(_Readers, DataSourceReader):
