@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tidelog.pipeline.report.charts import (
     HEIGHT,
@@ -22,9 +22,9 @@ from tidelog.pipeline.report.charts import (
 )
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.report.scale import moment, plural
-from tidelog.pipeline.timeline import FaultSpan, PartitionStory, StateSpan, Timeline
+from tidelog.pipeline.timeline import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 
-SPANS_MAX: Final = 60
+SPANS_MAX: Final = 40
 """Spans in one lane; the shortest are left out beyond that."""
 BROKERS_MAX: Final = 24
 _BROKER_COLOURS: Final = 6
@@ -113,11 +113,7 @@ class _Lanes:
 
 
 def fault_bands(timeline: Timeline) -> list[Band]:
-    return [
-        Band(span[0], span[1], fault_words(fault))
-        for fault in timeline.faults
-        if (span := _lasted(fault, timeline.span_ms)) is not None
-    ]
+    return [span for fault in timeline.faults if (span := _lasted(fault, timeline.span_ms)) is not None]
 
 
 def fault_words(fault: FaultSpan) -> str:
@@ -180,7 +176,7 @@ def partition_lanes(timeline: Timeline, replication: dict[str, tuple[int, int]])
         )
         _leaders(lanes, row, story)
         _in_sync(lanes, row, story, *replication.get(story.topic, (0, 0)))
-        for window in story.unavailable[:SPANS_MAX]:
+        for window in _longest(story.unavailable):
             title = f"{story_name(story)}: {window.detail}, {_when(window.from_ms, window.to_ms)}"
             lanes.bar(row, (window.from_ms, window.to_ms), "silent", title, band=(0.06, 0.17))
     shown, all_ = len(stories), len(stories) + timeline.partitions_left_out
@@ -236,7 +232,10 @@ def _merged(spans: list[StateSpan], key: Callable[[StateSpan], object]) -> list[
     return _longest(merged)
 
 
-def _longest(spans: list[StateSpan]) -> list[StateSpan]:
+_Span = TypeVar("_Span", StateSpan, Window)
+
+
+def _longest(spans: list[_Span]) -> list[_Span]:
     """All of them, or the longest in their order."""
     if len(spans) <= SPANS_MAX:
         return spans

@@ -23,7 +23,7 @@ from tidelog.pipeline.timeline import OFFSETS_MAX, Timeline
 Verdict = Mapping[str, Any]
 
 _EXAMPLES_MAX: Final = 5
-_TEXT_MAX: Final = 300
+_TEXT_MAX: Final = 240
 """Characters of a text from the evidence: one may be as long as a record."""
 _SCHEDULE_MAX: Final = 200
 _WORDS: Final = {HELD: "✓ Held", VIOLATED: "✗ Violated", UNSAID: "? Cannot be said"}
