@@ -37,6 +37,7 @@ def serve(control: socket.socket) -> None:
 
     gc.collect()
     gc.freeze()  # so that the collector does not touch, and thereby copy, what all brokers share
+    running: set[int] = set()
     children, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
@@ -45,10 +46,11 @@ def serve(control: socket.socket) -> None:
         readable, _, _ = select.select([control.fileno(), children], [], [])
         if children in readable:
             os.read(children, 4096)
-            _tell_who_ended(control)
+            _tell_who_ended(control, running)
         if control.fileno() in readable:
             data, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES_MAX, 3)
             if not data:
+                _wake_paused(running)
                 return
             pid = os.fork()
             if pid == 0:
@@ -57,15 +59,24 @@ def serve(control: socket.socket) -> None:
                 _become_broker(json.loads(data), descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
+            running.add(pid)
             _say(control, {"pid": pid})
 
 
-def _tell_who_ended(control: socket.socket) -> None:
+def _wake_paused(brokers: set[int]) -> None:
+    """A broker that somebody had stopped would not see that its cluster is gone."""
+    for pid in brokers:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _tell_who_ended(control: socket.socket, running: set[int]) -> None:
     with suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
+            running.discard(pid)
             _say(control, {"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
 

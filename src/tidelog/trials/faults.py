@@ -93,13 +93,18 @@ class ArenaFaults:
         _do(self._arena.lose_power, broker)
 
     def _all_in_sync(self) -> bool:
-        try:
-            with Client.to(self._arena.bootstrap_servers, _ADMIN_SECONDS) as client:
-                topics = client.metadata(None).topics
-        except ClientError:
-            return False
-        parts = [part for topic in topics for part in topic.partitions]
-        return all(set(part.isr_nodes) == set(part.replica_nodes) for part in parts)
+        """Every broker runs and says so of every partition. One alone may be behind the times: one that has
+        just started knows of no partition at all."""
+        for server in self._arena.bootstrap_servers.split(","):
+            try:
+                with Client.to(server, _ADMIN_SECONDS) as client:
+                    topics = client.metadata(None).topics
+            except ClientError:
+                return False
+            parts = [part for topic in topics for part in topic.partitions]
+            if not parts or any(set(part.isr_nodes) != set(part.replica_nodes) for part in parts):
+                return False
+        return True
 
     def stop(self, broker: int) -> None:
         _do(self._arena.stop_broker, broker)

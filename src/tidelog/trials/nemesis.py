@@ -1,8 +1,9 @@
 """Carries out a schedule: does each fault at its time, undoes it at its time, and writes down both.
 
-It runs in a thread of its own and does one thing after the other; what takes long (a broker that recovers its
-logs) makes the next one late, and the evidence says by how much. However the trial ends, everything that was
-done is undone.
+It runs in a thread of its own and does one thing after the other. What takes long, such as the start of a
+broker that recovers its logs, puts off everything after it by as much: faults keep their order, their length
+and the time between them, the last ones may not be reached, and the evidence says when each really happened.
+However the trial ends, everything that was done is undone.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.evidence.lines import LineJournal
 from tidelog.trials.faults import FaultFailed, Faults
 from tidelog.trials.schedule import Fault, amount_ms, nodes
+
+_AT_ONCE_SECONDS: Final = 0.3
+"""What takes longer puts off what comes next."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,10 +86,14 @@ class Nemesis:
         for moment in self._moments:
             if self._stop.wait(max(moment.at_ms / 1000 - (time.monotonic() - self._started), 0.0)):
                 return
+            began = time.monotonic()
             if moment.begins:
                 self._begin(moment.fault)
             elif moment.fault.number in self._active:
                 self._end(moment.fault)
+            took = time.monotonic() - began
+            if took > _AT_ONCE_SECONDS:
+                self._started += took
 
     def _begin(self, fault: Fault) -> None:
         row = {
