@@ -7,9 +7,12 @@ follow alive?
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
+    NO_LEADER,
     BrokerEndpoint,
     BrokerId,
     Epoch,
@@ -59,7 +62,13 @@ class MetadataCache:
         return self.topics.get(tp.topic, {}).get(tp.partition)
 
     def states(self) -> dict[TopicPartition, PartitionState]:
-        """Every partition's state, as clients are told it."""
+        """Every partition's state, as clients are told it: a leader that is not alive is none. They shall ask
+        again, and not come back to it in an epoch that is over when it lives again."""
         return {
-            partition.tp: partition.state for topic in self.topics.values() for partition in topic.values()
+            partition.tp: self._as_told(partition.state)
+            for topic in self.topics.values()
+            for partition in topic.values()
         }
+
+    def _as_told(self, state: PartitionState) -> PartitionState:
+        return state if state.leader in self.live_brokers else replace(state, leader=NO_LEADER)

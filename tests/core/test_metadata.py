@@ -1,0 +1,25 @@
+"""What clients are told of the partitions that a broker has heard of."""
+
+from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
+from tidelog.core.metadata import MetadataCache
+from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+
+TP = TopicPartition("t", 0)
+ZERO, ONE = BrokerId(0), BrokerId(1)
+
+
+def _told(*live: BrokerId) -> MetadataCache:
+    cache = MetadataCache()
+    assignment = PartitionAssignment(TP, (ZERO, ONE), PartitionState(ZERO, 4, (ZERO, ONE), 1))
+    cache.update(UpdateMetadataRequest(ONE, 1, 7, dict.fromkeys(live, 1), {}, (assignment,)))
+    return cache
+
+
+def test_a_leader_that_is_not_alive_is_none() -> None:
+    """As in Kafka: whoever asks is to ask again. Epoch and ISR are what they are."""
+    state = _told(ONE).states()[TP]
+    assert (state.leader, state.leader_epoch, state.isr) == (NO_LEADER, 4, (ZERO, ONE))
+
+
+def test_a_leader_that_lives_is_named() -> None:
+    assert _told(ZERO, ONE).states()[TP].leader == ZERO
