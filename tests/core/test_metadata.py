@@ -11,7 +11,7 @@ ZERO, ONE = BrokerId(0), BrokerId(1)
 def _told(*live: BrokerId) -> MetadataCache:
     cache = MetadataCache()
     assignment = PartitionAssignment(TP, (ZERO, ONE), PartitionState(ZERO, 4, (ZERO, ONE), 1))
-    cache.update(UpdateMetadataRequest(ONE, 1, 7, dict.fromkeys(live, 1), {}, (assignment,)))
+    cache.update(UpdateMetadataRequest(ONE, 1, 7, 1, dict.fromkeys(live, 1), {}, (assignment,)))
     return cache
 
 
