@@ -1,0 +1,151 @@
+"""``tidelog audit``: what it refuses, and how it tells a verdict. Spark is only started elsewhere."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.calling import call, refused
+from tests.pipeline import samples
+
+from tidelog.cli.audit_run import Audited
+from tidelog.cli.audit_verdict import exit_code, present
+from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
+from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.tables import LEDGER
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    """A folder with one send in its ledger."""
+    folder = EvidenceFolder.create(tmp_path / "e", Manifest("cluster", state=COMPLETE))
+    folder.release()
+    writer = PartWriter(folder.path / LEDGER.name, LEDGER)
+    writer.write({"producer": "p", "sequence": 0, "outcome": "ok"})
+    writer.close()
+    return folder.path
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    assert refused(call("audit", tmp_path / "nothing")) == f"{tmp_path}/nothing: there is no such folder"
+
+
+def test_a_file(tmp_path: Path):
+    (tmp_path / "f").write_text("")
+    assert "is a file: give the folder that a trial left" in refused(call("audit", tmp_path / "f"))
+
+
+def test_a_folder_without_evidence(tmp_path: Path):
+    assert "is not a folder of evidence: it has no trial.json" in refused(call("audit", tmp_path))
+
+
+def test_a_manifest_that_is_none(evidence: Path):
+    (evidence / "trial.json").write_text("{]")
+    assert "trial.json cannot be understood" in refused(call("audit", evidence))
+
+
+def test_evidence_of_another_schema(evidence: Path):
+    """What a later version wrote is not guessed at."""
+    manifest = json.loads((evidence / "trial.json").read_text())
+    (evidence / "trial.json").write_text(json.dumps(manifest | {"schema_version": 99}))
+    assert "evidence of schema 99, this version reads 1" in refused(call("audit", evidence))
+
+
+def test_a_trial_that_runs(evidence: Path):
+    """Its writer holds the lock, so there is more to come."""
+    lock = os.open(evidence / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        assert "wait for its end" in refused(call("audit", evidence))
+    finally:
+        os.close(lock)
+
+
+def test_a_trial_that_was_killed(evidence: Path):
+    manifest = Manifest.read(evidence)
+    manifest.state = RUNNING
+    manifest.write(evidence)
+    assert f"first tidelog evidence recover {evidence}" in refused(call("audit", evidence))
+
+
+def test_a_ledger_without_a_send(tmp_path: Path):
+    EvidenceFolder.create(tmp_path / "e", Manifest("cluster", state=COMPLETE)).release()
+    assert refused(call("audit", tmp_path / "e")).endswith("holds no send: there is nothing to judge")
+
+
+def test_a_report_and_none(evidence: Path):
+    assert "--report and --no-report" in refused(call("audit", evidence, "--report", "f", "--no-report"))
+
+
+def test_a_master_that_does_not_answer(evidence: Path):
+    """Said at once and in one line, not after a minute of Spark's own attempts."""
+    answer = call("audit", evidence, "--master", "spark://127.0.0.1:9", "--json")
+    assert "cannot reach spark://127.0.0.1:9" in refused(answer)
+    assert not (evidence / ".lock").exists()
+
+
+def test_two_kinds_of_spark(evidence: Path):
+    answer = call("audit", evidence, "--master", "local[1]", "--remote", "sc://h", "--json")
+    assert "leave out --master or --remote" in refused(answer)
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def audited(verdict: dict[str, Any], **changes: Any) -> Audited:
+    return Audited(
+        Path("trial-1"),
+        verdict,
+        samples.timeline(),
+        samples.manifest(**changes),
+        Path("trial-1/audit/report.html"),
+    )
+
+
+def test_a_violation_is_told_with_its_causes(capsys: pytest.CaptureFixture[str]):
+    """One sentence, what was found, why, and where to read on."""
+    found = audited(samples.verdict())
+    present(found, notes=["broker 2 was slow"])
+    lines = capsys.readouterr().out.splitlines()
+    text = "\n".join(lines)
+    assert "verdict     137 acknowledged records are lost." in lines
+    assert "broken      137 acknowledged records lost" in lines
+    assert "              120 × truncated to its own high watermark" in lines
+    assert "                p3-0: broker 2 cut off p3-0" in lines
+    assert "notice      5 records that stand twice" in lines
+    assert "note        broker 2 was slow" in lines
+    assert "not judged  unseen: there was no final read" in lines
+    assert "report      trial-1/audit/report.html" in lines
+    assert all(len(line) <= 80 for line in lines), text
+    assert exit_code(found) == 1
+
+
+def test_a_held_promise(capsys: pytest.CaptureFixture[str]):
+    found = audited(samples.held())
+    present(found)
+    assert "verdict     Every acknowledged record is there.\n" in capsys.readouterr().out
+    assert exit_code(found) == 0
+
+
+def test_what_cannot_be_said_is_neither(capsys: pytest.CaptureFixture[str]):
+    assert exit_code(audited(samples.held() | {"conclusive": False})) == 2
+
+
+def test_scripts_get_all_of_it(capsys: pytest.CaptureFixture[str]):
+    present(audited(samples.verdict()), as_json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "violated"
+    assert told["sentence"] == "137 acknowledged records are lost."
+    assert told["counts"]["lost"]["violation"] == 137
+    assert told["report"] == "trial-1/audit/report.html"
+
+
+def test_the_help_names_the_exit_codes():
+    answer = call("audit", "--help")
+    assert answer.code == 0
+    assert "0 every promise held, 1 one was broken, 2 it cannot be said" in answer.out
