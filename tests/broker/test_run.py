@@ -141,7 +141,8 @@ def test_the_log_tells_it_too(run: Run):
     assert len(said("is the controller now, epoch 1")) == 1
     assert len(said(f"elected a leader of {TOPIC}-0", "first live in-sync replica")) == 1
     assert len(said(f"truncated {TOPIC}-0 from 14 to 11: ")) == 1
-    assert len(said(f"broker {run.killed} joined the in-sync replicas of {TOPIC}-0")) == 1
+    # Once more, perhaps, at the end: the next controller does not know who was leaving already.
+    assert 1 <= len(said(f"broker {run.killed} joined the in-sync replicas of {TOPIC}-0")) <= 2
     assert len(said("opened 1 logs in", "after a crash")) == 1
     assert len(said("SIGTERM: handing leadership over")) == 3
     assert len(said("leaving")) == 3
