@@ -23,6 +23,7 @@ Examples:
   tidelog trial --generation hw --acks 1,all    the rules of Kafka 0.10
   tidelog trial --minutes 10 --faults kill,zone --seed 7
   tidelog trial --schedule trial-1/trial.json   the same faults again
+  sudo tidelog trial --network netns            packets are lost, by the kernel
   tidelog trial -b kafka:9092 --seconds 30      load only, on a Kafka of yours
 
 \b
