@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/trial.py [--seconds 60] [--rates 10000,40000]
 
-Each line is one `tidelog trial`: three brokers, six producers with acks=all, two consumers; with faults all of
-their traffic runs through relays. The processor time is that of all processes of the trial together.
+Each line is one `tidelog trial`: three brokers, six producers with acks=all, two consumers; with faults all
+of their traffic runs through relays. The processor time is that of all processes of the trial together.
 """
 
 from __future__ import annotations
