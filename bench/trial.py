@@ -20,8 +20,17 @@ from pathlib import Path
 
 
 def measure(rate: int, seconds: float, faults: str, folder: Path) -> str:
-    words = [sys.executable, "-m", "tidelog.cli", "trial", "--json", "--seed", "1", "--faults", faults]
-    words += ["--rate", str(rate), "--seconds", str(seconds), "--evidence", str(folder / f"{faults}-{rate}")]
+    words = [sys.executable, "-m", "tidelog.cli", "trial", "--json", "--no-audit", "--seed", "1"]
+    words += [
+        "--faults",
+        faults,
+        "--rate",
+        str(rate),
+        "--seconds",
+        str(seconds),
+        "--evidence",
+        str(folder / f"{faults}-{rate}"),
+    ]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode == 2:

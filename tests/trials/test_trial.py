@@ -27,7 +27,8 @@ from tidelog.trials.netns import NamespaceError, Namespaces, require_namespaces
 
 slow = pytest.mark.slow
 SECONDS = 100.0
-SMALL = ("--rate", "300", "--partitions", "2", "--producers", "3", "--consumers", "1")
+# The audit has tests of its own, and takes a Java to start.
+SMALL = ("--no-audit", "--rate", "300", "--partitions", "2", "--producers", "3", "--consumers", "1")
 
 
 class Trial:
