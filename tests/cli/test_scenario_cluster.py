@@ -12,13 +12,13 @@ from tests.cli.clusters import eventually, is_alive
 
 SLEEPER = """\
 scenario sleeper
-cluster  brokers=2 controller=0
+cluster  brokers=2 controller=0 zookeeper.session.timeout.ms=600000 replica.lag.time.max.ms=600000
 topic    t replicas=0,1
-producer p acks=1
+producer p acks=all request.timeout.ms=600000 delivery.timeout.ms=600000
 
 produce p a
 pause 1
-advance 600s
+produce p nobody-copies-this
 """
 
 
@@ -95,7 +95,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def _start(folder: Path) -> subprocess.Popen[str]:
-    """A trial that would take long, one of whose brokers is paused."""
+    """A trial that takes long, one of whose brokers is paused: it is in its third step, and that waits."""
     scenario = folder / "sleeper.scenario"
     scenario.write_text(SLEEPER)
     started = subprocess.Popen(
@@ -106,8 +106,15 @@ def _start(folder: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-    eventually(lambda: any(map(_is_paused, _processes(folder))), "a broker is paused")
+    eventually(
+        lambda: _has_written(folder, b"nobody-copies-this"), "the leader has what the third step sends"
+    )
     return started
+
+
+def _has_written(folder: Path, value: bytes) -> bool:
+    logs = folder.glob("tidelog-trials-*/trial-*/play-*/broker-0/t-0/*.log")
+    return any(value in log.read_bytes() for log in logs)
 
 
 def _is_paused(pid: int) -> bool:
@@ -127,7 +134,8 @@ def test_an_interrupted_trial_stops_everything_and_says_so(tmp_path: Path, sent:
     trial.send_signal(sent)
     out, err = trial.communicate(timeout=60)
     assert (trial.returncode, out) == (2, "")
-    assert err == "tidelog: interrupted at step 3 (advance 600s); every process of the trial is stopped\n"
+    where = "step 3 (produce p nobody-copies-this)"
+    assert err == f"tidelog: interrupted at {where}; every process of the trial is stopped\n"
     assert not any(map(is_alive, brokers))
     assert list(tmp_path.glob("tidelog-trials-*/*")) == []
 

@@ -66,7 +66,7 @@ def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result
     at = "the start"
     try:
         with (
-            _ended_by_sigterm(),
+            _interrupted_once(),
             Processes() as processes,
             console(stderr=True).status(f"starting {scenario.setup.brokers} brokers") as status,
         ):
@@ -84,14 +84,19 @@ def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does."""
+def _interrupted_once() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does; and let neither interrupt what the first of them has begun: the end of
+    every process takes a moment, and who is impatient would leave some behind."""
+    signals = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

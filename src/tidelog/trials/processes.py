@@ -111,6 +111,7 @@ class Processes:
                 self.run(self._nursery.close())
             self.run(self.loop.shutdown_default_executor())
         finally:
+            self._kill_all()  # whatever interrupted their orderly end
             self._cancel_rest()
             self.loop.close()
             self.folder.close()
