@@ -8,18 +8,19 @@ problem; and one whose records are doubtful is read record by record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
-from typing import Any, Final, NamedTuple
+from itertools import groupby, pairwise
+from typing import Any, Final
 
 import numpy as np
 from crc32c import crc32c
 
 from tidelog.pipeline.segments.batches import BatchHeaders, misplaced
 from tidelog.pipeline.segments.careful import careful_rows
-from tidelog.pipeline.segments.fields import RECORD_SIZE_MIN, decode, walk
+from tidelog.pipeline.segments.fields import RECORD_SIZE_MIN, decode
 from tidelog.pipeline.segments.rows import Rows
 from tidelog.pipeline.segments.scan import Chunk, Problem
-from tidelog.pipeline.segments.varints import PADDING, Ints
+from tidelog.pipeline.segments.varints import PADDING, Flags, Ints
+from tidelog.pipeline.segments.walking import Bodies, record_positions, walk
 from tidelog.wire.batch import CRC_START, HEADER_SIZE, RecordBatch
 from tidelog.wire.compression import Compression, decompress
 from tidelog.wire.errors import ProtocolError
@@ -28,15 +29,6 @@ ROWS_MAX: Final = 32_768
 INFLATED_MAX: Final = 128 << 20
 _ARENA_BYTES: Final = 4 << 20
 _CODEC_MAX: Final = int(max(Compression))
-
-
-class _Body(NamedTuple):
-    """The records of the batch `number` of a chunk: so many, from `start` to `end` of some bytes."""
-
-    number: int
-    start: int
-    end: int
-    records: int
 
 
 class ChunkDecoder:
@@ -95,6 +87,11 @@ def _only(chunk: Chunk, numbers: list[int]) -> Chunk:
     return Chunk(chunk.data, chunk.file_position, starts, ends)
 
 
+def _possible(bodies: Bodies) -> Flags:
+    """Whether so many records can be in so many bytes."""
+    return (bodies.count >= 0) & (bodies.count * RECORD_SIZE_MIN <= bodies.end - bodies.start)
+
+
 class _Chunk:
     """The batches of one chunk."""
 
@@ -103,22 +100,21 @@ class _Chunk:
         self._chunk = chunk
         self._headers = headers
         self._codecs = headers.codecs.tolist()
-        self._counts = headers["record_count"].tolist()
+        self._counts = headers["record_count"]
 
     def decoded(self) -> Iterator[Any]:
         wrong = self._wrong()
-        chunk = self._chunk
-        numbers: Iterable[int] = range(len(chunk.starts))
+        numbers = np.arange(len(self._chunk.starts))
         if not wrong and not any(self._codecs):
-            yield from self._read(chunk.data, self._bodies(numbers))
+            yield from self._read(self._chunk.data, self._bodies(numbers))
             return
-        for kind, group in groupby(numbers, lambda n: -1 if n in wrong else min(1, self._codecs[n])):
+        for kind, group in groupby(numbers.tolist(), lambda n: -1 if n in wrong else min(1, self._codecs[n])):
             if kind < 0:
                 self._decoder.problems += [wrong[number] for number in group]
             elif kind:
                 yield from self._inflated(group)
             else:
-                yield from self._read(chunk.data, self._bodies(group))
+                yield from self._read(self._chunk.data, self._bodies(np.array(list(group))))
 
     # ------------------------------------------------------------ what is wrong with batches
 
@@ -155,97 +151,107 @@ class _Chunk:
 
     # ------------------------------------------------------------ bodies
 
-    def _bodies(self, numbers: Iterable[int]) -> list[_Body]:
-        starts, ends, counts = self._chunk.starts, self._chunk.ends, self._counts
-        return [_Body(n, starts[n] + HEADER_SIZE, ends[n], counts[n]) for n in numbers]
+    def _bodies(self, numbers: Ints) -> Bodies:
+        starts, ends = np.array(self._chunk.starts, np.int64), np.array(self._chunk.ends, np.int64)
+        return Bodies(numbers, starts[numbers] + HEADER_SIZE, ends[numbers], self._counts[numbers])
 
     def _inflated(self, numbers: Iterable[int]) -> Iterator[Any]:
         """Bodies of compressed batches, inflated into one arena until it is full."""
         view = memoryview(self._chunk.data)
-        arena: list[bytes] = []
-        bodies: list[_Body] = []
+        arena: dict[int, bytes] = {}
         size = 0
         for number in numbers:
             packed = view[self._chunk.starts[number] + HEADER_SIZE : self._chunk.ends[number]]
+            codec = Compression(self._codecs[number])
             try:
-                body = decompress(packed, Compression(self._codecs[number]), limit=self._decoder.inflated_max)
+                body = decompress(packed, codec, limit=self._decoder.inflated_max)
             except ProtocolError as error:
-                yield from self._read_arena(arena, bodies)
+                yield from self._read_arena(arena)
                 size = 0
                 self._decoder.problems.append(self._problem(number, str(error)))
                 continue
             if size + len(body) > _ARENA_BYTES:
-                yield from self._read_arena(arena, bodies)
+                yield from self._read_arena(arena)
                 size = 0
-            arena.append(body)
-            bodies.append(_Body(number, size, size + len(body), self._counts[number]))
+            arena[number] = body
             size += len(body)
-        yield from self._read_arena(arena, bodies)
+        yield from self._read_arena(arena)
 
-    def _read_arena(self, arena: list[bytes], bodies: list[_Body]) -> Iterator[Any]:
-        if bodies:
-            data = b"".join([*arena, bytes(PADDING)])
-            arena.clear()
-            together = bodies.copy()
-            bodies.clear()
-            yield from self._read(data, together)
+    def _read_arena(self, arena: dict[int, bytes]) -> Iterator[Any]:
+        """What the bodies in it, by the numbers of their batches, hold; it is empty then."""
+        numbers = np.array(list(arena), np.int64)
+        ends = np.cumsum(np.array([len(body) for body in arena.values()], np.int64))
+        starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+        data = b"".join([*arena.values(), bytes(PADDING)])
+        arena.clear()
+        yield from self._read(data, Bodies(numbers, starts, ends, self._counts[numbers]))
 
     # ------------------------------------------------------------ records
 
-    def _read(self, data: bytes, bodies: Iterable[_Body]) -> Iterator[Any]:
+    def _read(self, data: bytes, bodies: Bodies) -> Iterator[Any]:
         """The records of these batches, as many together as make one Arrow batch."""
         rows_max = self._decoder.rows_max
-        together: list[_Body] = []
-        positions: list[int] = []
-        for body in bodies:
-            number, start, end, count = body
-            if len(positions) + count > rows_max:
-                yield from self._rows_of(data, together, positions)
-                together, positions = [], []
-            possible = 0 <= count * RECORD_SIZE_MIN <= end - start
-            if possible and count > rows_max:
-                yield from self._long(data, body)
+        # One that claims more records than its bytes can hold is not even counted.
+        counts = np.where(_possible(bodies), bodies.count, 0)
+        totals = np.cumsum(counts)
+        begin = 0
+        while begin < len(bodies):
+            if counts[begin] > rows_max:
+                yield from self._long(data, bodies, begin)
+                begin += 1
                 continue
-            mark = len(positions)
-            if possible and walk(data, start, count, positions) == end:
-                together.append(body)
-                continue
-            del positions[mark:]
-            yield from self._rows_of(data, together, positions)
-            together, positions = [], []
-            yield from self._carefully(number)
-        yield from self._rows_of(data, together, positions)
+            before = int(totals[begin - 1]) if begin else 0
+            end = int(np.searchsorted(totals, before + rows_max, side="right"))
+            yield from self._read_together(data, bodies.only(slice(begin, end)))
+            begin = end
 
-    def _rows_of(self, data: bytes, bodies: list[_Body], positions: list[int]) -> Iterator[Any]:
-        if not positions:
-            return
-        counts = np.array([body.records for body in bodies], np.int64)
-        batch = np.repeat(np.array([body.number for body in bodies], np.int64), counts)
+    def _read_together(self, data: bytes, bodies: Bodies) -> Iterator[Any]:
+        possible = _possible(bodies)
+        doubtful = set(bodies.number[~possible].tolist())
+        if doubtful:
+            bodies, everything = bodies.only(possible), bodies
+        else:
+            everything = bodies
+        positions, sound = record_positions(data, bodies)
+        if not sound.all():
+            doubtful |= set(bodies.number[~sound].tolist())
+            bodies = bodies.only(sound)
+        batch = np.repeat(bodies.number, bodies.count)
         records, doubts = decode(data, positions, batch, self._headers)
-        if doubts is None:
-            yield from self._decoder.told()
-            yield self._decoder.rows.of_records(records, self._headers)
+        if doubts is not None:
+            doubtful |= set(batch[doubts].tolist())
+        if not doubtful:
+            if len(batch):
+                yield from self._decoder.told()
+                yield self._decoder.rows.of_records(records, self._headers)
             return
-        doubtful = set(batch[doubts].tolist())
-        for is_doubtful, group in groupby(bodies, lambda body: body.number in doubtful):
-            if not is_doubtful:
-                yield from self._read(data, group)
-                continue
-            for body in group:
-                yield from self._carefully(body.number)
+        yield from self._sorted_out(data, everything, doubtful)
 
-    def _long(self, data: bytes, body: _Body) -> Iterator[Any]:
+    def _sorted_out(self, data: bytes, bodies: Bodies, doubtful: set[int]) -> Iterator[Any]:
+        """Those that are doubtful one by one, those between them together."""
+        flags = np.array([number in doubtful for number in bodies.number.tolist()], np.bool_)
+        changes = np.flatnonzero(np.diff(flags)) + 1
+        for begin, end in pairwise([0, *changes.tolist(), len(flags)]):
+            if flags[begin]:
+                for number in bodies.number[begin:end].tolist():
+                    yield from self._carefully(number)
+            else:
+                yield from self._read_together(data, bodies.only(slice(begin, end)))
+
+    def _long(self, data: bytes, bodies: Bodies, index: int) -> Iterator[Any]:
         """A batch of more records than are decoded together."""
-        number, at, end, count = body
+        number, at, end, count = (
+            int(column[index]) for column in (bodies.number, bodies.start, bodies.end, bodies.count)
+        )
         done = 0
         while done < count:
-            positions: list[int] = []
+            found: list[int] = []
             part = min(self._decoder.rows_max, count - done)
-            behind = walk(data, at, part, positions)
+            behind = walk(data, at, part, found)
             records = None
             if behind is not None and behind <= end and (behind == end or done + part < count):
                 batch = np.full(part, number, np.int64)
-                records, doubts = decode(data, positions, batch, self._headers)
+                records, doubts = decode(data, np.array(found, np.int64), batch, self._headers)
                 if doubts is not None:
                     records = None
             if behind is None or records is None:

@@ -1,8 +1,7 @@
 """The fields of many records at once, decoded with numpy.
 
-Only the lengths of records are walked one after the other, because each says where the next begins. From
-there on every field is read for all records together (see `varints`); keys, values and headers stay places
-in the bytes until somebody asks for them.
+Where records begin is known (see `walking`). From there on every field is read for all of them together (see
+`varints`); keys, values and headers stay places in the bytes until somebody asks for them.
 
 Rules of the file:
 
@@ -54,50 +53,11 @@ class Records:
     """None: no record has any."""
 
 
-def walk(data: bytes, start: int, count: int, found: list[int]) -> int | None:
-    """Adds to `found` where `count` records begin, the first at `start`. Where the last one ends; None if it
-    cannot be said.
-
-    The one loop that sees every record: it does as little as it can.
-    """
-    add = found.append
-    at = start
-    try:
-        for _ in range(count):
-            add(at)
-            size = data[at]
-            if size < 0x80:
-                at += 1 + (size >> 1)
-                continue
-            more = data[at + 1]
-            if more < 0x80:
-                at += 2 + ((size & 0x7F | more << 7) >> 1)
-                continue
-            third = data[at + 2]
-            size = size & 0x7F | (more & 0x7F) << 7 | (third & 0x7F) << 14
-            if third < 0x80:
-                at += 3 + (size >> 1)
-                continue
-            fourth, fifth = data[at + 3], data[at + 4]
-            size |= (fourth & 0x7F) << 21
-            if fourth < 0x80:
-                at += 4 + (size >> 1)
-            elif fifth < 0x10:
-                at += 5 + ((size | fifth << 28) >> 1)
-            else:
-                return None
-    except IndexError:
-        return None
-    return at
-
-
-def decode(
-    data: bytes, positions: list[int], batch: Ints, headers: BatchHeaders
-) -> tuple[Records, Flags | None]:
+def decode(data: bytes, positions: Ints, batch: Ints, headers: BatchHeaders) -> tuple[Records, Flags | None]:
     """The records at these positions, and which of them are doubtful (None: none is)."""
     view = np.frombuffer(data, np.uint8)
     doubt = _Doubts(len(positions))
-    length = doubt.about(read_varints(view, np.array(positions, np.int64)))
+    length = doubt.about(read_varints(view, positions))
     doubt.add(length.values <= 0)
     end = length.behind + np.maximum(length.values, 0)
     timestamp = doubt.about(read_varints(view, length.behind + 1))
