@@ -122,8 +122,16 @@ FAULTS: Final = Table(
     ("number",),
     (
         Column("number", "int32", "the place in the schedule, from 0"),
-        Column("kind", "string", "kill, power, pause, restart, cut, zone, keeper or elect"),
-        Column("targets", "list<string>", "whom it hit: broker ids, zones, or `a>b` for what a sends to b"),
+        Column(
+            "kind",
+            "string",
+            "kill, power, pause, restart, cut, delay, zone, keeper, full, slow, clock or elect",
+        ),
+        Column(
+            "targets",
+            "list<string>",
+            "whom it hit: broker ids, zones, or `a>b` for what a sends to b; last, by how much: `+300ms`",
+        ),
         Column("planned_ms", "int64", "when it was planned, in ms after the beginning of the load"),
         Column("planned_duration_ms", "int64", "and for how long"),
         Column("began_us", "int64", "when it was done; null: never"),
