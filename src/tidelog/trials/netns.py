@@ -22,10 +22,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +35,7 @@ NETWORK = "198.18"
 """Set aside for tests of networks (RFC 2544): nobody routes it."""
 HOST = "host"
 MACHINES_MAX = 200
+SUBNETS = 250
 COMMANDS = ("ip", "nsenter", "unshare")
 COMMAND_SECONDS_MAX = 20.0
 END_SECONDS_MAX = 5.0
@@ -67,7 +70,7 @@ class Namespaces:
         self._holders: dict[str, subprocess.Popen[str]] = {}
         self._processes: list[subprocess.Popen[Any]] = []
         self._cut: dict[Pair, None] = {}
-        self._subnet = f"{NETWORK}.{os.getpid() % 250 + 1}"
+        self._subnet = _free_subnet()
         self._addresses = {name: f"{self._subnet}.{number}" for number, name in enumerate(names, 1)}
         try:
             self._make(names, host)
@@ -190,6 +193,18 @@ class Namespaces:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _free_subnet() -> str:
+    """One that no other trial has joined this machine to."""
+    routes = Path("/proc/net/route").read_text("ascii")
+    for turn in range(SUBNETS):
+        number = (os.getpid() + turn) % SUBNETS + 1
+        subnet = f"{NETWORK}.{number}"
+        written = socket.inet_aton(f"{subnet}.0")[::-1].hex().upper()
+        if written not in routes:
+            return subnet
+    raise NamespaceError(f"all subnets of {NETWORK} are in use: wait for other trials to end")
 
 
 def _hold() -> subprocess.Popen[str]:
