@@ -32,13 +32,21 @@ Facts = dict[str, set[tuple[object, ...]]]
 def catalogue_runs() -> list[Run]:
     """Every known failure under every generation."""
     return [
-        run(catalogue.load(name).under(generation)) for name in catalogue.names() for generation in GENERATIONS
+        run(catalogue.load(name).under(generation))
+        for name in catalogue.names()
+        for generation in GENERATIONS
     ]
 
 
 OPTIONS = [
-    SearchOptions(generation=generation, acks=acks, unclean=unclean, idempotent=idempotent, min_insync=least,
-                  faults=Faults(power=power))
+    SearchOptions(
+        generation=generation,
+        acks=acks,
+        unclean=unclean,
+        idempotent=idempotent,
+        min_insync=least,
+        faults=Faults(power=power),
+    )
     for generation in GENERATIONS
     for acks, idempotent, least in ((-1, False, 1), (-1, True, 2), (1, False, 1), (0, False, 1))
     for unclean in (False, True)
@@ -136,11 +144,15 @@ def _of_partitions(one: Run, rows: object) -> Iterator[dict[str, object]]:
 
 def lab_facts(runs: Sequence[Run]) -> Facts:
     """What the lab found, as comparable facts."""
-    facts: Facts = {kind: set() for kind in ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")}
+    facts: Facts = {
+        kind: set() for kind in ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+    }
     for number, one in enumerate(runs):
         verdict = one.verdict
         facts["lost"] |= {(number, f["value"], _known(f["offset"])) for f in verdict.lost}
-        facts["duplicated"] |= {(number, f["value"], f["offsets"][-1], len(f["offsets"])) for f in verdict.duplicated}
+        facts["duplicated"] |= {
+            (number, f["value"], f["offsets"][-1], len(f["offsets"])) for f in verdict.duplicated
+        }
         facts["diverged"] |= {(number, f["offset"]) for f in verdict.diverged}
         facts["rewritten"] |= {(number, f["value"], f["offset"], f["consumer"]) for f in verdict.rewritten}
         facts["reordered"] |= {(number, f["value"]) for f in verdict.reordered}
@@ -154,7 +166,9 @@ def _known(offset: int) -> int | None:
 
 def audit_facts(spark: SparkSession, path: Path) -> Facts:
     """What the audit found, as the same facts."""
-    facts: Facts = {kind: set() for kind in ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")}
+    facts: Facts = {
+        kind: set() for kind in ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+    }
     rows = spark.read.parquet(str(path / "audit" / "anomalies")).collect()
     for row in rows:
         number = int(row["topic"].partition("/")[0])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 VIOLATION: Final = "violation"
 NOTICE: Final = "notice"
@@ -66,3 +66,8 @@ def anomalies(found: DataFrame, anomaly: str, severity: str | Column, **columns:
             column = f.lit(None)
         chosen.append(column.cast(kind).alias(name))
     return found.select(*chosen)
+
+
+def none(spark: SparkSession) -> DataFrame:
+    """No anomaly at all: what an audit returns that has nothing to look up."""
+    return spark.createDataFrame([], ANOMALIES)

@@ -79,7 +79,9 @@ _SPARK_TYPES: Final = {
 }
 
 _ALL: Final = (LEDGER, READS, CLIENT_EVENTS, EVENTS, FAULTS, REPLICAS, RECORDS)
+_LARGE_BYTES: Final = 256 << 20
 _SHUFFLE_BYTES: Final = 64 << 20
+_PIECES_MAX: Final = 2000
 _UNPACKED: Final = 6
 """How much larger rows are in memory than in Parquet: values differ in a number only, and pack well."""
 _SIM: Final = "sim"
@@ -101,7 +103,10 @@ class Inputs:
     """What cannot be judged, and why."""
     facts: set[str] = field(default_factory=set)
     folder: Path | None = None
+    large: bool = False
+    """Too large for all audits to be one job."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
+    _counted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def spark(self) -> SparkSession:
@@ -123,6 +128,14 @@ class Inputs:
             self._made[name] = make().persist()
         return self._made[name]
 
+    def counted(self, name: str, table: Callable[[], DataFrame]) -> dict[str, int]:
+        """The one row of sums that a table is, asked for once: where there is nothing to look at, an audit
+        can say so without a look at anything else."""
+        if name not in self._counted:
+            row = table().first()
+            self._counted[name] = {} if row is None else {k: v or 0 for k, v in row.asDict().items()}
+        return self._counted[name]
+
     def shared(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """The same without keeping its rows: one plan, so that Spark can see that two audits want it."""
         if name not in self._made:
@@ -134,6 +147,7 @@ class Inputs:
         for made in self._made.values():
             made.unpersist()
         self._made.clear()
+        self._counted.clear()
 
     def lacks(self, what: str, why: str) -> None:
         said = f"{what}: {why}"
@@ -169,7 +183,7 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     inputs.folder = folder
     _note_the_state(inputs)
     parquet = sum(path.stat().st_size for found in files.values() for path in found)
-    _prepare_for(spark, parquet * _UNPACKED + sum(segments.values()))
+    _prepare_for(inputs, parquet * _UNPACKED + sum(segments.values()))
     return inputs
 
 
@@ -258,9 +272,15 @@ def _note_the_state(inputs: Inputs) -> None:
             inputs.lacks(entry.get("what", "something"), entry.get("why", "nobody says why"))
 
 
-def _prepare_for(spark: SparkSession, size: int) -> None:
-    """As many pieces of work as the evidence is large: a piece must fit into memory, and each costs a little."""
-    pieces = size // _SHUFFLE_BYTES
+def _prepare_for(inputs: Inputs, size: int) -> None:
+    """Small evidence is judged soonest if Spark plans once and compiles nothing; large evidence if it makes
+    as many pieces of work as fit into memory, and plans anew when it sees how large they turn out."""
+    inputs.large = size > _LARGE_BYTES
+    conf = inputs.spark.conf
+    conf.set("spark.sql.adaptive.enabled", str(inputs.large).lower())
+    conf.set("spark.sql.codegen.wholeStage", str(inputs.large).lower())
+    conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if inputs.large else "NO_CODEGEN")
+    pieces = min(size // _SHUFFLE_BYTES, _PIECES_MAX)
     name = "spark.sql.shuffle.partitions"
-    if pieces > int(str(spark.conf.get(name, "0") or 0)):
-        spark.conf.set(name, str(min(pieces, 2000)))
+    if pieces > int(str(conf.get(name, "0") or 0)):
+        conf.set(name, str(pieces))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.pipeline.audits.fates import suspects
+from tidelog.pipeline.audits.fates import tally
 from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
+from tidelog.pipeline.audits.polls import moves
 from tidelog.pipeline.audits.sums import reader_sums, replica_sums
 from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, READ, REPLICA_LOGS, SENDS, Inputs
 
@@ -24,7 +25,7 @@ def count_up(inputs: Inputs) -> dict[str, Any]:
         totals["records"] = {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
     if READ in inputs.facts:
         rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
-        totals["reads"] = {consumer: count for consumer, count in sorted(tuple(row) for row in rows)}
+        totals["reads"] = dict(sorted(tuple(row) for row in rows))
     return totals
 
 
@@ -65,10 +66,11 @@ def _count_sends(inputs: Inputs) -> dict[str, Any]:
 def name_what_is_not_judged(inputs: Inputs) -> None:
     """What the audits passed over, as far as the evidence has any of it."""
     inputs.lacks("cycles of transactions (G0, G1c)", "the ledger holds no transactions")
+    if READ in inputs.facts and (unplaced := moves(inputs)["unplaced"]):
+        inputs.lacks(f"the place of {unplaced:,} reads", "nobody wrote down what their consumer waited for")
     if FINAL_LOG not in inputs.facts or SENDS not in inputs.facts:
         return
-    repeated = suspects(inputs).where("sends > 1").count()
-    if repeated:
+    if repeated := tally(inputs)["repeated"]:
         inputs.lacks(f"{repeated:,} values that were sent more than once", "nothing tells their sends apart")
     for topic in compacted_topics(inputs):
         inputs.lacks(f"losses in {topic}", "it is compacted: records may go when their key is written again")

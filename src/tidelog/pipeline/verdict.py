@@ -129,18 +129,19 @@ class _Findings:
 
 
 def _findings(inputs: Inputs, audits: list[Audit], target: Path | None) -> _Findings:
-    """All of them in one go; if that fails, each by itself, to keep what can be kept."""
+    """All of them in one go where that is sooner; each by itself if there is much to do, or if one fails."""
     if not audits:
         raise PipelineError("there is nothing to judge: the evidence has neither sends nor reads nor logs")
     if target is None:
         return _Findings(_union(inputs, audits).persist(), audits)
     path = target / TABLE
-    try:
-        _union(inputs, audits).write.mode("overwrite").parquet(str(path))
-        return _Findings(inputs.spark.read.parquet(str(path)), audits)
-    except Exception as error:
-        if _is_about_writing(target):
-            raise PipelineError(f"{target} cannot be written: {first_line(error)}") from error
+    if not inputs.large:
+        try:
+            _union(inputs, audits).write.mode("overwrite").parquet(str(path))
+            return _Findings(inputs.spark.read.parquet(str(path)), audits)
+        except Exception as error:
+            if _is_about_writing(target):
+                raise PipelineError(f"{target} cannot be written: {first_line(error)}") from error
     judged = []
     _union(inputs, audits[:1]).limit(0).write.mode("overwrite").parquet(str(path))
     for audit in audits:
@@ -182,7 +183,9 @@ def _sum_up(verdict: Verdict, table: DataFrame) -> None:
         counts[cause["severity"]] = counts.get(cause["severity"], 0) + cause["count"]
     order = (f.desc("severity"), "time_us", "topic", "partition", "offset", "value", "consumer")
     number = f.row_number().over(Window.partitionBy("anomaly").orderBy(*order))
-    shown = table.withColumn("number", number).where(f.col("number") <= EXAMPLES_MAX).orderBy("anomaly", "number")
+    shown = (
+        table.withColumn("number", number).where(f.col("number") <= EXAMPLES_MAX).orderBy("anomaly", "number")
+    )
     for row in shown.collect():
         example = {k: v for k, v in row.asDict().items() if v is not None and k not in ("number", "anomaly")}
         verdict.examples.setdefault(row["anomaly"], []).append(example)

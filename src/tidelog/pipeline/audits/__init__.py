@@ -78,7 +78,9 @@ AUDITS: Final = (
     _audit("poll skip", poll_skip, "a consumer was moved past it", READ, FINAL_LOG),
     _audit("non-monotonic poll", nonmonotonic_poll, "a consumer was moved back", READ),
     _audit("precommitted read", precommitted_read, "read before it was committed", READ, HAPPENINGS),
-    _audit("acknowledged below promise", below_promise, "too few copies when acknowledged", SENDS, HAPPENINGS),
+    _audit(
+        "acknowledged below promise", below_promise, "too few copies when acknowledged", SENDS, HAPPENINGS
+    ),
     _audit("unavailable", unavailable, "a partition could not be written"),
     _audit("unknown arrived", unknown_arrived, "nobody knew, and it is there", SENDS, FINAL_LOG),
 )

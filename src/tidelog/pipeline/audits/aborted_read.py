@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import VALUE, suspects, with_sends
-from tidelog.pipeline.audits.strays import strays
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
+from tidelog.pipeline.audits.strays import strays, strays_count
 from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
@@ -19,24 +19,32 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
-    aborted = suspects(inputs).where("sends = 1 and failed = 1 and copies > 0")
-    stored = anomalies(
-        with_sends(inputs, aborted.select(*VALUE, "first_offset", "copies")),
-        "aborted read",
-        VIOLATION,
-        offset="first_offset",
-        count="copies",
-        detail="concat('it stands in the final log; its producer was told ', coalesce(error, 'that it failed'))",
-    )
-    if READ not in inputs.facts:
-        return stored
-    read = strays(inputs).where("value is not null").join(aborted.select(*VALUE), VALUE, "left_anti")
+    found = none(inputs.spark)
+    stored = of_kind(inputs, "aborted")
+    if tally(inputs)["aborted"]:
+        found = anomalies(
+            with_sends(inputs, stored.select(*VALUE, "first_offset", "copies")),
+            "aborted read",
+            VIOLATION,
+            offset="first_offset",
+            count="copies",
+            detail="concat('it stands in the final log; its producer was told ', "
+            "coalesce(error, 'that it failed'))",
+        )
+    if READ not in inputs.facts or not strays_count(inputs):
+        return found
     failed = inputs.ledger.where("outcome = 'failed'").selectExpr(
         *VALUE, "producer", "sequence", "acks", "error", "sent_us"
     )
-    return stored.unionByName(
+    read = (
+        strays(inputs)
+        .where("value is not null")
+        .join(stored.select(*VALUE), VALUE, "left_anti")
+        .join(failed, VALUE)
+    )
+    return found.unionByName(
         anomalies(
-            read.join(failed, VALUE),
+            read,
             "aborted read",
             VIOLATION,
             time_us="read_us",

@@ -53,7 +53,9 @@ def find(inputs: Inputs) -> DataFrame:
         "offset >= from_offset and offset < to_offset and time_us <= committed_us and committed_us <= until_us"
     )
     covered = below.join(f.broadcast(enough), PLACE).where("enough_us between committed_us and until_us")
-    found = below.join(covered.select("producer", "sequence").distinct(), ["producer", "sequence"], "left_anti")
+    found = below.join(
+        covered.select("producer", "sequence").distinct(), ["producer", "sequence"], "left_anti"
+    )
     return anomalies(
         found,
         "acknowledged below promise",

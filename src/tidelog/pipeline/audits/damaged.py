@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import suspects, with_copies, with_sends
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import of_kind, tally, with_copies, with_sends
 from tidelog.pipeline.audits.final_log import PLACE
 from tidelog.pipeline.inputs import Inputs
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not tally(inputs)["damaged"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
-    found = with_sends(inputs, suspects(inputs).where("damaged").select(*PLACE, "value"))
+    found = with_sends(inputs, of_kind(inputs, "damaged").select(*PLACE, "value"))
     bad = with_copies(inputs, found).withColumn(
-        "bad", f.expr("element_at(filter(copied, c -> c.value_crc32 != sent_crc), 1)")
+        "bad", f.expr("try_element_at(filter(copied, c -> c.value_crc32 != sent_crc), 1)")
     )
     return anomalies(
         bad,

@@ -44,8 +44,8 @@ def find(inputs: Inputs) -> DataFrame:
         )
         .where("differ")
         .join(f.broadcast(ends(inputs).select(*PLACE, "end", "broker")), PLACE, "left")
-        .withColumn("right", f.expr("element_at(filter(held, h -> h.broker = broker), 1)"))
-        .withColumn("other", f.expr("element_at(filter(held, h -> not (h.hash <=> right.hash)), 1)"))
+        .withColumn("right", f.expr("try_element_at(filter(held, h -> h.broker = broker), 1)"))
+        .withColumn("other", f.expr("try_element_at(filter(held, h -> not (h.hash <=> right.hash)), 1)"))
     )
     name = "case when h.control then 'control record' else coalesce(h.value, 'no value') end"
     return anomalies(

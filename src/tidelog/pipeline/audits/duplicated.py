@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import suspects, with_copies, with_sends
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import of_kind, tally, with_copies, with_sends
 from tidelog.pipeline.audits.final_log import PLACE
 from tidelog.pipeline.inputs import Inputs
 
@@ -22,30 +22,31 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not tally(inputs)["duplicated"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
-    twice = suspects(inputs).where("sends <= 1 and copies > 1").select(*PLACE, "value", "sends")
+    twice = of_kind(inputs, "duplicated").select(*PLACE, "value", "sends")
     copied = with_copies(inputs, twice).select(*PLACE, "value", "copied", "sends")
     sent = with_sends(inputs, copied)
     nobodys = copied.where("sends = 0")
     found = sent.unionByName(nobodys, allowMissingColumns=True)
     apart = (
-        "size(array_distinct(transform(copied, c -> "
-        "struct(c.producer_id, c.producer_epoch)))) = size(copied)"
+        "size(array_distinct(transform(copied, c -> struct(c.producer_id, c.producer_epoch)))) = size(copied)"
     )
     return anomalies(
         found,
         "duplicated",
         f.when(f.expr(f"coalesce(idempotent, false) and not ({apart})"), VIOLATION).otherwise(NOTICE),
-        offset="element_at(copied, -1).offset",
-        leader_epoch="element_at(copied, -1).leader_epoch",
+        offset="try_element_at(copied, -1).offset",
+        leader_epoch="try_element_at(copied, -1).leader_epoch",
         count="size(copied)",
         detail="""concat(
             'at offsets ', array_join(transform(slice(copied, 1, 10), c -> concat(
                 c.offset,
                 if(c.leader_epoch is null, '', concat(' (epoch ', c.leader_epoch, ')')))), ', '),
             if(size(copied) > 10, ', …', ''),
-            case when idempotent and element_at(copied, 1).producer_id is not null
+            case when idempotent and try_element_at(copied, 1).producer_id is not null
                 then concat('; producer ids and epochs ', array_join(transform(slice(copied, 1, 10), c ->
                     concat(c.producer_id, '/', c.producer_epoch)), ', ')) else '' end)""",
     )

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 VALUE = [*PLACE, "value"]
 
+KINDS = {
+    "lost": "sends = 1 and ok = 1 and copies = 0",
+    "duplicated": "sends <= 1 and copies > 1",
+    "phantom": "sends = 0",
+    "aborted": "sends = 1 and failed = 1 and copies > 0",
+    "damaged": "damaged",
+    "reordered": "reordered",
+    "unknown": "sends = 1 and unknown = 1 and copies > 0",
+    "repeated": "sends > 1",
+    "misplaced": "told_offset is not null and not (told_offset <=> first_offset)",
+}
+"""What makes a value suspicious."""
+
 
 def suspects(inputs: Inputs) -> DataFrame:
     """Values of which something has to be said, with:
@@ -33,6 +46,18 @@ def suspects(inputs: Inputs) -> DataFrame:
     previous_sequence, previous_offset, previous_settled_us: the send before it of the same producer to the
     same partition that was acknowledged and is there, if that one stands *behind* it."""
     return inputs.once("suspects", lambda: _suspects(inputs))
+
+
+def tally(inputs: Inputs) -> dict[str, int]:
+    """How many suspects there are of each kind."""
+    from pyspark.sql import functions as f
+
+    return inputs.counted(
+        "suspects",
+        lambda: suspects(inputs).select(
+            *(f.sum(f.expr(f"cast({kind} as bigint)")).alias(name) for name, kind in KINDS.items())
+        ),
+    )
 
 
 def _suspects(inputs: Inputs) -> DataFrame:
@@ -55,9 +80,7 @@ def _suspects(inputs: Inputs) -> DataFrame:
     )
     before = Window.partitionBy(*PLACE, "in_line", "lane").orderBy("sequence")
     return (
-        in_line.withColumn(
-            "previous", f.lag(f.struct("sequence", "first_offset", "settled_us")).over(before)
-        )
+        in_line.withColumn("previous", f.lag(f.struct("sequence", "first_offset", "settled_us")).over(before))
         .withColumn("unknown", f.expr("sends - ok - failed"))
         .withColumn("reordered", f.expr("in_line and coalesce(previous.first_offset > first_offset, false)"))
         .withColumn(
@@ -120,6 +143,11 @@ def _copies(inputs: Inputs) -> DataFrame:
     )
 
 
+def of_kind(inputs: Inputs, kind: str) -> DataFrame:
+    """The suspects of one kind."""
+    return suspects(inputs).where(KINDS[kind])
+
+
 def with_sends(inputs: Inputs, found: DataFrame) -> DataFrame:
     """Values that were sent once, with what the ledger says about the send."""
     return found.join(
@@ -147,20 +175,15 @@ def with_copies(inputs: Inputs, found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     return (
-        found.join(committed_values(inputs).drop("control"), VALUE)
-        .groupBy(*found.columns)
+        committed_values(inputs)
+        .join(found.select(*VALUE), VALUE, "left_semi")
+        .groupBy(*VALUE)
         .agg(
             f.sort_array(
                 f.collect_list(
-                    f.struct(
-                        "offset",
-                        "leader_epoch",
-                        "producer_id",
-                        "producer_epoch",
-                        "producer_sequence",
-                        "value_crc32",
-                    )
+                    f.struct("offset", "leader_epoch", "producer_id", "producer_epoch", "value_crc32")
                 )
             ).alias("copied")
         )
+        .join(found, VALUE)
     )

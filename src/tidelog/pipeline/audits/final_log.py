@@ -45,7 +45,11 @@ def _ends(inputs: Inputs) -> DataFrame:
             replicas.withColumn("leads", f.expr("coalesce(leader = broker, false)"))
             .where("leads or isr is null or array_contains(isr, broker)")
             .groupBy(*PLACE)
-            .agg(f.expr(f"max_by(struct(broker, start, log_end, high_watermark, leads, isr), {order})").alias("chosen"))
+            .agg(
+                f.expr(f"max_by(struct(broker, start, log_end, high_watermark, leads, isr), {order})").alias(
+                    "chosen"
+                )
+            )
             .select(*PLACE, "chosen.*")
             .join(f.broadcast(told), PLACE, "left")
             .selectExpr(

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import suspects
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import of_kind, tally
 from tidelog.pipeline.audits.final_log import PLACE
-from tidelog.pipeline.audits.strays import strays
-from tidelog.pipeline.inputs import READ, SENDS, Inputs
+from tidelog.pipeline.audits.strays import strays, strays_count
+from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,26 +22,22 @@ if TYPE_CHECKING:
 def find(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
+    has_reads = READ in inputs.facts
+    if not tally(inputs)["misplaced"] and not (has_reads and strays_count(inputs)):
+        return none(inputs.spark)
     spot = [*PLACE, "offset"]
-    doubtful = suspects(inputs).where("told_offset is not null and not (told_offset <=> first_offset)")
-    offsets = doubtful.selectExpr(*PLACE, "told_offset as offset")
-    reports = []
-    if SENDS in inputs.facts:
-        sends = inputs.ledger.where("outcome = 'ok' and offset is not null and value is not null")
-        reports.append(
-            sends.selectExpr(*spot, "value", "concat('told to ', producer) as who", "settled_us as at_us")
-        )
-    if READ in inputs.facts:
+    offsets = of_kind(inputs, "misplaced").selectExpr(*PLACE, "told_offset as offset")
+    sends = inputs.ledger.where("outcome = 'ok' and offset is not null and value is not null")
+    reports = [sends.selectExpr(*spot, "value", "concat('told to ', producer) as who", "settled_us as at_us")]
+    if has_reads:
         offsets = offsets.unionByName(strays(inputs).select(*spot))
         read = inputs.reads.where("value is not null")
-        reports.append(read.selectExpr(*spot, "value", "concat('read by ', consumer) as who", "read_us as at_us"))
-    offsets = offsets.distinct()
-    told = None
-    for report in reports:
-        near = report.join(offsets, spot, "left_semi").groupBy(*spot, "value", "who").agg(f.min("at_us").alias("at_us"))
-        told = near if told is None else told.unionByName(near)
-    if told is None:
-        raise ValueError("nobody reported an offset")
+        reports.append(
+            read.selectExpr(*spot, "value", "concat('read by ', consumer) as who", "read_us as at_us")
+        )
+    told = reports[0].join(offsets, spot, "left_semi")
+    for report in reports[1:]:
+        told = told.unionByName(report.join(offsets, spot, "left_semi"))
     found = (
         told.groupBy(*spot, "value")
         .agg(f.min("at_us").alias("at_us"), f.array_sort(f.collect_set("who")).alias("whos"))
@@ -54,8 +50,8 @@ def find(inputs: Inputs) -> DataFrame:
         "inconsistent offset",
         VIOLATION,
         value="array_join(transform(slice(told, 1, 10), t -> t.value), ', ')",
-        time_us="element_at(told, 1).at_us",
-        until_us="element_at(told, -1).at_us",
+        time_us="try_element_at(told, 1).at_us",
+        until_us="try_element_at(told, -1).at_us",
         count="size(told)",
         detail="""array_join(transform(slice(told, 1, 10), t ->
             concat(t.value, ' ', array_join(slice(t.whos, 1, 3), ', '))), '; ')""",

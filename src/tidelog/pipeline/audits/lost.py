@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import suspects, with_sends
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import of_kind, tally, with_sends
 from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
 from tidelog.pipeline.inputs import Inputs
 
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not tally(inputs)["lost"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
-    absent = suspects(inputs).where("sends = 1 and ok = 1 and copies = 0")
+    absent = of_kind(inputs, "lost")
     if compacted := compacted_topics(inputs):
         absent = absent.where(~f.col("topic").isin(compacted))
     lost = (

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
 from tidelog.pipeline.audits.final_log import PLACE
-from tidelog.pipeline.audits.polls import moved
+from tidelog.pipeline.audits.polls import moved, moves
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not moves(inputs)["back"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
     back = moved(inputs, "offset < position_before")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import VALUE, suspects
-from tidelog.pipeline.audits.strays import strays
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import VALUE, of_kind, tally
+from tidelog.pipeline.audits.strays import strays, strays_count
 from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
@@ -19,20 +19,27 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
-    stored = anomalies(
-        suspects(inputs).where("sends = 0"),
-        "phantom",
-        VIOLATION,
-        offset="first_offset",
-        count="copies",
-        detail="'it stands in the final log, and nobody sent it'",
-    )
-    if READ not in inputs.facts:
-        return stored
-    read = strays(inputs).where("value is not null").join(inputs.ledger.select(*VALUE), VALUE, "left_anti")
+    found = none(inputs.spark)
+    stored = of_kind(inputs, "phantom")
+    if tally(inputs)["phantom"]:
+        found = anomalies(
+            stored,
+            "phantom",
+            VIOLATION,
+            offset="first_offset",
+            count="copies",
+            detail="'it stands in the final log, and nobody sent it'",
+        )
+    if READ not in inputs.facts or not strays_count(inputs):
+        return found
     # What stands in the log elsewhere was told above.
-    read = read.join(suspects(inputs).where("sends = 0").select(*VALUE), VALUE, "left_anti")
-    return stored.unionByName(
+    read = (
+        strays(inputs)
+        .where("value is not null")
+        .join(inputs.ledger.select(*VALUE), VALUE, "left_anti")
+        .join(stored.select(*VALUE), VALUE, "left_anti")
+    )
+    return found.unionByName(
         anomalies(
             read,
             "phantom",

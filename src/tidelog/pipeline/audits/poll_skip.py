@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
 from tidelog.pipeline.audits.final_log import PLACE, committed_values
-from tidelog.pipeline.audits.polls import moved
+from tidelog.pipeline.audits.polls import moved, moves
 from tidelog.pipeline.audits.sums import STRETCH, STRETCHES, within
 from tidelog.pipeline.inputs import Inputs
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not moves(inputs)["on"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
     jumps = (

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def moves(inputs: Inputs) -> dict[str, int]:
+    """How many reads were not where their consumer waited: `on` behind it, `back` before it; and `unplaced`,
+    of which nobody wrote down where it waited."""
+    return inputs.counted(
+        "moves",
+        lambda: inputs.reads.selectExpr(
+            "count_if(offset > position_before) as on",
+            "count_if(offset < position_before) as back",
+            "count_if(position_before is null) as unplaced",
+        ),
+    )
+
+
 def moved(inputs: Inputs, condition: str) -> DataFrame:
     """Reads that fulfil the condition, with `told`: whether the consumer knew that its place had vanished."""
     from pyspark.sql import functions as f

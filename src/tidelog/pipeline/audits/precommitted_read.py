@@ -48,15 +48,14 @@ def find(inputs: Inputs) -> DataFrame:
     )
     early = (
         line.withColumn("committed", f.max("watermark").over(so_far))
-        .where("consumer is not null and offset >= coalesce(committed, 0)")
+        .withColumn("told", f.max("watermark").over(Window.partitionBy(*PLACE)))
+        .where("consumer is not null and told is not null and offset >= coalesce(committed, 0)")
         .select(*PLACE, "consumer", "read_us", "offset", "committed")
     )
     deaths = inputs.faults.where("kind in ('kill', 'power') and began_us is not null").selectExpr(
         f"began_us - {2 * inputs.slack_us} as from_us", f"began_us + {2 * inputs.slack_us} as to_us"
     )
-    judged = early.join(
-        f.broadcast(deaths), f.expr("read_us between from_us and to_us"), "left_anti"
-    )
+    judged = early.join(f.broadcast(deaths), f.expr("read_us between from_us and to_us"), "left_anti")
     read = inputs.reads.select(*PLACE, "consumer", "read_us", "offset", "value", "leader_epoch")
     return anomalies(
         read.join(judged, [*PLACE, "consumer", "read_us", "offset"]),

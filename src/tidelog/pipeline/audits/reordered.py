@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import VALUE, suspects, with_sends
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
+from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not tally(inputs)["reordered"]:
+        return none(inputs.spark)
     from pyspark.sql import functions as f
 
-    late = suspects(inputs).where("reordered")
+    late = of_kind(inputs, "reordered")
     found = with_sends(
-        inputs, late.select(*VALUE, "first_offset", "previous_sequence", "previous_offset", "previous_settled_us")
+        inputs,
+        late.select(*VALUE, "first_offset", "previous_sequence", "previous_offset", "previous_settled_us"),
     )
     one_by_one = "coalesce(previous_settled_us <= time_us, false)"
     return anomalies(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.strays import strays
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.audits.strays import strays, strays_count
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
+    if not strays_count(inputs):
+        return none(inputs.spark)
     return anomalies(
         strays(inputs).where("held"),
         "rewritten",

@@ -23,6 +23,10 @@ def strays(inputs: Inputs) -> DataFrame:
     return inputs.once("strays", lambda: _strays(inputs))
 
 
+def strays_count(inputs: Inputs) -> int:
+    return inputs.counted("strays", lambda: strays(inputs).selectExpr("count(*) as n"))["n"]
+
+
 def _strays(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 

@@ -100,8 +100,8 @@ def _by_death(inputs: Inputs) -> DataFrame:
     return (
         led.join(f.broadcast(deaths), "broker")
         .join(elections, PLACE)
-        .withColumn("last", f.expr("element_at(filter(elections, e -> e.at_us <= began_us), -1)"))
-        .withColumn("next", f.expr("element_at(filter(elections, e -> e.at_us > began_us), 1)"))
+        .withColumn("last", f.expr("try_element_at(filter(elections, e -> e.at_us <= began_us), -1)"))
+        .withColumn("next", f.expr("try_element_at(filter(elections, e -> e.at_us > began_us), 1)"))
         .where("last.broker = broker")
         .selectExpr(
             *PLACE,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, anomalies
-from tidelog.pipeline.audits.fates import VALUE, suspects, with_sends
+from tidelog.pipeline.anomalies import NOTICE, anomalies, none
+from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def find(inputs: Inputs) -> DataFrame:
-    arrived = suspects(inputs).where("sends = 1 and unknown = 1 and copies > 0")
+    if not tally(inputs)["unknown"]:
+        return none(inputs.spark)
+    arrived = of_kind(inputs, "unknown")
     return anomalies(
         with_sends(inputs, arrived.select(*VALUE, "first_offset", "copies")),
         "unknown arrived",

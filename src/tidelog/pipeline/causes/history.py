@@ -22,7 +22,7 @@ def history(inputs: Inputs) -> DataFrame:
     elections: at_us, epoch, broker, end (of its log when it took office), reason, isr
     cuts: at_us, broker, before, after, cause (the ends of its log, and the rule)
     repairs: at_us, broker, end, bytes, cause (recovery found damage and cut it off)
-    commits: from_offset, to_offset, at_us, isr (whose copies counted)
+    commits: epoch, from_offset, to_offset, isr (whose copies counted)
     deaths: at_us, broker, kind (kill or power)"""
     from pyspark.sql import functions as f
 
@@ -57,10 +57,9 @@ def history(inputs: Inputs) -> DataFrame:
         .agg(
             f.min("previous_high_watermark").alias("from_offset"),
             f.max("high_watermark").alias("to_offset"),
-            f.max("at_us").alias("at_us"),
         ),
         "commits",
-        f.expr("struct(at_us, from_offset, to_offset, isr)"),
+        f.expr("struct(leader_epoch as epoch, from_offset, to_offset, isr)"),
     )
     places = happened.select(*PLACE).distinct()
     found = places
@@ -98,7 +97,9 @@ def faults(inputs: Inputs) -> DataFrame:
     return inputs.faults.where("began_us is not null").agg(
         f.sort_array(
             f.collect_list(
-                f.expr("struct(began_us, ended_us, concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)")
+                f.expr(
+                    "struct(began_us, ended_us, concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)"
+                )
             )
         ).alias("faults")
     )

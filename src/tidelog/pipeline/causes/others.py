@@ -37,12 +37,12 @@ def with_circumstances(found: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     steps = {
-        "change": "element_at(filter(elections, e -> e.at_us >= time_us "
+        "change": "try_element_at(filter(elections, e -> e.at_us >= time_us "
         "and (until_us is null or e.at_us <= until_us)), 1)",
-        "writer": "element_at(filter(elections, e -> e.end <= offset), -1)",
-        "last_cut": "element_at(filter(cuts, c -> c.broker = broker), -1)",
-        "lost_power": "element_at(filter(deaths, d -> d.kind = 'power'), -1)",
-        "fault": "element_at(filter(faults, w -> w.began_us <= coalesce(until_us, time_us) "
+        "writer": "try_element_at(filter(elections, e -> e.end <= offset), -1)",
+        "last_cut": "try_element_at(filter(cuts, c -> c.broker = broker), -1)",
+        "lost_power": "try_element_at(filter(deaths, d -> d.kind = 'power'), -1)",
+        "fault": "try_element_at(filter(faults, w -> w.began_us <= coalesce(until_us, time_us) "
         "and (w.ended_us is null or w.ended_us >= time_us)), 1)",
     }
     for name, sql in steps.items():
@@ -85,17 +85,17 @@ def words(inputs: Inputs) -> str:
     """SQL for the story of such a finding."""
     change = f"""if(anomaly in ('duplicated', 'reordered') and change is not null,
         concat('; while it waited, broker ', change.broker, ' became leader of epoch ', change.epoch, ' at ',
-            {moment(inputs, 'change.at_us')}), null)"""
+            {moment(inputs, "change.at_us")}), null)"""
     retry = f"""case when anomaly = 'duplicated' and rule = '{NEW_IDENTITY}'
             then '; its producer gave up its place in the order and sent it again as new'
         when anomaly = 'duplicated' and rule = '{RETRY_IN_EPOCH}'
             then '; its first answer did not arrive, so it was sent again' end"""
     writer = f"""if(anomaly = 'diverged' and writer is not null, concat('; broker ', writer.broker, ' led epoch ',
-        writer.epoch, ' from offset ', writer.end, ' since ', {moment(inputs, 'writer.at_us')}), null)"""
+        writer.epoch, ' from offset ', writer.end, ' since ', {moment(inputs, "writer.at_us")}), null)"""
     last_cut = f"""if(anomaly = 'diverged', if(last_cut is null, concat('; broker ', broker, ' never truncated'),
         concat('; broker ', broker, ' truncated last from ', last_cut.before, ' to ', last_cut.after,
-            ' (', last_cut.cause, ') at ', {moment(inputs, 'last_cut.at_us')})), null)"""
+            ' (', last_cut.cause, ') at ', {moment(inputs, "last_cut.at_us")})), null)"""
     fault = f"""if(anomaly = 'unavailable' and fault is not null, concat('; ', fault.words, ' began at ',
-        {moment(inputs, 'fault.began_us')}), null)"""
+        {moment(inputs, "fault.began_us")}), null)"""
     when = f"if(anomaly = 'unavailable', concat(' from ', {moment(inputs, 'time_us')}), null)"
     return said("detail", when, change, retry, writer, last_cut, fault)

@@ -52,20 +52,20 @@ def with_removal(found: DataFrame) -> DataFrame:
     steps = {
         "since_us": "time_us",
         "known_us": "if(anomaly in ('lost', 'aborted read'), coalesce(until_us, time_us), time_us)",
-        "taker": "element_at(filter(elections, e -> e.at_us >= known_us and e.end <= offset), 1)",
-        "incumbent": "element_at(filter(elections, e -> e.at_us <= known_us), -1)",
-        "heir": "element_at(filter(elections, e -> e.at_us >= known_us "
+        "taker": "try_element_at(filter(elections, e -> e.at_us >= known_us and e.end <= offset), 1)",
+        "incumbent": "try_element_at(filter(elections, e -> e.at_us <= known_us), -1)",
+        "heir": "try_element_at(filter(elections, e -> e.at_us >= known_us "
         "and not (e.broker <=> incumbent.broker)), 1)",
-        "taker_cut": f"element_at(filter(cuts, c -> c.broker = taker.broker and {_COVERS} "
+        "taker_cut": f"try_element_at(filter(cuts, c -> c.broker = taker.broker and {_COVERS} "
         "and c.at_us >= since_us and c.at_us <= taker.at_us), -1)",
-        "taker_repair": "element_at(filter(repairs, r -> r.broker = taker.broker and r.end <= offset "
+        "taker_repair": "try_element_at(filter(repairs, r -> r.broker = taker.broker and r.end <= offset "
         "and r.at_us >= since_us and r.at_us <= taker.at_us), -1)",
-        "taker_power": "element_at(filter(deaths, d -> d.broker = taker.broker and d.kind = 'power' "
+        "taker_power": "try_element_at(filter(deaths, d -> d.broker = taker.broker and d.kind = 'power' "
         "and d.at_us >= since_us and d.at_us <= taker.at_us), -1)",
-        "committed": "element_at(filter(commits, c -> c.from_offset <= offset and offset < c.to_offset "
-        "and c.at_us >= since_us), 1)",
-        "cut": f"element_at(filter(cuts, c -> {_COVERS} and c.at_us >= since_us), 1)",
-        "cut_term": "element_at(filter(elections, e -> e.broker = cut.broker and e.at_us <= cut.at_us), -1)",
+        "committed": "try_element_at(filter(commits, c -> c.from_offset <= offset and offset < c.to_offset "
+        "and (taker is null or c.epoch < taker.epoch)), -1)",
+        "cut": f"try_element_at(filter(cuts, c -> {_COVERS} and c.at_us >= since_us), 1)",
+        "cut_term": "try_element_at(filter(elections, e -> e.broker = cut.broker and e.at_us <= cut.at_us), -1)",
     }
     for name, sql in steps.items():
         found = found.withColumn(name, f.expr(sql))
@@ -97,35 +97,35 @@ def rule() -> str:
 
 def words(inputs: Inputs) -> str:
     """SQL for the story of the record."""
-    known = f"""case when consumer is not null then concat(' read by ', consumer, ' at ', {moment(inputs, 'time_us')})
+    known = f"""case when consumer is not null then concat(' read by ', consumer, ' at ', {moment(inputs, "time_us")})
         when anomaly = 'lost' then concat(' acknowledged',
             if(incumbent is null or rule = '{STALE}', '', concat(' by broker ', incumbent.broker)),
-            ' at ', {moment(inputs, 'coalesce(until_us, time_us)')})
-        else concat(' told at ', {moment(inputs, 'time_us')}) end"""
+            ' at ', {moment(inputs, "coalesce(until_us, time_us)")})
+        else concat(' told at ', {moment(inputs, "time_us")}) end"""
     taker_log = f"""case
         when taker_cut is not null then concat('; broker ', taker.broker, ' truncated from ', taker_cut.before,
-            ' to ', taker_cut.after, ' (', taker_cut.cause, ') at ', {moment(inputs, 'taker_cut.at_us')})
+            ' to ', taker_cut.after, ' (', taker_cut.cause, ') at ', {moment(inputs, "taker_cut.at_us")})
         when taker_repair is not null then concat('; broker ', taker.broker, ' found its log damaged at ',
-            {moment(inputs, 'taker_repair.at_us')}, ' and kept it up to ', taker_repair.end,
+            {moment(inputs, "taker_repair.at_us")}, ' and kept it up to ', taker_repair.end,
             coalesce(concat(' (', taker_repair.cause, ')'), ''))
         when taker_power is not null then concat('; broker ', taker.broker, ' lost power at ',
-            {moment(inputs, 'taker_power.at_us')})
+            {moment(inputs, "taker_power.at_us")})
         when rule = '{UNSYNCED}' then concat('; broker ', taker.broker,
             ' had been counted in sync with it and came back without it')
         end"""
     takes = f"""if(taker is null, null, concat('; broker ', taker.broker, ' became leader of epoch ', taker.epoch,
-        ' at ', {moment(inputs, 'taker.at_us')}, ', its log ending at ', taker.end,
+        ' at ', {moment(inputs, "taker.at_us")}, ', its log ending at ', taker.end,
         coalesce(concat(' (', taker.reason, ')'), '')))"""
     counted = "if(committed is null, null, concat('; in sync then: [', array_join(committed.isr, ', '), ']'))"
     stale = f"""if(rule = '{STALE}', concat('; broker ', incumbent.broker, ' led epoch ', incumbent.epoch, ' since ',
-        {moment(inputs, 'incumbent.at_us')}, '; broker ', cut.broker, ', which did not know, cut its log from ',
-        cut.before, ' to ', cut.after, ' at ', {moment(inputs, 'cut.at_us')}), null)"""
+        {moment(inputs, "incumbent.at_us")}, '; broker ', cut.broker, ', which did not know, cut its log from ',
+        cut.before, ' to ', cut.after, ' at ', {moment(inputs, "cut.at_us")}), null)"""
     heir = f"""if(rule in ('{OTHER_BRANCH}', '{UNCLEAN}') and taker is null, concat('; broker ', heir.broker,
-        ' became leader of epoch ', heir.epoch, ' at ', {moment(inputs, 'heir.at_us')},
+        ' became leader of epoch ', heir.epoch, ' at ', {moment(inputs, "heir.at_us")},
         ' with another record there', coalesce(concat(' (', heir.reason, ')'), '')), null)"""
     cut = f"""if(taker is null and cut is not null and coalesce(rule, '') != '{STALE}', concat('; broker ', cut.broker,
         ' truncated from ', cut.before, ' to ', cut.after, ' (', cut.cause, ') at ',
-        {moment(inputs, 'cut.at_us')}), null)"""
+        {moment(inputs, "cut.at_us")}), null)"""
     special = f"""case rule when '{NOT_COMMITTED}' then '; the leader holds it above its high watermark'
         when '{UNCONFIRMED}' then '; sent without waiting for an answer: nobody said that it arrived' end"""
     name = "concat_ws(' ', concat('offset ', offset), concat('(', value, ')'))"

@@ -1,0 +1,184 @@
+"""Evidence written by hand, one anomaly at a time. Each case is a topic of its own, so that one job judges
+them all; a case that says nothing else is clean: acknowledged, replicated, committed, read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from tidelog.evidence.folder import COMPLETE, Manifest
+from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.tables import CLIENT_EVENTS, EVENTS, FAULTS, LEDGER, READS, RECORDS, REPLICAS
+
+FINAL = "final"
+Row = dict[str, Any]
+
+
+def _value(value: str | None) -> Row:
+    if value is None:
+        return {}
+    return {"value": value, "value_bytes": len(value), "value_crc32": crc32(value.encode())}
+
+
+class Case:
+    """The evidence of one topic with one partition. Times are ms; sends happen 10 ms after each other and
+    take 5."""
+
+    def __init__(self, topic: str, **configs: str) -> None:
+        self.topic = topic
+        self.configs = {"min.insync.replicas": "1", **configs}
+        self.ledger: list[Row] = []
+        self.reads: list[Row] = []
+        self.records: list[Row] = []
+        self.replicas: list[Row] = []
+        self.events: list[Row] = []
+        self.client_events: list[Row] = []
+        self._place = {"topic": topic, "partition": 0}
+        self._positions: dict[str, int] = {}
+        self._polls: dict[str, int] = {}
+
+    def send(self, value: str, offset: int | None = None, outcome: str = "ok", **more: Any) -> Case:
+        producer = f"{self.topic}.{more.pop('producer', 'p')}"
+        sequence = sum(row["producer"] == producer for row in self.ledger)
+        sent_ms = more.pop("sent_ms", 10 * len(self.ledger))
+        row = {
+            **self._place,
+            **_value(value),
+            "producer": producer,
+            "sequence": sequence,
+            "acks": -1,
+            "idempotent": False,
+            "sent_us": sent_ms * 1000,
+            "settled_us": more.pop("settled_ms", sent_ms + 5) * 1000,
+            "outcome": outcome,
+            "offset": offset,
+        }
+        self.ledger.append(row | more)
+        return self
+
+    def log(
+        self,
+        broker: int,
+        *values: str | None,
+        hw: int | None = None,
+        start: int = 0,
+        epochs: Sequence[int | None] = (),
+        leader: int = 0,
+        isr: Sequence[int] = (0, 1),
+    ) -> Case:
+        """What a replica holds from `start` on; None is a control record."""
+        end = start + len(values)
+        for index, value in enumerate(values):
+            self.records.append(
+                {
+                    **self._place,
+                    **_value(value),
+                    "broker": broker,
+                    "offset": start + index,
+                    "leader_epoch": epochs[index] if epochs else 0,
+                    "control": value is None,
+                }
+            )
+        self.replicas.append(
+            {
+                **self._place,
+                "broker": broker,
+                "base_offset": start,
+                "log_start_offset": start,
+                "log_end_offset": end,
+                "high_watermark": end if hw is None else hw,
+                "leader": leader,
+                "leader_epoch": 0,
+                "isr": list(isr),
+            }
+        )
+        return self
+
+    def logs(self, *values: str | None, **more: Any) -> Case:
+        """The same log on both replicas."""
+        return self.log(0, *values, **more).log(1, *values, **more)
+
+    def read(self, consumer: str, *found: tuple[int, str], at_ms: int = 1000, follow: bool = True) -> Case:
+        """One poll. `follow`: the consumer waits for what comes next, as consumers do."""
+        poll = self._polls[consumer] = self._polls.get(consumer, -1) + 1
+        for offset, value in found:
+            position = self._positions.get(consumer, offset if not follow else 0)
+            self.reads.append(
+                {
+                    **self._place,
+                    **_value(value),
+                    "consumer": consumer,
+                    "offset": offset,
+                    "read_us": at_ms * 1000,
+                    "poll": poll,
+                    "position_before": position,
+                    "position_after": offset + 1,
+                }
+            )
+            self._positions[consumer] = offset + 1
+        return self
+
+    def final(self, *found: tuple[int, str]) -> Case:
+        return self.read(FINAL, *found, at_ms=100_000, follow=False)
+
+    def happened(self, event: str, at_ms: int, broker: int = 0, **more: Any) -> Case:
+        row = {**self._place, "event": event, "time_ms": at_ms, "broker": broker, "process_start_ms": 0}
+        self.events.append(row | {"sequence": len(self.events)} | more)
+        return self
+
+    def elected(self, at_ms: int, broker: int, epoch: int, end: int, reason: str, isr: Sequence[int]) -> Case:
+        self.happened(
+            "partition_state_written",
+            at_ms,
+            leader=broker,
+            leader_epoch=epoch,
+            isr=list(isr),
+            partition_version=epoch,
+            cause=reason,
+        )
+        return self.happened(
+            "became_leader",
+            at_ms,
+            broker,
+            leader_epoch=epoch,
+            leader=broker,
+            isr=list(isr),
+            log_end_offset=end,
+        )
+
+    def truncated(self, at_ms: int, broker: int, before: int, after: int, cause: str) -> Case:
+        return self.happened(
+            "truncated", at_ms, broker, previous_log_end_offset=before, log_end_offset=after, cause=cause
+        )
+
+    def committed(self, at_ms: int, before: int, after: int, isr: Sequence[int], epoch: int = 0) -> Case:
+        return self.happened(
+            "high_watermark_advanced",
+            at_ms,
+            previous_high_watermark=before,
+            high_watermark=after,
+            leader_epoch=epoch,
+            isr=list(isr),
+        )
+
+    def noticed(self, consumer: str, offset: int, at_ms: int = 900) -> Case:
+        row = {**self._place, "client": consumer, "event": "out_of_range", "offset": offset}
+        self.client_events.append(row | {"time_us": at_ms * 1000})
+        return self
+
+
+def write(path: Path, cases: Sequence[Case], faults: Sequence[Row] = (), **manifest: Any) -> Path:
+    """The cases as one folder of evidence."""
+    path.mkdir(parents=True, exist_ok=True)
+    topics = [{"name": case.topic, "partitions": 1, "configs": case.configs} for case in cases]
+    settings = {"state": COMPLETE, "load_started_us": 0, "topics": topics, **manifest}
+    Manifest("sim", **settings).write(path)
+    for table in (LEDGER, READS, RECORDS, REPLICAS, EVENTS, CLIENT_EVENTS, FAULTS):
+        writer = PartWriter(path / table.name, table, seconds_max=float("inf"))
+        rows = faults if table is FAULTS else [row for case in cases for row in getattr(case, table.name)]
+        for row in rows:
+            writer.write({name: value for name, value in row.items() if value is not None})
+        writer.close()
+    return path

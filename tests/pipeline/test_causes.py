@@ -1,0 +1,138 @@
+"""Each way in which a record can go is told by its own name, with who did what and when."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from tests.pipeline.planted import Case, write
+
+from tidelog.pipeline.causes import UNEXPLAINED, removal
+from tidelog.pipeline.causes.others import NEVER_CUT, PLACE_GONE, RETRY_ACROSS, RETRY_IN_EPOCH, TOO_FEW
+from tidelog.pipeline.inputs import load
+from tidelog.pipeline.verdict import Verdict, judge
+
+CLEAN = "first live in-sync replica"
+
+CASES: dict[str, tuple[Case, str, str]] = {}
+"""name → (evidence, rule, something that the words must say)"""
+
+
+def case(name: str, rule: str, words: str, **configs: str) -> Case:
+    planted = Case(name, **configs)
+    CASES[name] = (planted, rule, words)
+    return planted
+
+
+def lost(name: str, rule: str, words: str, acks: int = -1) -> Case:
+    """b was acknowledged at offset 1 at 0.015 s, and is gone."""
+    return (
+        case(name, rule, words)
+        .elected(0, 0, 0, 0, "the partition is new", [0, 1])
+        .send("a", 0)
+        .send("b", 1, acks=acks)
+        .logs("a")
+    )
+
+
+(
+    lost(
+        "watermark",
+        removal.TO_WATERMARK,
+        "broker 1 truncated from 2 to 1 (to its own high watermark) at 0.100 s",
+    )
+    .committed(14, 0, 2, [0, 1])
+    .truncated(100, 1, 2, 1, "to its own high watermark")
+    .elected(200, 1, 1, 1, CLEAN, [1])
+)
+(
+    lost("epoch", removal.TO_EPOCH, "(epoch 0 ends at 1 on the leader) at 0.100 s")
+    .committed(14, 0, 2, [0, 1])
+    .truncated(100, 1, 2, 1, "epoch 0 ends at 1 on the leader")
+    .elected(200, 1, 1, 1, CLEAN, [1])
+)
+lost(
+    "not copied", removal.NOT_COPIED, "became leader of epoch 1 at 0.200 s, its log ending at 1", acks=1
+).committed(14, 0, 1, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1]).truncated(
+    300, 0, 2, 1, "epoch 0 ends at 1 on the leader"
+)
+lost("unclean", removal.UNCLEAN, "(unclean election)").committed(14, 0, 2, [0, 2]).elected(
+    200, 1, 1, 1, "unclean election", [1]
+)
+lost("only one", removal.ONLY_ONE, "in sync then: [0]").committed(14, 0, 2, [0]).elected(
+    200, 1, 1, 1, "unclean election", [1]
+)
+lost(
+    "power, told", removal.UNSYNCED, "broker 0 found its log damaged at 0.100 s and kept it up to 1"
+).committed(14, 0, 2, [0]).happened(
+    "log_recovered", 100, 0, log_end_offset=1, truncated_bytes=77, cause="torn"
+).elected(200, 0, 1, 1, CLEAN, [0])
+lost(
+    "power, inferred", removal.UNSYNCED, "had been counted in sync with it and came back without it"
+).committed(14, 0, 2, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1])
+lost("out of step", removal.OUT_OF_STEP, "became leader of epoch 1").committed(14, 0, 2, [0, 2]).elected(
+    200, 1, 1, 1, CLEAN, [1]
+)
+lost(
+    "stale", removal.STALE, "broker 1 led epoch 1 since 0.005 s; broker 0, which did not know", acks=1
+).elected(5, 1, 1, 1, CLEAN, [1]).truncated(300, 0, 2, 1, "epoch 0 ends at 1 on the leader")
+case("nothing happened", UNEXPLAINED, "offset 1 (b)").send("a", 0).send("b", 1).logs("a").elected(
+    0, 0, 0, 0, "the partition is new", [0, 1]
+)
+case("no answer asked for", removal.UNCONFIRMED, "nobody said that it arrived").send("b", acks=0).logs(
+    "a"
+).send("a", 0)
+case("not committed", removal.NOT_COMMITTED, "above its high watermark").send("a", 0).send("b", 1).logs(
+    "a", "b", hw=1
+)
+(
+    case("rewritten", removal.NOT_COPIED, "offset 1 (x) read by c at 0.050 s")
+    .send("a", 0)
+    .send("x", outcome="unknown")
+    .send("b", outcome="unknown")
+    .logs("a", "b")
+    .read("c", (0, "a"), (1, "x"), at_ms=50)
+    .elected(200, 1, 1, 1, CLEAN, [1])
+)
+case("again, one epoch", RETRY_IN_EPOCH, "so it was sent again").send("a", 1).logs("a", "a")
+case("again, two epochs", RETRY_ACROSS, "became leader of epoch 1 at 0.003 s").send("a", 1).logs(
+    "a", "a"
+).elected(3, 1, 1, 1, CLEAN, [1])
+case("diverged", NEVER_CUT, "broker 1 never truncated").send("a", 0).log(0, "a").log(1, "x").elected(
+    0, 0, 1, 0, CLEAN, [0]
+)
+case("too few", TOO_FEW, "committed by [0] alone", **{"min.insync.replicas": "2"}).send("a", 0).logs(
+    "a"
+).committed(3, 0, 1, [0])
+case("moved back", PLACE_GONE, "waited for offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
+    "c", (0, "a"), (1, "b"), at_ms=50
+).read("c", (0, "a"), at_ms=400).elected(200, 1, 1, 0, CLEAN, [1])
+
+
+@pytest.fixture(scope="module")
+def told(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Verdict, dict[str, list[Row]]]:
+    path = write(tmp_path_factory.mktemp("causes") / "e", [planted for planted, _, _ in CASES.values()])
+    verdict = judge(load(spark, path))
+    rows = spark.read.parquet(str(path / "audit" / "anomalies")).collect()
+    hidden = ("unknown arrived", "unavailable")
+    return verdict, {
+        name: [row for row in rows if row["topic"] == name and row["anomaly"] not in hidden] for name in CASES
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_has_its_name_and_its_story(name: str, told: tuple[Verdict, dict[str, list[Row]]]) -> None:
+    """The rule that explains it, and the facts by which it is known."""
+    _, rule, words = CASES[name]
+    found = {(row["rule"], row["explained"]) for row in told[1][name]}
+    assert found == {(rule, rule != UNEXPLAINED)}
+    assert all(words in row["cause"] for row in told[1][name]), [row["cause"] for row in told[1][name]]
+
+
+def test_causes_are_counted(told: tuple[Verdict, dict[str, list[Row]]]) -> None:
+    """How many findings each rule accounts for, and how many none does."""
+    verdict, rows = told
+    lost_rows = [row for found in rows.values() for row in found if row["anomaly"] == "lost"]
+    assert sum(c["count"] for c in verdict.causes if c["anomaly"] == "lost") == len(lost_rows)
+    assert verdict.unexplained == sum(not row["explained"] for found in rows.values() for row in found)
