@@ -1,0 +1,229 @@
+"""How fast the audit reads: segment files into Arrow on one core, and into Spark on two.
+
+The records are of 100 bytes with a key, in batches of 160 as a busy producer makes them, uncompressed. What
+is read are the columns that the audit needs of them: place, epoch, producer, the value's id and its CRC.
+
+*Decoders*, one process: tidelog's, and as peers aiokafka's (written in Cython) and kafka-python's, which give
+records one by one; theirs are put into lists, column by column, and made Arrow in the end. CPU time counts,
+so that other work on the machine disturbs less.
+
+*Spark*, `local[2]`, when it is warm: the same columns aggregated over `tidelog_log`; as peers Spark and
+DuckDB over a Parquet file of the same rows, to which somebody would have had to convert them first. Time by
+the clock counts, so a busy machine shows.
+
+    python -m bench.audit --records 1000000 10000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from tidelog.pipeline.segments.reader import read_segment
+from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.sources.finding import find_segments
+from tidelog.wire.records import Compression, Record, RecordBatch, build_batch
+
+RECORDS_PER_BATCH = 160
+BATCHES_MADE = 64
+SEGMENT_BYTES = 256 << 20
+VALUE_BYTES = 100
+COLUMNS = ("offset", "leader_epoch", "timestamp_ms", "producer_id", "producer_sequence", "value_id",
+           "value_bytes", "value_crc32", "problem")  # fmt: skip
+RECORD_BY_RECORD_MAX = 200_000
+"""Peers that are an order slower need not read everything."""
+
+Row = tuple[str, int, float]
+"""What was measured, how many records, and how long it took in seconds."""
+
+
+# ---------------------------------------------------------------- what is read
+
+
+def make_log(folder: Path, records: int, compression: Compression = Compression.NONE) -> Path:
+    """A partition's folder. A few batches are made and stamped again and again: what they hold repeats."""
+    partition = folder / "events-0"
+    partition.mkdir(parents=True)
+    made = [_batch(number, compression) for number in range(BATCHES_MADE)]
+    offset, file = 0, None
+    while offset < records:
+        if file is None or file.tell() > SEGMENT_BYTES:
+            if file is not None:
+                file.close()
+            file = (partition / f"{offset:020}.log").open("wb")
+        for batch in made:
+            batch.stamp(offset, 3)
+            file.write(batch.data)
+            offset += RECORDS_PER_BATCH
+            if offset >= records:
+                break
+    if file is not None:
+        file.close()
+    return partition
+
+
+def _batch(number: int, compression: Compression) -> RecordBatch:
+    first = number * RECORDS_PER_BATCH
+    records = [
+        Record(
+            timestamp=1_700_000_000_000 + n // 10,
+            key=b"k%d" % (n % 100),
+            value=(b"p1-%d " % n).ljust(VALUE_BYTES, b"."),
+        )
+        for n in range(first, first + RECORDS_PER_BATCH)
+    ]
+    data = build_batch(records, producer_id=7, producer_epoch=0, base_sequence=first, compression=compression)
+    return RecordBatch.parse(bytearray(data))
+
+
+# ---------------------------------------------------------------- decoders
+
+
+def measure_decoders(folder: Path, records: int) -> Iterable[Row]:
+    segments = find_segments(make_log(folder, records))
+    yield _cpu("tidelog, numpy", lambda: _with_tidelog(segments, records))
+    yield _cpu("tidelog, numpy, offsets only", lambda: _with_tidelog(segments, records, ("offset",)))
+    few = min(records, RECORD_BY_RECORD_MAX)
+    yield _cpu("aiokafka, Cython", lambda: _with_aiokafka(segments, few))
+    yield _cpu("kafka-python", lambda: _with_kafka_python(segments, few))
+    packed = find_segments(make_log(folder / "zstd", records, Compression.ZSTD))
+    yield _cpu("tidelog, numpy, zstd", lambda: _with_tidelog(packed, records))
+
+
+def _with_tidelog(segments: list[Segment], records: int, columns: tuple[str, ...] = COLUMNS) -> int:
+    read = 0
+    for segment in segments:
+        for rows in read_segment(segment, columns):
+            read += rows.num_rows
+            if read >= records:
+                return read
+    return read
+
+
+def _with_aiokafka(segments: list[Segment], records: int) -> int:
+    from aiokafka.record import MemoryRecords
+
+    return _record_by_record(MemoryRecords, segments, records)
+
+
+def _with_kafka_python(segments: list[Segment], records: int) -> int:
+    from kafka.record import MemoryRecords
+
+    return _record_by_record(MemoryRecords, segments, records)
+
+
+def _record_by_record(memory_records: Any, segments: list[Segment], records: int) -> int:
+    """Both peers descend from one library and are used alike."""
+    columns: tuple[list[Any], ...] = ([], [], [], [], [])
+    offsets, times, ids, sizes, sums = columns
+    # One record takes about 113 bytes: what is beyond would only be read, not decoded.
+    batches = memory_records(segments[0].path.open("rb").read(records * 130))
+    while batches.has_next() and len(offsets) < records:
+        batch = batches.next_batch()
+        if not batch.validate_crc():
+            raise SystemExit("a batch is damaged")
+        for record in batch:
+            value = record.value
+            offsets.append(record.offset)
+            times.append(record.timestamp)
+            ids.append(value.partition(b" ")[0])
+            sizes.append(len(value))
+            sums.append(crc32(value))
+    return len(pa.table([pa.array(column) for column in columns], names=list("abcde")))
+
+
+def _cpu(name: str, work: Callable[[], int]) -> Row:
+    best = min((_timed(work, process_time) for _ in range(2)), key=lambda timed: timed[1])
+    return name, *best
+
+
+def _timed(work: Callable[[], int], clock: Callable[[], float]) -> tuple[int, float]:
+    start = clock()
+    records = work()
+    return records, clock() - start
+
+
+# ---------------------------------------------------------------- Spark
+
+
+def measure_spark(folder: Path, records: int) -> Iterable[Row]:
+    import duckdb
+
+    from tidelog.pipeline.segments.columns import BY_NAME
+    from tidelog.pipeline.session import open_session
+
+    log = make_log(folder, records)
+    parquet = folder / "rows.parquet"
+    with pq.ParquetWriter(parquet, _schema()) as writer:
+        for segment in find_segments(log):
+            for rows in read_segment(segment, COLUMNS):
+                writer.write_batch(rows)
+    spark = open_session(master="local[2]", app="bench")
+    schema = ", ".join(f"{name} {BY_NAME[name].spark}" for name in COLUMNS)
+    source = spark.read.format("tidelog_log").schema(schema).load(str(log))
+    totals = ["count(*)", "sum(value_crc32)", "max(value_id)", "max(producer_sequence)", "max(timestamp_ms)"]
+
+    def on_spark(table: Any) -> int:
+        return int(table.selectExpr(*totals).first()[0])
+
+    def on_duckdb() -> int:
+        found = connection.sql(f"select {', '.join(totals)} from '{parquet}'").fetchone()
+        return int(found[0]) if found else 0
+
+    connection = duckdb.connect(config={"threads": 2})
+    yield _clock("Spark over tidelog_log", lambda: on_spark(source))
+    yield _clock("Spark over Parquet", lambda: on_spark(spark.read.parquet(str(parquet))))
+    yield _clock("DuckDB over Parquet", on_duckdb)
+    connection.close()
+
+
+def _schema() -> Any:
+    from tidelog.pipeline.segments.columns import arrow_schema
+
+    return arrow_schema(COLUMNS)
+
+
+def _clock(name: str, work: Callable[[], int]) -> Row:
+    work()  # the first one is not warm
+    best = min((_timed(work, perf_counter) for _ in range(2)), key=lambda timed: timed[1])
+    return name, *best
+
+
+# ---------------------------------------------------------------- the table
+
+PARTS: dict[str, tuple[str, Callable[[Path, int], Iterable[Row]]]] = {
+    "decoders": ("decoders, one core, CPU time", measure_decoders),
+    "spark": ("aggregation, local[2], time by the clock", measure_spark),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--part", choices=PARTS, nargs="+", default=list(PARTS))
+    parser.add_argument("--scratch", type=Path, help="where to make the files; the system's if not given")
+    arguments = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.machine()}, records of {VALUE_BYTES} bytes\n")
+    for part in arguments.part:
+        title, measure = PARTS[part]
+        print(f"{title:<44} {'records':>11} {'seconds':>8} {'M records/s':>12}")
+        for records in arguments.records:
+            with tempfile.TemporaryDirectory(dir=arguments.scratch, prefix="tidelog-bench-") as scratch:
+                for name, read, seconds in measure(Path(scratch), records):
+                    print(f"  {name:<42} {read:11,} {seconds:8.2f} {read / seconds / 1e6:12.2f}", flush=True)
+        print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
