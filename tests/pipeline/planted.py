@@ -128,7 +128,9 @@ class Case:
         self.events.append(row | {"sequence": len(self.events)} | more)
         return self
 
-    def elected(self, at_ms: int, broker: int, epoch: int, end: int, reason: str, isr: Sequence[int]) -> Case:
+    def elected(  # noqa: PLR0917
+        self, at_ms: int, broker: int, epoch: int, end: int, reason: str, isr: Sequence[int]
+    ) -> Case:
         self.happened(
             "partition_state_written",
             at_ms,

@@ -1,4 +1,4 @@
-"""Simulated runs as evidence, many in one folder: the topic of run 17 is `17/t`, so one job judges them all."""
+"""Simulated runs as evidence, many in one folder: the topic of run 17 is `17/t`, so one job judges all."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "150"))
 @pytest.mark.slow
 @pytest.mark.timeout(0 if "TIDELOG_AGREEMENT" in os.environ else 300)
 def test_lab_and_audit_agree(spark: SparkSession, tmp_path: Path) -> None:
-    """On every known failure under every generation, and on random schedules, they name the same values at the
-    same offsets: lost, duplicated, diverged, rewritten, reordered, phantom."""
+    """On every known failure under every generation, and on random schedules, they name the same values at
+    the same offsets: lost, duplicated, diverged, rewritten, reordered, phantom."""
     runs = catalogue_runs() + [random_run(number) for number in range(RANDOM_RUNS)]
     path = write_batch(runs, tmp_path / "e")
     verdict = judge(load(spark, path))

@@ -1,10 +1,10 @@
 """**Acknowledged below promise**: an acks=all send was acknowledged with fewer copies than
 `min.insync.replicas`.
 
-Judged: the leader's own account of each advance of its high watermark says who had to have the records. A send
-is found whose offset was committed by fewer replicas than promised, if none of the states of the partition
-between then and the acknowledgement had more in sync (one who asks again later is answered when enough have
-it). Severity: a violation.
+Judged: the leader's own account of each advance of its high watermark says who had to have the records. A
+send is found whose offset was committed by fewer replicas than promised, if none of the states of the
+partition between then and the acknowledgement had more in sync (one who asks again later is answered when
+enough have it). Severity: a violation.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def find(inputs: Inputs) -> DataFrame:
     )
     # The record at that offset is the acknowledged one only if it was sent by then.
     below = promised.join(f.broadcast(advances), PLACE).where(
-        "offset >= from_offset and offset < to_offset and time_us <= committed_us and committed_us <= until_us"
+        "offset >= from_offset and offset < to_offset "
+        "and time_us <= committed_us and committed_us <= until_us"
     )
     covered = below.join(f.broadcast(enough), PLACE).where("enough_us between committed_us and until_us")
     found = below.join(

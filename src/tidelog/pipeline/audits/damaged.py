@@ -1,7 +1,7 @@
 """**Damaged**: a record arrived with other bytes than it was sent with.
 
-Judged: a value that is known by its id, whose CRC-32 in the final log is not the one in the ledger. Severity: a
-violation.
+Judged: a value that is known by its id, whose CRC-32 in the final log is not the one in the ledger.
+Severity: a violation.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def _ends(inputs: Inputs) -> DataFrame:
                 "broker",
                 "coalesce(start, 0) as start",
                 # A committed end that a client was told before the cluster stopped is at least as new.
-                "if(leads or isr is null, "
-                "least(greatest(coalesce(high_watermark, 0), coalesce(told_end, 0)), log_end), log_end) as end",
+                "if(leads or isr is null, least(greatest(coalesce(high_watermark, 0), "
+                "coalesce(told_end, 0)), log_end), log_end) as end",
                 "log_end",
             )
         )

@@ -1,7 +1,7 @@
 """**Phantom**: a record that nobody sent.
 
-Judged: a value in the final log, or in what a consumer read and the final log does not hold there, that is not
-in the ledger for that partition. Needs the whole ledger. Control records belong to the protocol, not to
+Judged: a value in the final log, or in what a consumer read and the final log does not hold there, that is
+not in the ledger for that partition. Needs the whole ledger. Control records belong to the protocol, not to
 anybody's ledger, and are never phantoms. Severity: a violation.
 """
 

@@ -1,7 +1,7 @@
 """**Poll skip**: a consumer was moved on past records that are there.
 
-Judged: a read whose offset lies behind the one that its consumer waited for, if the final log holds records of
-producers in between. Control records and what retention or compaction took are no skip. Across polls and
+Judged: a read whose offset lies behind the one that its consumer waited for, if the final log holds records
+of producers in between. Control records and what retention or compaction took are no skip. Across polls and
 inside one alike.
 
 Severity: a violation; a notice if the consumer had been told that its place no longer exists.

@@ -1,8 +1,8 @@
 """**Reordered** (non-monotonic send): two acknowledged records of one producer stand in the opposite order.
 
-Judged: of each producer and partition, the acknowledged sends that are in the final log, in the order of their
-sequence; one whose first copy stands before that of the send preceding it. Values that were sent twice are
-left out.
+Judged: of each producer and partition, the acknowledged sends that are in the final log, in the order of
+their sequence; one whose first copy stands before that of the send preceding it. Values that were sent
+twice are left out.
 
 Severity: a violation if the producer is idempotent, which keeps order, or if it had the earlier send
 acknowledged before it made this one. Otherwise both were in flight together and one was sent again: a notice.
@@ -36,6 +36,7 @@ def find(inputs: Inputs) -> DataFrame:
         "reordered",
         f.when(f.expr(f"idempotent or {one_by_one}"), VIOLATION).otherwise(NOTICE),
         offset="first_offset",
-        detail=f"""concat('sent after number ', previous_sequence, ', which stands at offset ', previous_offset,
+        detail=f"""concat('sent after number ', previous_sequence, ', which stands at offset ',
+            previous_offset,
             if({one_by_one}, ' and had been acknowledged before', ''))""",
     )

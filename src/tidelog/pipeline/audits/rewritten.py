@@ -26,7 +26,8 @@ def find(inputs: Inputs) -> DataFrame:
         "rewritten",
         VIOLATION,
         time_us="read_us",
-        detail="""concat(consumer, ' read ', coalesce(value, 'a record without a value'), ', the log now holds ',
+        detail="""concat(consumer, ' read ', coalesce(value, 'a record without a value'),
+            ', the log now holds ',
             case when now_control then 'a control record' else coalesce(now, 'a record without a value') end,
             if(now_epoch is null, '', concat(' of epoch ', now_epoch)))""",
     )

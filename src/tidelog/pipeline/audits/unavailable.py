@@ -1,9 +1,10 @@
 """**Unavailable**: for a while a partition could not be written.
 
-Judged, each for itself and with its reason in `detail`: the keeper knew no leader; fewer replicas were in sync
-than `min.insync.replicas` (for acks=all); the leader's process was killed and nobody had taken over; or, as
-the clients saw it, a send waited for a second or more in which the partition acknowledged nothing. Only while
-the load lasted. Severity: a notice: Kafka prefers being unavailable to losing what it acknowledged.
+Judged, each for itself and with its reason in `detail`: the keeper knew no leader; fewer replicas were in
+sync than `min.insync.replicas` (for acks=all); the leader's process was killed and nobody had taken over;
+or, as the clients saw it, a send waited for a second or more in which the partition acknowledged nothing.
+Only while the load lasted. Severity: a notice: Kafka prefers being unavailable to losing what it
+acknowledged.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Why: each finding with its cause in words, from what brokers told and what was done to them.
 
 `explain` adds three columns: `rule`, the short name of the cause by which findings can be counted; `cause`,
-the story of this one; and `explained`. What nothing in the evidence accounts for is `unexplained`, a category
-of its own that should stay rare: it is either a kind of failure that nobody has described yet, or a mistake of
-the audit.
+the story of this one; and `explained`. What nothing in the evidence accounts for is `unexplained`, a
+category of its own that should stay rare: it is either a kind of failure that nobody has described yet, or
+a mistake of the audit.
 
-Rules of the folder: a cause is looked up in the partition's history (`history`), never guessed from the kind of
-finding alone; words are composed in SQL, so that they are made wherever the rows are.
+Rules of the folder: a cause is looked up in the partition's history (`history`), never guessed from the
+kind of finding alone; words are composed in SQL, so that they are made wherever the rows are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What happened to each partition, as one row of sorted arrays, to look a finding's cause up in.
 
 A cause is found by asking, for one record, "who was elected after that without it?" or "who cut it off?".
-With the few hundred happenings of a partition in arrays beside the finding, that is a filter over an array: no
-join multiplies findings by events, however many there are of either.
+With the few hundred happenings of a partition in arrays beside the finding, that is a filter over an array:
+no join multiplies findings by events, however many there are of either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def history(inputs: Inputs) -> DataFrame:
 
     happened = inputs.events.where(
         "topic is not null and event in "
-        "('became_leader', 'truncated', 'log_recovered', 'high_watermark_advanced', 'partition_state_written')"
+        "('became_leader', 'truncated', 'log_recovered', 'high_watermark_advanced', "
+        "'partition_state_written')"
     ).withColumn("at_us", f.col("time_ms") * 1000)
     written = (
         happened.where("event = 'partition_state_written'")
@@ -98,7 +99,8 @@ def faults(inputs: Inputs) -> DataFrame:
         f.sort_array(
             f.collect_list(
                 f.expr(
-                    "struct(began_us, ended_us, concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)"
+                    "struct(began_us, ended_us, "
+                    "concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)"
                 )
             )
         ).alias("faults")

@@ -90,9 +90,11 @@ def words(inputs: Inputs) -> str:
             then '; its producer gave up its place in the order and sent it again as new'
         when anomaly = 'duplicated' and rule = '{RETRY_IN_EPOCH}'
             then '; its first answer did not arrive, so it was sent again' end"""
-    writer = f"""if(anomaly = 'diverged' and writer is not null, concat('; broker ', writer.broker, ' led epoch ',
+    writer = f"""if(anomaly = 'diverged' and writer is not null, concat('; broker ', writer.broker,
+        ' led epoch ',
         writer.epoch, ' from offset ', writer.end, ' since ', {moment(inputs, "writer.at_us")}), null)"""
-    last_cut = f"""if(anomaly = 'diverged', if(last_cut is null, concat('; broker ', broker, ' never truncated'),
+    last_cut = f"""if(anomaly = 'diverged', if(last_cut is null, concat('; broker ', broker,
+        ' never truncated'),
         concat('; broker ', broker, ' truncated last from ', last_cut.before, ' to ', last_cut.after,
             ' (', last_cut.cause, ') at ', {moment(inputs, "last_cut.at_us")})), null)"""
     fault = f"""if(anomaly = 'unavailable' and fault is not null, concat('; ', fault.words, ' began at ',

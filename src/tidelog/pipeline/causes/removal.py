@@ -1,8 +1,8 @@
 """Why a record that was acknowledged or read is not where it was.
 
-A record goes when somebody takes office whose log lacks it: from then on that log is the truth, and all others
-cut off what it does not have. So the cause is told by the first leader elected after the acknowledgement whose
-log ended at or before the record's offset, and by why it did:
+A record goes when somebody takes office whose log lacks it: from then on that log is the truth, and all
+others cut off what it does not have. So the cause is told by the first leader elected after the
+acknowledgement whose log ended at or before the record's offset, and by why it did:
 
 * it had **cut the record off** itself, to its high watermark (before KIP-101) or to the end of an epoch;
 * it had lost its **unsynced tail** in a power cut (recovery found the damage, or it had been counted in sync
@@ -65,7 +65,8 @@ def with_removal(found: DataFrame) -> DataFrame:
         "committed": "try_element_at(filter(commits, c -> c.from_offset <= offset and offset < c.to_offset "
         "and (taker is null or c.epoch < taker.epoch)), -1)",
         "cut": f"try_element_at(filter(cuts, c -> {_COVERS} and c.at_us >= since_us), 1)",
-        "cut_term": "try_element_at(filter(elections, e -> e.broker = cut.broker and e.at_us <= cut.at_us), -1)",
+        "cut_term": "try_element_at(filter(elections, "
+        "e -> e.broker = cut.broker and e.at_us <= cut.at_us), -1)",
     }
     for name, sql in steps.items():
         found = found.withColumn(name, f.expr(sql))
@@ -97,14 +98,16 @@ def rule() -> str:
 
 def words(inputs: Inputs) -> str:
     """SQL for the story of the record."""
-    known = f"""case when consumer is not null then concat(' read by ', consumer, ' at ', {moment(inputs, "time_us")})
+    known = f"""case when consumer is not null
+            then concat(' read by ', consumer, ' at ', {moment(inputs, "time_us")})
         when anomaly = 'lost' then concat(' acknowledged',
             if(incumbent is null or rule = '{STALE}', '', concat(' by broker ', incumbent.broker)),
             ' at ', {moment(inputs, "coalesce(until_us, time_us)")})
         else concat(' told at ', {moment(inputs, "time_us")}) end"""
     taker_log = f"""case
-        when taker_cut is not null then concat('; broker ', taker.broker, ' truncated from ', taker_cut.before,
-            ' to ', taker_cut.after, ' (', taker_cut.cause, ') at ', {moment(inputs, "taker_cut.at_us")})
+        when taker_cut is not null then concat('; broker ', taker.broker, ' truncated from ',
+            taker_cut.before, ' to ', taker_cut.after,
+            ' (', taker_cut.cause, ') at ', {moment(inputs, "taker_cut.at_us")})
         when taker_repair is not null then concat('; broker ', taker.broker, ' found its log damaged at ',
             {moment(inputs, "taker_repair.at_us")}, ' and kept it up to ', taker_repair.end,
             coalesce(concat(' (', taker_repair.cause, ')'), ''))
@@ -113,18 +116,19 @@ def words(inputs: Inputs) -> str:
         when rule = '{UNSYNCED}' then concat('; broker ', taker.broker,
             ' had been counted in sync with it and came back without it')
         end"""
-    takes = f"""if(taker is null, null, concat('; broker ', taker.broker, ' became leader of epoch ', taker.epoch,
-        ' at ', {moment(inputs, "taker.at_us")}, ', its log ending at ', taker.end,
+    takes = f"""if(taker is null, null, concat('; broker ', taker.broker, ' became leader of epoch ',
+        taker.epoch, ' at ', {moment(inputs, "taker.at_us")}, ', its log ending at ', taker.end,
         coalesce(concat(' (', taker.reason, ')'), '')))"""
     counted = "if(committed is null, null, concat('; in sync then: [', array_join(committed.isr, ', '), ']'))"
-    stale = f"""if(rule = '{STALE}', concat('; broker ', incumbent.broker, ' led epoch ', incumbent.epoch, ' since ',
-        {moment(inputs, "incumbent.at_us")}, '; broker ', cut.broker, ', which did not know, cut its log from ',
-        cut.before, ' to ', cut.after, ' at ', {moment(inputs, "cut.at_us")}), null)"""
+    stale = f"""if(rule = '{STALE}', concat('; broker ', incumbent.broker, ' led epoch ', incumbent.epoch,
+        ' since ', {moment(inputs, "incumbent.at_us")},
+        '; broker ', cut.broker, ', which did not know, cut its log from ', cut.before,
+        ' to ', cut.after, ' at ', {moment(inputs, "cut.at_us")}), null)"""
     heir = f"""if(rule in ('{OTHER_BRANCH}', '{UNCLEAN}') and taker is null, concat('; broker ', heir.broker,
         ' became leader of epoch ', heir.epoch, ' at ', {moment(inputs, "heir.at_us")},
         ' with another record there', coalesce(concat(' (', heir.reason, ')'), '')), null)"""
-    cut = f"""if(taker is null and cut is not null and coalesce(rule, '') != '{STALE}', concat('; broker ', cut.broker,
-        ' truncated from ', cut.before, ' to ', cut.after, ' (', cut.cause, ') at ',
+    cut = f"""if(taker is null and cut is not null and coalesce(rule, '') != '{STALE}', concat(
+        '; broker ', cut.broker, ' truncated from ', cut.before, ' to ', cut.after, ' (', cut.cause, ') at ',
         {moment(inputs, "cut.at_us")}), null)"""
     special = f"""case rule when '{NOT_COMMITTED}' then '; the leader holds it above its high watermark'
         when '{UNCONFIRMED}' then '; sent without waiting for an answer: nobody said that it arrived' end"""
