@@ -34,7 +34,6 @@ from tidelog.pipeline.errors import PipelineError, first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 SENDS: Final = "sends"
 ALL_SENDS: Final = "all sends"
@@ -149,16 +148,19 @@ class Inputs:
         self._made.clear()
         self._counted.clear()
 
+    def of_final_reader(self, reads: DataFrame) -> DataFrame:
+        """What the consumer read that went through everything once more at the end."""
+        return reads.where(reads["consumer"].eqNullSafe(self.final_reader or ""))
+
     def lacks(self, what: str, why: str) -> None:
         said = f"{what}: {why}"
         if said not in self.unjudged:
             self.unjudged.append(said)
 
 
-def spark_schema(table: Table) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromDDL(", ".join(f"`{c.name}` {_SPARK_TYPES[c.type]}" for c in table.columns))
+def spark_schema(table: Table) -> str:
+    """The columns of a table as Spark spells them."""
+    return ", ".join(f"`{column.name}` {_SPARK_TYPES[column.type]}" for column in table.columns)
 
 
 def load(spark: SparkSession, folder: Path) -> Inputs:
@@ -191,8 +193,17 @@ def assemble(
     tables: Mapping[str, DataFrame], manifest: Manifest, unjudged: list[str], present: set[str]
 ) -> Inputs:
     """Inputs out of tables, of which those in `present` have rows."""
-    named = {table.name: tables[table.name] for table in _ALL}
-    inputs = Inputs(manifest=manifest, unjudged=unjudged, **named)
+    inputs = Inputs(
+        ledger=tables[LEDGER.name],
+        reads=tables[READS.name],
+        client_events=tables[CLIENT_EVENTS.name],
+        events=tables[EVENTS.name],
+        faults=tables[FAULTS.name],
+        replicas=tables[REPLICAS.name],
+        records=tables[RECORDS.name],
+        manifest=manifest,
+        unjudged=unjudged,
+    )
     facts = inputs.facts
     if LEDGER.name in present:
         facts |= {SENDS, ALL_SENDS}

@@ -63,7 +63,7 @@ def _ends(inputs: Inputs) -> DataFrame:
             )
         )
     if FINAL_READ in inputs.facts:
-        seen = inputs.reads.where(f.col("consumer") == inputs.final_reader).groupBy(*PLACE)
+        seen = inputs.of_final_reader(inputs.reads).groupBy(*PLACE)
         read = (
             seen.agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
             .join(told, PLACE, "full_outer")
@@ -114,7 +114,7 @@ def _final_log(inputs: Inputs) -> DataFrame:
     if FINAL_READ in inputs.facts:
         unseen = [f.lit(None).cast(kind).alias(name) for name, kind in zip(producers, _KINDS, strict=True)]
         read = (
-            inputs.reads.where(f.col("consumer") == inputs.final_reader)
+            inputs.of_final_reader(inputs.reads)
             .join(limits.where("broker is null"), PLACE)
             .withColumn("control", f.lit(False))
             .select(*columns, *unseen)

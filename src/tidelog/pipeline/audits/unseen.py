@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 def find(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
-    final = inputs.reads.where(f.col("consumer") == inputs.final_reader)
+    final = inputs.of_final_reader(inputs.reads)
     differing = (
         final_sums(inputs)
         .where("values > 0")
         .alias("l")
-        .join(
-            reader_sums(inputs).where(f.col("consumer") == inputs.final_reader).alias("r"), STRETCHES, "left"
-        )
+        .join(inputs.of_final_reader(reader_sums(inputs)).alias("r"), STRETCHES, "left")
         .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
         .select(*STRETCHES)
     )
