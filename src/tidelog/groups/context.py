@@ -1,0 +1,97 @@
+"""What the parts of one coordinator share: its rules, its time, and its outbox.
+
+``now`` is a clock for deadlines that starts anywhere; ``time_of_day`` is compared with what other
+coordinators wrote into records, and so must be everybody's. Both belong to the world around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidelog.core.effects import ReplyTo
+from tidelog.core.timers import Timers
+from tidelog.core.types import Millis
+from tidelog.groups.messages import Response
+from tidelog.groups.records import Entry
+from tidelog.wire.errors import ErrorCode
+
+
+@dataclass(slots=True, frozen=True)
+class GroupConfig:
+    """Kafka's defaults."""
+
+    session_timeout_ms_min: Millis = 6_000
+    session_timeout_ms_max: Millis = 1_800_000
+    initial_rebalance_delay_ms: Millis = 3_000
+    members_max: int = (1 << 31) - 1
+    metadata_length_max: int = 4_096
+    retention_ms: Millis = 7 * 24 * 3_600_000
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    to: ReplyTo
+    response: Response
+
+
+@dataclass(slots=True, frozen=True)
+class Write:
+    """Append these records, as one batch, and say ``written`` with this number once they are committed, or
+    once it is known that they may never be."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class WakeAt:
+    """Call ``wake`` then or later. An earlier request for a wake-up stays valid."""
+
+    at: Millis
+
+
+Effect = Answer | Write | WakeAt
+Then = Callable[[ErrorCode], None]
+
+
+class Context:
+    __slots__ = ("_then", "_writes", "config", "draw_id", "effects", "now", "time_of_day", "timers")
+
+    def __init__(
+        self, config: GroupConfig, time_of_day: Callable[[], Millis], draw_id: Callable[[], str]
+    ) -> None:
+        self.config = config
+        self.time_of_day = time_of_day
+        self.draw_id = draw_id
+        """A text that nobody has drawn before."""
+        self.effects: list[Effect] = []
+        self.timers = Timers()
+        self.now: Millis = 0
+        """When the coordinator was last told something."""
+        self._writes = 0
+        self._then: dict[int, Then] = {}
+
+    def answer(self, to: ReplyTo, response: Response) -> None:
+        self.effects.append(Answer(to, response))
+
+    def set_timer(self, at: Millis, callback: Callable[[Millis], None]) -> None:
+        wake_at = self.timers.set(at, callback)
+        if wake_at is not None:
+            self.effects.append(WakeAt(wake_at))
+
+    def wake(self, now: Millis) -> None:
+        next_wake = self.timers.fire(now)
+        if next_wake is not None:
+            self.effects.append(WakeAt(next_wake))
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, entries: tuple[Entry, ...], then: Then) -> None:
+        """Writes become visible in the order in which they were made: it is a log."""
+        self._writes += 1
+        self._then[self._writes] = then
+        self.effects.append(Write(self._writes, entries))
+
+    def written(self, number: int, error: ErrorCode) -> None:
+        self._then.pop(number)(error)

@@ -1,0 +1,251 @@
+"""The coordinator of all groups in one partition of ``__consumer_offsets``: requests in, effects out.
+
+It lives as long as one leadership of that partition. First it is told every record of the log (``load``),
+then that this was all (``loaded``); until then it answers that it is loading. When another broker leads, it
+is told to ``hand_over``, and forgotten. In between: ``receive`` for requests, ``written`` for its writes,
+``wake`` when time has passed; after each, the world carries out what it finds in ``effects``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from tidelog.core.effects import ReplyTo
+from tidelog.core.types import Millis
+from tidelog.groups.context import Context, Effect, GroupConfig, Then
+from tidelog.groups.group import Group, State
+from tidelog.groups.membership import Membership
+from tidelog.groups.messages import (
+    NO_MEMBER,
+    CommitRequest,
+    DeleteRequest,
+    DeleteResponse,
+    DescribedMember,
+    DescribeRequest,
+    DescribeResponse,
+    ForgetRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinRequest,
+    LeaveRequest,
+    LeaveResponse,
+    ListedGroup,
+    PositionsRequest,
+    Request,
+    SyncRequest,
+    refusal,
+)
+from tidelog.groups.offsets import Offsets
+from tidelog.groups.records import GroupRecord, PositionRecord, group_entry, position_entry, writable
+from tidelog.groups.write_errors import of_group
+from tidelog.wire.errors import ErrorCode
+
+_MAY_BE_NAMELESS = (CommitRequest, PositionsRequest, DescribeRequest, DeleteRequest, ForgetRequest)
+"""Tools and consumers without a group may use the empty name, as in Kafka; members may not."""
+
+
+class Coordinator:
+    __slots__ = ("_ctx", "_groups", "_loading", "_membership", "_offsets", "effects")
+
+    def __init__(
+        self, config: GroupConfig, time_of_day: Callable[[], Millis], draw_id: Callable[[], str]
+    ) -> None:
+        self._ctx = Context(config, time_of_day, draw_id)
+        self.effects: list[Effect] = self._ctx.effects
+        self._membership = Membership(self._ctx)
+        self._offsets = Offsets(self._ctx, self._membership)
+        self._groups: dict[str, Group] = {}
+        self._loading = True
+
+    # ------------------------------------------------------------ the log
+
+    def load(self, record: GroupRecord | PositionRecord) -> None:
+        """The records of the log, in order: what comes later replaces what came before."""
+        group = self._groups.get(record.group)
+        if group is None:
+            group = self._groups[record.group] = Group(record.group)
+        if isinstance(record, GroupRecord):
+            if record.stored is None:
+                positions = group.positions
+                group = self._groups[record.group] = Group(record.group)
+                group.positions = positions
+            else:
+                group.restore(record.stored)
+        elif record.committed is None:
+            group.positions.pop(record.tp, None)
+        else:
+            group.positions[record.tp] = record.committed
+
+    def loaded(self, now: Millis) -> None:
+        self._ctx.now = now
+        self._loading = False
+        for group in list(self._groups.values()):
+            if group.generation == 0 and not group.positions:
+                del self._groups[group.id]  # only tombstones speak of it
+            else:
+                self._membership.take_over(group)
+
+    @property
+    def loading(self) -> bool:
+        return self._loading
+
+    def hand_over(self) -> None:
+        for group in self._groups.values():
+            self._membership.hand_over(group)
+
+    def written(self, number: int, error: ErrorCode, now: Millis) -> None:
+        self._ctx.now = now
+        self._ctx.written(number, error)
+
+    def wake(self, now: Millis) -> None:
+        self._ctx.now = now
+        self._ctx.wake(now)
+
+    # ------------------------------------------------------------ requests
+
+    def receive(self, request: Request, to: ReplyTo, now: Millis) -> None:
+        ctx = self._ctx
+        ctx.now = now
+        error = self._refusal(request)
+        if error is not ErrorCode.NONE:
+            if self._loading and isinstance(request, HeartbeatRequest) and request.group:
+                error = ErrorCode.NONE  # it may well be a member; it is told when we know better
+            ctx.answer(to, refusal(request, error))
+            return
+        group = self._groups.get(request.group)
+        if group is not None and group.state is State.DEAD:
+            ctx.answer(to, refusal(request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
+        match request:
+            case JoinRequest():
+                self._join(group, request, to)
+            case LeaveRequest():
+                ctx.answer(to, self._leave(group, request))
+            case CommitRequest():
+                self._commit(group, request, to)
+            case PositionsRequest():
+                ctx.answer(to, self._offsets.fetch(group, request))
+            case DescribeRequest():
+                ctx.answer(to, _described(group, request))
+            case _ if group is None:
+                ctx.answer(to, refusal(request, _unknown_group(request)))
+            case SyncRequest():
+                self._membership.sync(group, request, to)
+            case HeartbeatRequest():
+                ctx.answer(to, HeartbeatResponse(self._membership.heartbeat(group, request)))
+            case ForgetRequest():
+                self._offsets.forget(group, request, to)
+            case DeleteRequest():
+                self._delete(group, to)
+
+    def _refusal(self, request: Request) -> ErrorCode:
+        nameless = not request.group and not isinstance(request, _MAY_BE_NAMELESS)
+        if nameless or not writable([request.group]):
+            return ErrorCode.INVALID_GROUP_ID
+        if not self._loading:
+            return ErrorCode.NONE
+        if isinstance(request, SyncRequest):
+            # Whatever rebalance it was part of is forgotten: the member shall join again.
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def _group(self, name: str) -> Group:
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(name)
+            group.since = self._ctx.time_of_day()
+        return group
+
+    def _join(self, group: Group | None, request: JoinRequest, to: ReplyTo) -> None:
+        error = self._membership.refusal(request)
+        if error is ErrorCode.NONE and group is None and request.member_id != NO_MEMBER:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is ErrorCode.NONE:
+            self._membership.join(self._group(request.group), request, to)
+        else:
+            self._ctx.answer(to, refusal(request, error))
+
+    def _leave(self, group: Group | None, request: LeaveRequest) -> LeaveResponse:
+        if group is None:
+            return LeaveResponse(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(request.members))
+        return LeaveResponse(
+            ErrorCode.NONE, tuple(self._membership.leave(group, member) for member in request.members)
+        )
+
+    def _commit(self, group: Group | None, request: CommitRequest, to: ReplyTo) -> None:
+        if group is None and request.generation >= 0:
+            # We have never heard of this generation, or it is long gone.
+            self._ctx.answer(to, refusal(request, ErrorCode.ILLEGAL_GENERATION))
+        else:
+            self._offsets.commit(self._group(request.group), request, to)
+
+    # ------------------------------------------------------------ groups as a whole
+
+    def groups(self) -> Iterable[ListedGroup]:
+        for group in self._groups.values():
+            yield ListedGroup(group.id, group.protocol_type or "", group.state.value)
+
+    def _delete(self, group: Group, to: ReplyTo) -> None:
+        if group.state is not State.EMPTY:
+            self._ctx.answer(to, DeleteResponse(ErrorCode.NON_EMPTY_GROUP))
+        else:
+            self._bury(group, lambda error: self._ctx.answer(to, DeleteResponse(of_group(error))))
+
+    def _bury(self, group: Group, then: Then) -> None:
+        """Forget an empty group and all its positions, in the log first. Until that is done it is neither
+        there nor gone, and whoever asks is asked to come again."""
+        group.state = State.DEAD
+        tps = dict.fromkeys((*group.positions, *group.pending_positions))
+        entries = [position_entry(group.id, tp, None) for tp in tps]
+
+        def written(error: ErrorCode) -> None:
+            if error is ErrorCode.NONE:
+                del self._groups[group.id]
+            else:
+                group.state = State.EMPTY
+            then(error)
+
+        self._ctx.write((*entries, group_entry(group.id, None)), written)
+
+    def expire(self, now: Millis) -> None:
+        """Let go of positions, and of groups, that nobody has wanted for long."""
+        self._ctx.now = now
+        if self._loading:
+            return
+        for group in list(self._groups.values()):
+            expired = self._offsets.expired(group, self._ctx.time_of_day())
+            nothing_left = len(expired) == len(group.positions) and not group.pending_positions
+            over = group.state is State.EMPTY and nothing_left and not group.pending_ids
+            if over and not expired and group.generation == 0:
+                del self._groups[group.id]  # it never came into being, and nothing was written of it
+            elif over:
+                self._bury(group, lambda _error: None)
+            elif expired:
+                self._offsets.drop(group, expired)
+
+
+def _unknown_group(request: Request) -> ErrorCode:
+    of_a_member = isinstance(request, SyncRequest | HeartbeatRequest)
+    return ErrorCode.UNKNOWN_MEMBER_ID if of_a_member else ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def _described(group: Group | None, request: DescribeRequest) -> DescribeResponse:
+    if group is None:
+        return DescribeResponse(ErrorCode.NONE, request.group, State.DEAD.value)
+    stable = group.state is State.STABLE
+    members = tuple(
+        DescribedMember(
+            member.id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            # Until the group agrees, what one of them said means nothing.
+            member.metadata_for(group.protocol) if stable else b"",
+            member.assignment if stable else b"",
+        )
+        for member in group.members.values()
+    )
+    protocol = group.protocol or "" if stable else ""
+    return DescribeResponse(
+        ErrorCode.NONE, request.group, group.state.value, group.protocol_type or "", protocol, members
+    )

@@ -1,0 +1,26 @@
+"""Members that wait for an answer, told that what they wait for will not come."""
+
+from __future__ import annotations
+
+from tidelog.groups.context import Context
+from tidelog.groups.group import Group, Member
+from tidelog.groups.messages import JoinResponse, SyncResponse
+from tidelog.wire.errors import ErrorCode
+
+
+def fail_join(ctx: Context, member: Member, error: ErrorCode) -> None:
+    if member.awaits_join is not None:
+        ctx.answer(member.awaits_join, JoinResponse(error, member.id))
+        member.awaits_join = None
+
+
+def fail_sync(ctx: Context, member: Member, error: ErrorCode) -> None:
+    if member.awaits_sync is not None:
+        ctx.answer(member.awaits_sync, SyncResponse(error))
+        member.awaits_sync = None
+
+
+def fail_syncs(ctx: Context, group: Group, error: ErrorCode) -> None:
+    for member in group.members.values():
+        member.assignment = b""
+        fail_sync(ctx, member, error)
