@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.anomalies import NOTICE, anomalies
+from tidelog.pipeline.anomalies import NOTICE, anomalies, none
 from tidelog.pipeline.audits.final_log import PLACE, promised_copies
 from tidelog.pipeline.inputs import HAPPENINGS, SENDS, Inputs
 
@@ -30,6 +30,8 @@ def find(inputs: Inputs) -> DataFrame:
         windows += [_by_state(inputs), _by_death(inputs)]
     if SENDS in inputs.facts:
         windows.append(_by_silence(inputs))
+    if not windows:
+        return none(inputs.spark)
     found = windows[0]
     for window in windows[1:]:
         found = found.unionByName(window)

@@ -1,0 +1,60 @@
+"""Print the page of anomalies from the audits that find them.
+
+Run from the root of the tree:
+``.venv/bin/python docs/reference/make_anomalies.py > docs/reference/anomalies.md``.
+"""
+
+from tidelog.pipeline.anomalies import COLUMNS
+from tidelog.pipeline.audits import AUDITS
+from tidelog.pipeline.causes import UNEXPLAINED, others, removal
+
+HEAD = """\
+# Anomalies: what an audit finds, and how it judges
+
+`tidelog audit EVIDENCE` runs every audit below for which the evidence has what it needs, and writes all
+findings as one table to `EVIDENCE/audit/anomalies` (Parquet) and their sum to `EVIDENCE/audit/verdict.json`.
+
+A **violation** breaks a promise; a **notice** breaks none and is worth knowing. *Held* means that no violation
+was found, and is conclusive only if losses could be judged. Everywhere:
+
+- A send has three outcomes. `unknown` is neither lost when it is absent nor a phantom when it is there.
+- Control records belong to the protocol and are nobody's.
+- The *final log* of a partition is its leader's log below the high watermark; without a leader the longest log
+  of a member of the ISR; where no replica can be seen, what the final reader read.
+- A value that was sent more than once is not judged, and neither is what the evidence does not show. The
+  verdict lists both under `unjudged`.
+- Cycles of transactions (G0, G1c) are not judged: the ledger holds no transactions.
+
+<!-- Written by docs/reference/make_anomalies.py. -->
+"""
+
+
+def page() -> str:
+    lines = [HEAD, "| anomaly | in short | needs |", "|---|---|---|"]
+    for audit in AUDITS:
+        needs = ", ".join(sorted(audit.needs)) or "sends or events"
+        lines.append(f"| [{audit.name}](#{audit.name.replace(' ', '-')}) | {audit.title} | {needs} |")
+    for audit in AUDITS:
+        lines += ["", f"## {audit.name}", "", audit.doc.strip()]
+    lines += [
+        "",
+        "## Causes",
+        "",
+        "Each finding has a `rule`, by which causes are counted, and a `cause`, its",
+    ]
+    lines += ["story in words: who did what, and when. The rules, by what they are told from:", ""]
+    told = [*vars(removal).items(), *vars(others).items()]
+    lines += dict.fromkeys(f"- {value}" for name, value in told if _is_rule(name, value))
+    lines += [f"- {UNEXPLAINED}: nothing in the evidence accounts for it; it should be rare"]
+    lines += ["", "## Columns", "", "| column | type |", "|---|---|"]
+    lines += [f"| `{name}` | {kind} |" for name, kind in COLUMNS.items()]
+    lines += ["| `cause` | string |", "| `rule` | string |", "| `explained` | boolean |"]
+    return "\n".join(lines) + "\n"
+
+
+def _is_rule(name: str, value: object) -> bool:
+    return name.isupper() and not name.startswith("_") and isinstance(value, str) and "{" not in value
+
+
+if __name__ == "__main__":
+    print(page(), end="")
