@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tidelog.evidence.tables import SCHEMA_VERSION
+from tidelog.evidence.tables import SCHEMA_VERSION, TABLES
 
 MANIFEST: Final = "trial.json"
 _LOCK: Final = ".lock"
@@ -155,7 +155,7 @@ class EvidenceFolder:
 
     def discard(self) -> None:
         """Remove the folder again: there was no trial, so there is no evidence."""
-        for name in ("journal", "logs", "cluster"):
+        for name in ("journal", "logs", "cluster", *(table.name for table in TABLES)):
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / MANIFEST).unlink(missing_ok=True)
         self.release()
