@@ -14,13 +14,13 @@ HEAD = """\
 `tidelog audit EVIDENCE` runs every audit below for which the evidence has what it needs, and writes all
 findings as one table to `EVIDENCE/audit/anomalies` (Parquet) and their sum to `EVIDENCE/audit/verdict.json`.
 
-A **violation** breaks a promise; a **notice** breaks none and is worth knowing. *Held* means that no violation
-was found, and is conclusive only if losses could be judged. Everywhere:
+A **violation** breaks a promise; a **notice** breaks none and is worth knowing. *Held* means that no
+violation was found, and is conclusive only if losses could be judged. Everywhere:
 
 - A send has three outcomes. `unknown` is neither lost when it is absent nor a phantom when it is there.
 - Control records belong to the protocol and are nobody's.
-- The *final log* of a partition is its leader's log below the high watermark; without a leader the longest log
-  of a member of the ISR; where no replica can be seen, what the final reader read.
+- The *final log* of a partition is its leader's log below the high watermark; without a leader the longest
+  log of a member of the ISR; where no replica can be seen, what the final reader read.
 - A value that was sent more than once is not judged, and neither is what the evidence does not show. The
   verdict lists both under `unjudged`.
 - Cycles of transactions (G0, G1c) are not judged: the ledger holds no transactions.

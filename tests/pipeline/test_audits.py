@@ -3,7 +3,9 @@ nothing else is found beside it."""
 
 from __future__ import annotations
 
+import runpy
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +14,8 @@ from tests.pipeline.planted import FINAL, Case, write
 from tidelog.pipeline.audits import AUDITS
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge
+
+ROOT = Path(__file__).resolve().parents[2]
 
 Found = set[tuple[str, str, str | None, int | None]]
 """(anomaly, severity, value, offset)"""
@@ -260,9 +264,15 @@ def test_what_cannot_be_judged_is_named(judged: tuple[Verdict, dict[str, Found]]
         assert part in said
 
 
-def test_every_audit_is_described(judged: tuple[Verdict, dict[str, Found]]) -> None:
+def test_every_audit_is_described() -> None:
     """Its definition names it, and says how it is judged and how grave it is."""
     for audit in AUDITS:
         assert audit.doc.startswith("**"), audit.name
         assert "Judged" in audit.doc, audit.name
         assert "Severity:" in audit.doc, audit.name
+
+
+def test_the_page_of_anomalies_is_current() -> None:
+    """Written by docs/reference/make_anomalies.py; run it after a change of an audit's docstring."""
+    made = runpy.run_path(str(ROOT / "docs/reference/make_anomalies.py"))["page"]()
+    assert (ROOT / "docs/reference/anomalies.md").read_text("utf-8") == made
