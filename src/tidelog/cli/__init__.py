@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OutputClosed, BrokenPipeError):
         _discard_output()
         return ExitCode.OUTPUT_CLOSED
+    except KeyboardInterrupt:  # before there was anything to stop, or to tell
+        return ExitCode.INTERRUPTED
     except Exception as error:
         if os.environ.get(DEBUG):
             raise

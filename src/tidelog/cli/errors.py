@@ -14,6 +14,8 @@ class ExitCode(IntEnum):
     VIOLATED = 1
     REFUSED = 2
     """Wrong usage, or an environment in which the command cannot run."""
+    INTERRUPTED = 130
+    """Ctrl-C before anything was begun: what shells report for it."""
     OUTPUT_CLOSED = 141
     """Nobody reads our output any more (``| head``): what shells report for a process that SIGPIPE ended."""
 

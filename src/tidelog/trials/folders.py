@@ -8,12 +8,14 @@ themselves when their trial is gone; those that were paused cannot, and are ende
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import os
 import shutil
 import signal
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from tidelog.broker.cluster_status import AlreadyRunning, DirectoryLock
 
 PROCESSES_FILE = "processes.json"
 ROOM_BYTES_MIN = 64 * 1024 * 1024
+REMOVE_SECONDS_MAX = 10.0
+REMOVE_PAUSE_SECONDS = 0.05
 
 
 class TrialError(Exception):
@@ -56,6 +60,7 @@ class TrialFolder:
                 f"{error.filename or parent}: {(error.strerror or str(error)).lower()}; set TMPDIR to a "
                 "directory that can be written"
             ) from None
+        atexit.register(self.close)
         self._processes: dict[int, str] = {}
 
     def started(self, pid: int) -> None:
@@ -72,8 +77,14 @@ class TrialFolder:
             (self.path / PROCESSES_FILE).write_text(json.dumps(self._processes), "utf-8")
 
     def close(self) -> None:
+        """A broker whose start was interrupted ends by itself, but may write until it does."""
+        deadline = time.monotonic() + REMOVE_SECONDS_MAX
         shutil.rmtree(self.path, ignore_errors=True)
+        while self.path.exists() and time.monotonic() < deadline:
+            time.sleep(REMOVE_PAUSE_SECONDS)
+            shutil.rmtree(self.path, ignore_errors=True)
         self._lock.release()
+        atexit.unregister(self.close)
 
 
 def clean_up(parent: Path) -> None:

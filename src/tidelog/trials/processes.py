@@ -69,8 +69,13 @@ class Processes:
         atexit.register(self._kill_all)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Turn the event loop until this is done."""
-        return self.loop.run_until_complete(work)
+        """Turn the event loop until this is done. What is interrupted goes no further than to clean up."""
+        task = self.loop.create_task(work)
+        task.add_done_callback(_looked_at)
+        try:
+            return self.loop.run_until_complete(task)
+        finally:
+            task.cancel()
 
     # ------------------------------------------------------------ from one play to the next
 
@@ -149,14 +154,14 @@ class Processes:
             write(properties, settings | own, f"Broker {number} of a trial.")
         except OSError as error:
             raise TrialError(f"{properties}: {(error.strerror or str(error)).lower()}; make room") from None
-        process = BrokerProcess(number, properties, self._logged, self._ended)
+        process = broker.process = BrokerProcess(number, properties, self._logged, self._ended)
+        broker.paused = False
         if self._nursery is None:
             self._nursery = Nursery()
         try:
             await process.start(self._nursery)
         except NurseryError as error:
             raise TrialError(f"broker {number} cannot be started: {error}") from None
-        broker.process, broker.paused = process, False
         self.folder.started(process.pid)
 
     async def serving(self, number: int) -> Serving:
@@ -221,6 +226,12 @@ def _reserve_port() -> socket.socket:
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reserved.bind((HOST, 0))
     return reserved
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    """Whoever was interrupted does not ask for the result any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _finish(tasks: set[asyncio.Task[Any]]) -> None:
