@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test check lint format bench trial lock clean python
+.PHONY: help install test check lint format bench trial scenarios lock clean python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -51,6 +51,11 @@ trial: $(STAMP) ## a minute of load and faults on a cluster, then the verdict on
 	@echo '  $(BIN)/tidelog trial --unclean           unclean leader election'
 	@echo '  $(BIN)/tidelog trial --acks 1            acknowledged by the leader alone'
 	@echo '  $(BIN)/tidelog scenario compare hw-loss  one loss, step by step'
+
+# Players mostly wait, so there are more of them than cores.
+scenarios: $(STAMP) ## play every scenario on real processes, and compare with the simulator
+	TIDELOG_SCENARIOS=hw,kip101,epoch,majority $(BIN)/python -m pytest -n 5 --dist worksteal \
+		tests/trials/test_cluster_stage.py
 
 lock: python ## resolve pyproject.toml anew into requirements-dev.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -2,16 +2,18 @@
 
 Run from the root of the tree, on a machine that has little else to do (it takes minutes):
 ``.venv/bin/python docs/reference/make_stages.py [GENERATION …]``. Only the rows of the generations named are
-played anew; without any, all are. What Apache Kafka did is copied from ``tests/lab/test_recordings.py``.
+played anew, several at once; without any, all are. What Apache Kafka did is copied from
+``tests/lab/test_recordings.py``.
 """
 
 import re
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import Run, run
-from tidelog.lab.scenario import Scenario
 from tidelog.trials import catalogue
 from tidelog.trials.pace import Pace
 from tidelog.trials.processes import Processes
@@ -19,6 +21,7 @@ from tidelog.trials.stages import compare_stages
 
 PAGE = Path("docs/reference/scenarios.md")
 BEGIN, END = "<!-- stages: written by make_stages.py -->", "<!-- end of stages -->"
+AT_ONCE = 5
 PACES = (Pace(0.25), Pace(0.5), Pace(1.0))
 
 RECORDED = {
@@ -44,13 +47,15 @@ def outcome(played: Run) -> str:
     return f"{', '.join(words) or 'held'}; {facts['leader']}, {facts['epoch']}, [{facts['isr']}]"
 
 
-def row(scenario: Scenario, generation: str, processes: Processes) -> str:
+def row(name: str, generation: str) -> str:
+    scenario = catalogue.load(name)
     played = scenario.under(generation)
     kafka = RECORDED.get((scenario.name, generation), "")
     if scenario.setup.without:
         cells = [outcome(run(played)), "refused: no broker can switch guards off"]
     else:
-        compared = compare_stages(played, processes, PACES)
+        with Processes() as processes:
+            compared = compare_stages(played, processes, PACES)
         cells = [outcome(compared.first), "the same" if compared.same else outcome(compared.second)]
     print(f"{scenario.name} {generation}: {cells[1]}", file=sys.stderr, flush=True)
     return f"| `{scenario.name}` | `{generation}` | {' | '.join(cells)} | {kafka} |"
@@ -66,14 +71,14 @@ def known_rows(table: str) -> dict[tuple[str, str], str]:
 
 
 def play_all(generations: list[str]) -> dict[tuple[str, str], str]:
-    rows = {}
-    with Processes() as processes:
-        for name in catalogue.names():
-            scenario = catalogue.load(name)
-            for generation in generations:
-                if scenario.expectation(generation) is not None:
-                    rows[name, generation] = row(scenario, generation, processes)
-    return rows
+    keys = [
+        (name, generation)
+        for name in catalogue.names()
+        for generation in generations
+        if catalogue.load(name).expectation(generation) is not None
+    ]
+    with ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn")) as players:
+        return dict(zip(keys, players.map(row, *zip(*keys, strict=True)), strict=True))
 
 
 def main(generations: list[str]) -> None:
