@@ -61,12 +61,15 @@ def test_a_follower_stores_the_same_bytes(tmp_path: Path) -> None:
         assert paths[0] == paths[1]
 
 
-def test_a_follower_cannot_leave_a_gap(tmp_path: Path) -> None:
-    """A batch that does not begin where the log ends is a broken rule of replication."""
+def test_a_follower_cannot_go_back(tmp_path: Path) -> None:
+    """A batch that begins before the log's end is a broken rule of replication. One that begins later is not:
+    the leader has compacted what would come before."""
     with log(tmp_path) as one:
-        wrong = batch("a")
-        wrong.stamp(5, 0)
-        with pytest.raises(InvariantViolation, match="offset 5 was appended to topic-0, which ends at 0"):
+        after_a_gap, wrong = batch("a"), batch("b")
+        after_a_gap.stamp(5, 0)
+        one.append_as_follower(after_a_gap)
+        wrong.stamp(3, 0)
+        with pytest.raises(InvariantViolation, match="offset 3 was appended to topic-0, which ends at 6"):
             one.append_as_follower(wrong)
 
 

@@ -29,6 +29,7 @@ def test_what_the_policies_mean() -> None:
     compacted = LogConfig.from_properties({"cleanup.policy": "compact"})
     both = LogConfig.from_properties({"cleanup.policy": "compact, delete"})
     assert (LogConfig().deletes, compacted.deletes, both.deletes) == (True, False, True)
+    assert (LogConfig().compacts, compacted.compacts, both.compacts) == (False, True, True)
     assert LogConfig.from_properties({"message.timestamp.type": "LogAppendTime"}).append_time
     assert not LogConfig().append_time
 
@@ -43,6 +44,7 @@ def test_what_the_policies_mean() -> None:
         ("retention.ms", "-2", "retention.ms=-2: expected at least -1"),
         ("tidelog.flush", "never", "tidelog.flush=never: expected one of always, interval, roll"),
         ("cleanup.policy", "keep", "cleanup.policy=keep: expected delete, compact, or both"),
+        ("min.cleanable.dirty.ratio", "2", "min.cleanable.dirty.ratio=2: expected a number from 0 to 1"),
         ("preallocate", "perhaps", "preallocate=perhaps: expected true or false"),
         ("compression.type", "rar", "compression.type=rar: expected one of producer, uncompressed"),
         ("segment.size", "1", "segment.size is not a setting of a topic"),
@@ -60,4 +62,4 @@ def test_every_setting_says_what_it_does() -> None:
     """DescribeConfigs shows the text, and a type that it knows."""
     for setting in LOG_SETTINGS:
         assert setting.doc.endswith((".", ",")), setting.name
-        assert setting.type in {"int", "long", "string", "boolean", "list"}
+        assert setting.type in {"int", "long", "double", "string", "boolean", "list"}

@@ -22,7 +22,7 @@ class Source(IntEnum):
     DEFAULT = 5
 
 
-TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "list": 7}
+TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 UNTYPED = 0
 
 

@@ -1,11 +1,12 @@
-"""A file of batches that follow each other without a gap: written at its end, verified when read.
+"""A file of batches that follow each other: written at its end, verified when read.
 
 Rules of this file:
 
 * ``size`` is the truth about how far the file goes. A write that fails is undone, and every write names its
   position, so bytes beyond ``size`` are never read and never joined to the log.
 * What comes from the disk is verified before anybody sees it: its CRC, and that it starts at the offset that
-  is expected at its place. Base offset and length lie outside the CRC, hence the second check.
+  is expected at its place. Base offset and length lie outside the CRC, hence the second check. Where records
+  were cleaned away (``sparse``) there may be a gap before a batch, but offsets still only grow.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class BatchHeader(NamedTuple):
 
 
 class BatchFile:
-    __slots__ = ("_descriptor", "_open_files", "active", "base_offset", "path", "size")
+    __slots__ = ("_descriptor", "_open_files", "active", "base_offset", "path", "size", "sparse")
 
     def __init__(self, path: Path, base_offset: Offset, open_files: OpenFiles) -> None:
         self.path = path
@@ -47,6 +48,8 @@ class BatchFile:
         self.size = 0
         self.active = False
         """Its log writes to it: it stays open."""
+        self.sparse = False
+        """Offsets may be missing before a batch: they were cleaned away."""
         self._open_files = open_files
         self._descriptor = -1
 
@@ -69,6 +72,15 @@ class BatchFile:
     def duplicate_descriptor(self) -> int:
         """Another descriptor of the file, for a thread to sync and close whatever happens here meanwhile."""
         return os.dup(self.descriptor())
+
+    def twin(self) -> BatchFile:
+        """The same file as it is now, for a thread to read and close whatever happens here meanwhile."""
+        twin = BatchFile(self.path, self.base_offset, self._open_files)
+        twin.size, twin.sparse = self.size, self.sparse
+        twin._descriptor = self.duplicate_descriptor()
+        # Not counted among the open files: those are the event loop's.
+        twin.active = True
+        return twin
 
     def close_file(self) -> None:
         if self._descriptor >= 0:
@@ -129,7 +141,8 @@ class BatchFile:
 
     def walk(self, position: int, expected: Offset, offset: Offset) -> tuple[int, Offset]:
         """From a batch at ``position`` that starts with ``expected``, step over those that end before
-        ``offset``: the position and base offset of the first that does not.
+        ``offset``: the position of the first that does not, and its base offset. If offsets are missing
+        before that batch, the first of those is returned in its place.
 
         Only headers are looked at. That is enough: a wrong one leads to a place where the next check fails.
         """
@@ -141,7 +154,9 @@ class BatchFile:
                 if len(block) < HEADER_SIZE:
                     raise CorruptLog(self.path, position, "the file ends inside a batch")
             base_offset, length, magic, delta = _WALK_HEADER.unpack_from(block, position - block_start)
-            if magic != MAGIC or length < HEADER_SIZE - LENGTH_END or base_offset != expected or delta < 0:
+            if magic != MAGIC or length < HEADER_SIZE - LENGTH_END or delta < 0:
+                raise CorruptLog(self.path, position, f"there is no batch with offset {expected}")
+            if base_offset != expected and not (self.sparse and base_offset > expected):
                 raise CorruptLog(self.path, position, f"there is no batch with offset {expected}")
             if base_offset + delta >= offset:
                 break
@@ -188,7 +203,9 @@ class BatchFile:
                 batch = RecordBatch.parse(view, at)
             except CorruptBatch as error:
                 raise CorruptLog(self.path, position + at, str(error)) from None
-            if batch.base_offset != expected or batch.next_offset <= expected:
+            if batch.next_offset <= batch.base_offset or (
+                batch.base_offset != expected and not (self.sparse and batch.base_offset > expected)
+            ):
                 found = f"offsets {batch.base_offset}..{batch.next_offset - 1}"
                 raise CorruptLog(self.path, position + at, f"{found} where {expected} must come")
             if not batch.crc_ok():

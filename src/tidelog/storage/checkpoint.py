@@ -1,6 +1,6 @@
 """Kafka's checkpoint files: a version line ``0``, a count, then one entry per line.
 
-``leader-epoch-checkpoint`` in a partition's folder holds ``epoch startOffset``; three files in the log
+``leader-epoch-checkpoint`` in a partition's folder holds ``epoch startOffset``; four files in the log
 folder hold ``topic partition offset``. They are replaced as a whole (``durable.write_durably``), so one that
 cannot be read was not written by a broker: it is refused, not repaired, because silence would lose an epoch
 or a high watermark.
@@ -20,6 +20,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 
 _VERSION = "0"
 

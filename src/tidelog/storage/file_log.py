@@ -8,6 +8,8 @@ Rules of this file:
   as it was, and says so with ``StorageFailure``.
 * Whatever speaks of records that are about to be dropped (recovery point, snapshots, index files) stops doing
   so before they are.
+* Offsets may be missing where records were cleaned away, here or on the leader, but a segment always ends
+  where the next begins: ``cleaning`` keeps the last batch of what it rewrites, if need be without records.
 """
 
 from __future__ import annotations
@@ -32,10 +34,11 @@ from tidelog.storage.flush import Durability
 from tidelog.storage.index import RELATIVE_OFFSET_MAX
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.producer_memory import ProducerMemory
-from tidelog.storage.recovery import OpenedLog
+from tidelog.storage.recovery import NEVER_CLEANED, OpenedLog
 from tidelog.storage.segment import Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.shared import Shared
+from tidelog.storage.swap import swap_in
 from tidelog.storage.tail import Tail
 from tidelog.storage.timestamps import TimestampedOffset, first_since, with_max_timestamp
 from tidelog.storage.upkeep import Upkeep
@@ -70,6 +73,7 @@ class FileLog:
         "_sync_each_append",
         "_tail",
         "_upkeep",
+        "cleaned_to",
         "config",
         "end_offset",
         "epochs",
@@ -87,6 +91,8 @@ class FileLog:
         self.start_offset = opened.start_offset
         self.end_offset = opened.end_offset
         self.epochs = opened.epochs
+        self.cleaned_to = opened.cleaned_to
+        """Below, no two records have the same key. Unless it is ``NEVER_CLEANED``, offsets may be missing."""
         self.segments = Segments(opened.segments)
         self._active = self.segments.active
         self._shared = shared
@@ -122,9 +128,13 @@ class FileLog:
     def append_as_follower(self, batch: Batch) -> None:
         assert isinstance(batch, RecordBatch)
         if batch.base_offset != self.end_offset:
-            raise InvariantViolation(
-                f"offset {batch.base_offset} was appended to {self.tp}, which ends at {self.end_offset}"
-            )
+            if batch.base_offset < self.end_offset:
+                raise InvariantViolation(
+                    f"offset {batch.base_offset} was appended to {self.tp}, which ends at {self.end_offset}"
+                )
+            if self.cleaned_to == NEVER_CLEANED:
+                self.expect_gaps()
+                self._shared.checkpoint_now()
         self._append(batch)
 
     def append_leader_change(self, epoch: Epoch) -> RecordBatch:
@@ -158,7 +168,7 @@ class FileLog:
     def _note_roll_time(self) -> None:
         """``segment.ms`` counts from the first record of a segment, by the records' own time."""
         first = self._active.first_timestamp
-        self._roll_timestamp = first + self.config.segment_ms if first >= 0 else _NEVER
+        self._roll_timestamp = first + self.config.roll_ms if first >= 0 else _NEVER
 
     def roll(self) -> None:
         """Begin a new segment, unless the active one is empty."""
@@ -186,9 +196,13 @@ class FileLog:
         )
         return created
 
-    def _create_segment(self, base_offset: Offset) -> Segment:
+    def _segment(self, base_offset: Offset) -> Segment:
         interval = self.config.index_interval_bytes
-        segment = Segment(self.folder, base_offset, self._shared.open_files, interval)
+        return Segment(self.folder, base_offset, self._shared.open_files, interval)
+
+    def _create_segment(self, base_offset: Offset) -> Segment:
+        segment = self._segment(base_offset)
+        segment.sparse = self.cleaned_to != NEVER_CLEANED
         segment.create()
         return segment
 
@@ -248,6 +262,8 @@ class FileLog:
             return
         segment = self.segments.holding(offset)
         position, end = segment.locate(offset)
+        if segment.sparse:
+            end = segment.end_before(position)
         if end < self.start_offset:
             # A batch that began below the start reached beyond ``offset``, and went whole.
             self.restart_at(self.start_offset)
@@ -283,7 +299,9 @@ class FileLog:
 
     def _cut_at(self, end: Offset, snapshots: Offset | None = None) -> None:
         """Whatever speaks of what is at or beyond ``end`` must stop doing so before the files do."""
-        if self._durability.cut(end):
+        cleaned = self.cleaned_to
+        self.cleaned_to = min(cleaned, end)
+        if self._durability.cut(end) or end < cleaned:
             self._shared.checkpoint_now()
         remove_snapshots = self._producers.cut(end if snapshots is None else snapshots)
         if remove_snapshots is not None:
@@ -299,6 +317,41 @@ class FileLog:
             self.start_offset = offset
             self._upkeep.remove(self.segments.drop_below(offset))
             self._shared.checkpoint_soon()
+
+    # ------------------------------------------------------------ losing what is obsolete
+
+    def expect_gaps(self) -> None:
+        """From now on offsets may be missing. That must be in a checkpoint before it is true: who opens the
+        files has to know."""
+        self.cleaned_to = max(self.cleaned_to, 0)
+        for segment in self.segments:
+            segment.sparse = True
+
+    @property
+    def cuts(self) -> int:
+        """How often the log has lost its end: who works on a copy of it must know."""
+        return self._durability.cuts
+
+    def replace(self, obsolete: list[Segment], cleaned: Segment) -> bool:
+        """Put a segment, written under names of its own, in the place of those it was made from. False if
+        they are not all there any more, and then nothing happens."""
+        if not self.segments.have(obsolete):
+            return False
+        end = self.segments.end_of(obsolete[-1])
+        replacement = self._segment(cleaned.base_offset)
+        replacement.know_as(cleaned)
+        try:
+            self._upkeep.remove(swap_in(obsolete, replacement))
+        except OSError as error:
+            raise self._upkeep.give_up(error) from None
+        self.segments.replace(obsolete, replacement)
+        self._durability.names_changed()
+        self._tail.forget_below(end)
+        return True
+
+    def last_offsets_of_producers(self) -> dict[int, Offset] | None:
+        """The last offset of each producer: its batch says how the sequence goes on. None: not known here."""
+        return self._producers.last_offsets()
 
     # ------------------------------------------------------------ producers and epochs
 

@@ -1,36 +1,38 @@
 """All logs of a broker on disk: opened together, closed together, and the checkpoints they share.
 
-Three checkpoints in the folder speak of all logs: how far each is durable, where it starts, and its high
-watermark. They are written by one job at a time and always from the latest state, so an older write can
-never replace a newer one. A partition that was deleted must be out of them before one of the same name is
-created, or the new log would be judged by the old one's offsets.
+Four checkpoints in the folder speak of all logs: how far each is durable, where it starts, how far it was
+compacted, and its high watermark. They are written by one job at a time and always from the latest state, so
+an older write can never replace a newer one. A partition that was deleted must be out of them before one of
+the same name is created, or the new log would be judged by the old one's offsets.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Lock
 
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
-from tidelog.storage.background import Background, JobQueue, inline
+from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.checkpoint import (
+    CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     read_offsets,
     write_offsets,
 )
+from tidelog.storage.cleaner import DEDUPE_BYTES, UNLIMITED, Cleaner
 from tidelog.storage.descriptors import OPEN_SEGMENTS_MAX, OpenFiles
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_log import FileLog, LogDescription
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
-from tidelog.storage.recovery import LogOpener, OpenedLog, Recovered
+from tidelog.storage.recovery import NEVER_CLEANED, LogOpener, OpenedLog, Recovered
 from tidelog.storage.retention import retained_from
 from tidelog.storage.shared import Shared
 from tidelog.storage.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
@@ -59,6 +61,8 @@ class FileStorage:
         all_tails_bytes: int = ALL_TAILS_BYTES,
         open_segments_max: int = OPEN_SEGMENTS_MAX,
         producer_expiration_ms: Millis = PRODUCER_EXPIRATION_MS,
+        dedupe_bytes: int = DEDUPE_BYTES,
+        cleaner_bytes_per_second: float = UNLIMITED,
     ) -> None:
         """Open the folder and every log in it. ``StorageRefused`` says why not; then nothing is held."""
         self.trouble = ""
@@ -89,6 +93,13 @@ class FileStorage:
         self._offsets_due = self._high_watermarks_due = False
         self._writing = Lock()
         self._unsynced_since: dict[FileLog, Millis] = {}
+        self._cleaner = Cleaner(
+            self._logs,
+            self._write_offsets,
+            self._report,
+            dedupe_bytes=dedupe_bytes,
+            bytes_per_second=cleaner_bytes_per_second,
+        )
         self._folder = LogFolder(folder, broker_id)
         try:
             if cluster_id is not None:
@@ -119,11 +130,17 @@ class FileStorage:
         path = self._folder.path
         recovery_points = read_offsets(path / RECOVERY_POINTS)
         starts = read_offsets(path / LOG_STARTS)
+        cleaned = self._cleaned_written = read_offsets(path / CLEANED)
         self._high_watermarks = read_offsets(path / HIGH_WATERMARKS)
         self.clean_shutdown = self._folder.was_left_cleanly()
         for tp, folder in self._folder.logs():
             opener = LogOpener(folder, self._config(tp), self._shared)
-            opened = opener.open(recovery_points.get(tp, 0), starts.get(tp, 0), clean=self.clean_shutdown)
+            opened = opener.open(
+                recovery_points.get(tp, 0),
+                starts.get(tp, 0),
+                clean=self.clean_shutdown,
+                cleaned_to=cleaned.get(tp, NEVER_CLEANED),
+            )
             self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
             if opened.findings:
                 finding = "; ".join(opened.findings)
@@ -213,6 +230,10 @@ class FileStorage:
             write_offsets(path / RECOVERY_POINTS, {tp: log.recovery_point for tp, log in logs.items()})
             starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset}
             write_offsets(path / LOG_STARTS, starts)
+            cleaned = {tp: log.cleaned_to for tp, log in logs.items() if log.cleaned_to != NEVER_CLEANED}
+            if cleaned != self._cleaned_written:
+                write_offsets(path / CLEANED, cleaned)
+                self._cleaned_written = cleaned
             self._gone -= gone
 
     def _write_high_watermarks(self) -> None:
@@ -285,11 +306,18 @@ class FileStorage:
                 starts[tp] = start
         return starts
 
+    def next_cleaning(
+        self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> Iterator[Job] | None:
+        """The compaction that is most due, step by step: see ``Cleaner.next_cleaning``."""
+        return self._cleaner.next_cleaning(now_ms, high_watermarks)
+
     # ------------------------------------------------------------ the end
 
     def close(self) -> bool:
         """Make everything durable and let go. True if it succeeded: only then the next start may trust what
         it finds, and need not scan it."""
+        self._cleaner.stop()
         self._shared.dirty.clear()
         clean = True
         try:

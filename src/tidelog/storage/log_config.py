@@ -34,7 +34,7 @@ class Flush(StrEnum):
 class LogSetting:
     name: str
     type: str
-    """As DescribeConfigs names types: int, long, string, boolean, list."""
+    """As DescribeConfigs names types: int, long, double, string, boolean, list."""
     default: str
     doc: str
     parse: Callable[[str], Any]
@@ -65,6 +65,16 @@ def _choice(*choices: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError("expected a number") from None
+    if not 0 <= value <= 1:
+        raise ValueError("expected a number from 0 to 1")
+    return value
 
 
 def _boolean(text: str) -> bool:
@@ -104,7 +114,7 @@ LOG_SETTINGS: tuple[LogSetting, ...] = (
         "cleanup.policy",
         "list",
         "delete",
-        "delete: old segments go, as retention says. compact: nothing goes (logs are not compacted).",
+        "delete: old segments go, as retention says. compact: records go whose key was written again.",
         _policies,
     ),
     _string(
@@ -113,10 +123,19 @@ LOG_SETTINGS: tuple[LogSetting, ...] = (
         ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         "Batches are stored as the producer compressed them, whatever this says.",
     ),
+    _long(
+        "delete.retention.ms", 0, DAY_MS, "A record without a value is kept so long after compaction met it."
+    ),
     _long("file.delete.delay.ms", 0, 60_000, "Files are removed at once; readers hold on to open ones."),
     _long("flush.messages", 1, LONG_MAX, "With tidelog.flush=interval: sync after so many records,"),
     _long("flush.ms", 0, LONG_MAX, "or when the oldest that is not synced has waited so long."),
     _int("index.interval.bytes", 0, 4_096, "One index entry for so many bytes of log."),
+    _long(
+        "max.compaction.lag.ms",
+        1,
+        LONG_MAX,
+        "Compact, and roll, when a record has waited so long, however small the dirty share.",
+    ),
     _int("max.message.bytes", 0, 1_048_588, "The largest batch that is taken."),
     _long(
         "message.timestamp.difference.max.ms",
@@ -130,6 +149,14 @@ LOG_SETTINGS: tuple[LogSetting, ...] = (
         ("CreateTime", "LogAppendTime"),
         "Whose clock gives records their timestamps: the producer's or the broker's.",
     ),
+    LogSetting(
+        "min.cleanable.dirty.ratio",
+        "double",
+        "0.5",
+        "Compact when so large a share of a log has not been compacted.",
+        _share,
+    ),
+    _long("min.compaction.lag.ms", 0, 0, "Records younger than this are not compacted."),
     _int("min.insync.replicas", 1, 1, "How many in-sync replicas acks=all asks for."),
     LogSetting(
         "preallocate", "boolean", "false", "Space is reserved as it is used, whatever this says.", _boolean
@@ -163,13 +190,17 @@ class LogConfig:
 
     cleanup_policy: str = "delete"
     compression_type: str = "producer"
+    delete_retention_ms: int = DAY_MS
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
     index_interval_bytes: int = 4_096
+    max_compaction_lag_ms: int = LONG_MAX
     max_message_bytes: int = 1_048_588
     message_timestamp_difference_max_ms: int = LONG_MAX
     message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
     preallocate: bool = False
     retention_bytes: int = -1
@@ -204,6 +235,16 @@ class LogConfig:
     def deletes(self) -> bool:
         """Retention applies."""
         return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Records go when their key is written again, so every record must have one."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """A segment's age. The active one is not compacted, so a bound on that lag bounds its age as well."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
     def properties(self) -> dict[str, str]:
         """The values as they would stand in a file."""

@@ -118,6 +118,12 @@ class ProducerMemory:
         except OSError:
             return None
 
+    def last_offsets(self) -> dict[int, Offset] | None:
+        """The last offset of each producer; None if nobody has asked for the states since opening the log."""
+        if self._states is None:
+            return None
+        return {entry.producer_id: entry.last_offset for entry in self._states.entries()}
+
     # ------------------------------------------------------------ forgetting
 
     def expire(self, before: Millis) -> int:

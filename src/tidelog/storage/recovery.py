@@ -2,9 +2,10 @@
 
 Below the recovery point everything was synced before the point was written down, so only the size of the
 indexes is looked at. From the segment of the recovery point on, every batch is read (header, CRC, offsets
-without a gap, leader epochs in order) and the indexes are built anew. The log ends before the first batch
-that fails: the file is cut there and later segments are dropped, because what follows a hole was never
-acknowledged as durable. Every such loss becomes a finding for whoever started the broker.
+without a gap unless the log was compacted, leader epochs in order) and the indexes are built anew. The log
+ends before the first batch that fails: the file is cut there and later segments are dropped, because what
+follows a hole was never acknowledged as durable. Every such loss becomes a finding for whoever started the
+broker.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from tidelog.storage.segment import (
     Segment,
 )
 from tidelog.storage.shared import Shared
+from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 
-_LEFTOVERS = (DELETED_SUFFIX, ".tmp", ".cleaned", ".swap")
+_LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)
+NEVER_CLEANED: Offset = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class OpenedLog:
     """Nothing in the folder needs to change when the log is closed without having been changed."""
     epochs_differ: bool = False
     """From their checkpoint: it must be written."""
+    cleaned_to: Offset = NEVER_CLEANED
     truncated_bytes: int = 0
     findings: list[str] = field(default_factory=list)
 
@@ -73,9 +77,18 @@ class LogOpener:
         self._epochs = EpochCache(read_epochs(folder / LEADER_EPOCHS))
         self._opened = OpenedLog([], 0, 0, 0, self._epochs)
 
-    def open(self, recovery_point: Offset, start_offset: Offset, *, clean: bool) -> OpenedLog:
-        """``start_offset`` is the checkpointed one: the log may have lost more than that, never less."""
+    def open(
+        self,
+        recovery_point: Offset,
+        start_offset: Offset,
+        *,
+        clean: bool,
+        cleaned_to: Offset = NEVER_CLEANED,
+    ) -> OpenedLog:
+        """``start_offset`` is the checkpointed one: the log may have lost more than that, never less. Offsets
+        may be missing unless the log was never cleaned."""
         opened = self._opened
+        opened.cleaned_to = cleaned_to
         written = self._epochs.entries
         try:
             self._open_segments(recovery_point, start_offset, clean=clean)
@@ -85,12 +98,15 @@ class LogOpener:
             raise
         self._epochs.truncate_from_start(opened.start_offset)
         self._epochs.truncate_from_end(opened.end_offset)
+        opened.cleaned_to = min(cleaned_to, opened.end_offset)
         opened.epochs_differ = self._epochs.entries != written
         opened.clean = opened.clean and not opened.findings
         return opened
 
     def _open_segments(self, recovery_point: Offset, start_offset: Offset, *, clean: bool) -> None:
         opened = self._opened
+        for finding in complete_swaps(self._folder):
+            self._find(finding)
         self._remove_leftovers()
         found = [self._segment(base) for base in self._bases()]
         opened.segments = found
@@ -128,7 +144,10 @@ class LogOpener:
         return sorted(int(path.stem) for path in self._folder.glob("*" + LOG_SUFFIX) if path.stem.isdecimal())
 
     def _segment(self, base_offset: Offset) -> Segment:
-        return Segment(self._folder, base_offset, self._shared.open_files, self._config.index_interval_bytes)
+        interval = self._config.index_interval_bytes
+        segment = Segment(self._folder, base_offset, self._shared.open_files, interval)
+        segment.sparse = self._opened.cleaned_to != NEVER_CLEANED
+        return segment
 
     def _find(self, finding: str, lost_bytes: int = 0) -> None:
         self._opened.findings.append(finding)

@@ -42,10 +42,10 @@ def _may_go(log: FileLog, segment: Segment, excess: int, now_ms: Millis) -> bool
     if 0 <= segment.size <= excess:
         return True
     allowed = log.config.retention_ms
-    return allowed >= 0 and now_ms - _newest(segment) > allowed
+    return allowed >= 0 and now_ms - newest(segment) > allowed
 
 
-def _newest(segment: Segment) -> Millis:
+def newest(segment: Segment) -> Millis:
     """The time of its newest record; where that is not known, of the last write."""
     if segment.max_timestamp >= 0 and segment.corruption is None:
         return segment.max_timestamp

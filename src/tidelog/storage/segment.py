@@ -43,11 +43,18 @@ class Segment(BatchFile):
     )
 
     def __init__(
-        self, folder: Path, base_offset: Offset, open_files: OpenFiles, index_interval_bytes: int
+        self,
+        folder: Path,
+        base_offset: Offset,
+        open_files: OpenFiles,
+        index_interval_bytes: int,
+        *,
+        suffix: str = "",
     ) -> None:
-        super().__init__(folder / file_name(base_offset, LOG_SUFFIX), base_offset, open_files)
-        self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX), base_offset)
-        self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX), base_offset)
+        """``suffix`` comes after the names of the files: not yet, or no longer, those of a segment."""
+        super().__init__(folder / file_name(base_offset, LOG_SUFFIX + suffix), base_offset, open_files)
+        self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX + suffix), base_offset)
+        self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX + suffix), base_offset)
         self.corruption: CorruptLog | None = None
         """What was found when the file had to be read as a whole: timestamps beyond it are not known."""
         self._interval_bytes = index_interval_bytes
@@ -122,6 +129,15 @@ class Segment(BatchFile):
                 renamed.append(target)
         return renamed
 
+    def know_as(self, written: Segment) -> None:
+        """These are the files that were written under other names: what is known of those holds for them."""
+        self.size = written.size
+        self.sparse = written.sparse
+        self.first_timestamp = written.first_timestamp
+        self.max_timestamp = written.max_timestamp
+        self.max_timestamp_offset = written.max_timestamp_offset
+        self.bytes_since_entry = written.bytes_since_entry
+
     # ------------------------------------------------------------ writing
 
     def append(self, batch: RecordBatch) -> None:
@@ -171,6 +187,20 @@ class Segment(BatchFile):
     def locate(self, offset: Offset) -> tuple[int, Offset]:
         """Position and base offset of the batch that holds ``offset``; beyond the last: the segment's end."""
         return self.walk(*self._start_of_search(offset), offset)
+
+    def end_before(self, position: int) -> Offset:
+        """Where the batch ends that comes before the one at ``position``. In a sparse file that is not where
+        the next one begins."""
+        entry = self.index.before(position - 1) if position else None
+        base_offset = self._base_offset_at(entry) if entry is not None else None
+        start, end = (0, self.base_offset)
+        if entry is not None and base_offset is not None:
+            start, end = entry.position, base_offset
+        for at, batch in self.scan(start, end):
+            if at >= position:
+                break
+            end = batch.next_offset
+        return end
 
     def since(self, timestamp: Millis, start: Offset) -> Iterator[RecordBatch]:
         """The batches from ``start`` on, but for those that the time index says are older."""

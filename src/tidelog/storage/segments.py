@@ -50,6 +50,20 @@ class Segments:
     def _slot(self, offset: Offset) -> int:
         return max(bisect_right(self._bases, offset) - 1, 0)
 
+    def have(self, some: list[Segment]) -> bool:
+        """Whether these are in the log, one after the other."""
+        slot = self._slot(some[0].base_offset)
+        return self._segments[slot : slot + len(some)] == some
+
+    def end_of(self, sealed: Segment) -> Offset:
+        return self._bases[self._slot(sealed.base_offset) + 1]
+
+    def replace(self, some: list[Segment], one: Segment) -> None:
+        """Put ``one``, which has the base offset of the first, in the place of them all."""
+        slot = self._slot(one.base_offset)
+        self._segments[slot : slot + len(some)] = [one]
+        self._bases[slot : slot + len(some)] = [one.base_offset]
+
     def add(self, segment: Segment) -> None:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)

@@ -87,9 +87,11 @@ class Tail:
     def read(self, start: Offset, end: Offset, max_bytes: int) -> list[RecordBatch]:
         """As ``Log.read``; ``start`` must not be below ``first_offset``."""
         batches, starts = self._batches, self._starts
-        first = bisect_right(self._offsets, start) - 1
-        if first < 0 or start >= end:
+        if not batches or start >= end:
             return []
+        first = max(bisect_right(self._offsets, start) - 1, 0)
+        if first + 1 < len(batches) and batches[first].next_offset <= start:
+            first += 1  # ``start`` was cleaned away: what comes next is the answer
         stop = len(batches)
         if batches[-1].next_offset > end:
             stop = bisect_left(self._offsets, end, first)
@@ -125,6 +127,13 @@ class Tail:
         if first:
             self.first_offset = self._batches[first - 1].next_offset
             self._keep(first, len(self._batches))
+
+    def forget_below(self, offset: Offset) -> None:
+        """The files have other batches there now. None of the tail's reaches across ``offset``."""
+        if offset > self.first_offset:
+            first = bisect_left(self._offsets, offset)
+            self._keep(first, len(self._batches))
+            self.first_offset = offset
 
     def _keep(self, first: int, stop: int) -> None:
         held = self._starts[stop] - self._starts[first] + (stop - first) * _OVERHEAD_BYTES

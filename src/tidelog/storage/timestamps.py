@@ -39,8 +39,13 @@ def with_max_timestamp(segments: Segments, start: Offset) -> TimestampedOffset |
     largest = max(segment.max_timestamp for segment in segments)
     found = first_since(segments, largest, start)
     if found is None:
-        # The record lies below the start, or has no timestamp. Then all that is left must be looked at.
-        left = [batch.max_timestamp for segment in segments for batch in segment.since(-1, start)]
+        # The record lies below the start, was compacted, or has no timestamp. Look at all that is left.
+        left = [
+            batch.max_timestamp
+            for segment in segments
+            for batch in segment.since(-1, start)
+            if batch.record_count
+        ]
         found = first_since(segments, max(left), start) if left else None
     return found
 
