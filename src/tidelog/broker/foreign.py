@@ -1,7 +1,7 @@
 """Names of Kafka's that a properties file may hold and that have no effect here.
 
 A file written for Apache Kafka should start a broker. What tidelog has no use for (threads, purgatories,
-quotas, the cleaner's tuning, KRaft) is accepted and noted; what is about security is accepted too, but with
+quotas, the cleaner's threads, KRaft) is accepted and noted; what is about security is accepted too, but with
 a warning, see `loading`.
 """
 

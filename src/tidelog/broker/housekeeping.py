@@ -1,14 +1,15 @@
-"""What a broker does by the clock rather than on request: retention, checkpoints, flushes, leader balance."""
+"""What a broker does by the clock: retention, compaction, checkpoints, flushes, leader balance."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.core.messages import ElectLeadersRequest
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, Offset, TopicPartition
+from tidelog.storage.background import Job
 from tidelog.storage.file_log import FileLog
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 0.25
 SYNC_CHECK_SECONDS = 0.2
 LOG_CHECK_SECONDS = 1.0
+CLEANING_SECONDS_MIN = 0.05
 
 
 class Housekeeping:
@@ -25,16 +27,21 @@ class Housekeeping:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._trouble = ""
+        self._cleaning = self._stopped = False
         settings = node.settings
         self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
         self._every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._write_checkpoints)
         self._every(REPORT_SECONDS, node.report)
         self._every(SYNC_CHECK_SECONDS, self._sync_by_interval)
         self._every(LOG_CHECK_SECONDS, self._check_logs)
+        if settings.log_cleaner_enable:
+            backoff_seconds = settings.log_cleaner_backoff_ms / 1000
+            self._every(max(backoff_seconds, CLEANING_SECONDS_MIN), self._clean_next_log)
         if settings.auto_leader_rebalance_enable:
             self._every(settings.leader_imbalance_check_interval_seconds, self._balance_leaders)
 
     def stop(self) -> None:
+        self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
 
@@ -48,11 +55,31 @@ class Housekeeping:
     # ------------------------------------------------------------ logs
 
     def _enforce_retention(self) -> None:
-        replicas = self._node.core.replicas
-        committed = {tp: replica.high_watermark for tp, replica in replicas.items()}
-        for tp, start in self._node.storage.enforce_retention(self._node.time_ms(), committed).items():
+        node, replicas = self._node, self._node.core.replicas
+        for tp, start in node.storage.enforce_retention(node.time_ms(), self._committed()).items():
             if tp in replicas:
                 replicas[tp].advance_start(start)
+
+    def _committed(self) -> dict[TopicPartition, Offset]:
+        return {tp: replica.high_watermark for tp, replica in self._node.core.replicas.items()}
+
+    def _clean_next_log(self) -> None:
+        if not self._cleaning:
+            steps = self._node.storage.next_cleaning(self._node.time_ms(), self._committed())
+            if steps is not None:
+                self._cleaning = True
+                self._clean_on(steps)
+
+    def _clean_on(self, steps: Iterator[Job]) -> None:
+        """Have a thread do the next step; the loop looks at the log in between."""
+        if self._stopped:
+            return
+        job = next(steps, None)
+        if job is None:
+            self._cleaning = False
+        else:
+            done = self._loop.run_in_executor(self._node.threads, job)
+            done.add_done_callback(lambda _: self._clean_on(steps))
 
     def _write_checkpoints(self) -> None:
         self._node.storage.write_checkpoints()

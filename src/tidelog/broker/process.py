@@ -39,6 +39,7 @@ from tidelog.core.types import BrokerEndpoint, BrokerId
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
+from tidelog.storage.cleaner import UNLIMITED
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage, wall_clock
 
@@ -117,6 +118,8 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
         clock=lambda: wall_clock() + settings.tidelog_clock_offset_ms,
         # Before KIP-279 a log could hold epochs out of order, and before KIP-101 none at all.
         verify_epochs=GENERATIONS[settings.tidelog_generation].guards.truncate_on_every_epoch,
+        dedupe_bytes=settings.log_cleaner_dedupe_buffer_size,
+        cleaner_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second or UNLIMITED,
     )
 
 

@@ -29,6 +29,7 @@ from tidelog.broker.values import (
     Kind,
     Listener,
     MetricsPort,
+    Number,
     Routes,
     Truth,
     Word,
@@ -218,7 +219,25 @@ class Settings:
     log_cleanup_policy: str = _setting(
         Choice(("delete", "compact", "compact,delete", "delete,compact")),
         "delete",
-        "What becomes of old segments; `compact` keeps them all, logs are not compacted.",
+        "What becomes of old records: they go with their segment, or when their key is written again.",
+    )
+    log_cleaner_enable: bool = _setting(Truth(), True, "Compact the logs of which `cleanup.policy` says so.")
+    log_cleaner_backoff_ms: int = _setting(int64(0), 15_000, "How often to look for a log to compact.")
+    log_cleaner_dedupe_buffer_size: int = _setting(
+        int64(1), 134_217_728, "Memory for keys, about 200 bytes each; more keys take several passes."
+    )
+    log_cleaner_io_max_bytes_per_second: float | None = _setting(
+        Number(1), None, "Read no faster than this when compacting; empty: as fast as it goes."
+    )
+    log_cleaner_min_cleanable_ratio: float = _setting(
+        Number(0, 1), 0.5, "Compact a log when so large a share of it has not been compacted,"
+    )
+    log_cleaner_max_compaction_lag_ms: int = _setting(
+        int64(1), LONG_MAX, "or when a record has waited so long,"
+    )
+    log_cleaner_min_compaction_lag_ms: int = _setting(int64(0), 0, "but no record that is younger than this.")
+    log_cleaner_delete_retention_ms: int = _setting(
+        int64(0), 24 * _HOUR_MS, "A record without a value is kept so long after compaction met it."
     )
     log_flush_interval_messages: int = _setting(
         int64(1), LONG_MAX, "With `tidelog.flush=interval`: sync after so many records,"
@@ -352,13 +371,17 @@ class Settings:
         values = {
             "cleanup.policy": self.log_cleanup_policy,
             "compression.type": self.compression_type,
+            "delete.retention.ms": self.log_cleaner_delete_retention_ms,
             "file.delete.delay.ms": self.log_segment_delete_delay_ms,
             "flush.messages": self.log_flush_interval_messages,
             "flush.ms": self.flush_ms,
             "index.interval.bytes": self.log_index_interval_bytes,
+            "max.compaction.lag.ms": self.log_cleaner_max_compaction_lag_ms,
             "max.message.bytes": self.message_max_bytes,
             "message.timestamp.difference.max.ms": self.log_message_timestamp_difference_max_ms,
             "message.timestamp.type": self.log_message_timestamp_type,
+            "min.cleanable.dirty.ratio": self.log_cleaner_min_cleanable_ratio,
+            "min.compaction.lag.ms": self.log_cleaner_min_compaction_lag_ms,
             "min.insync.replicas": self.min_insync_replicas,
             "preallocate": self.log_preallocate,
             "retention.bytes": self.log_retention_bytes,

@@ -72,6 +72,27 @@ def int64(least: int = -LONG_MAX - 1) -> Integer:
     return Integer(least)
 
 
+class Number:
+    describes = "number"
+
+    def __init__(self, least: float = 0, most: float = float("inf")) -> None:
+        self.least = least
+        self.most = most
+
+    def parse(self, text: str) -> float:
+        try:
+            value = float(text.replace("_", "?"))
+        except ValueError:
+            raise ValueError("expected a number") from None
+        if not self.least <= value <= self.most:
+            least = f"expected a number of at least {self.least:g}"
+            raise ValueError(least if self.most == float("inf") else f"{least} and at most {self.most:g}")
+        return value
+
+    def show(self, value: float) -> str:
+        return str(value)
+
+
 class Truth:
     describes = "true or false"
 

@@ -1,8 +1,9 @@
 """Produce (0).
 
-Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is; its records are never looked
-at. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync replica has it.
-A request for several partitions is answered when the last of them is.
+Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are looked at only
+if the topic is compacted, because there each must have a key. acks=0 gets no answer, acks=1 one when the
+leader has it, acks=all one when every in-sync replica has it. A request for several partitions is answered
+when the last of them is.
 Versions: 3 to 9 (0 to 2 are listed, because older clients compress only where they see them; KAFKA-18659).
 Not done: transactions, message formats before 2, records refused one by one (the batch stands or falls).
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
+from tidelog.storage.keyed_records import has_only_keyed_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 VALID_ACKS = (-1, 0, 1)
+KEYS_NEEDED = "Every record of a compacted topic must have a key."
 ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
@@ -47,6 +50,9 @@ def handle(node: Node, request: Request) -> None:
                 error = ErrorCode.INVALID_REQUIRED_ACKS
             if batch is None or error is not ErrorCode.NONE:
                 pending.deliver(core.ProduceResponse(tp, error))
+                continue
+            if config.compacts and (error := _key_error(batch)) is not ErrorCode.NONE:
+                pending.refuse(tp, error, KEYS_NEEDED)
                 continue
             if config.append_time:
                 batch.stamp_append_time(pending.stamp())
@@ -70,6 +76,13 @@ def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, Rec
     if batch.size != len(records):
         return ErrorCode.INVALID_RECORD, None  # a producer sends one batch a partition
     return batch.validation_error(bytes_max), batch
+
+
+def _key_error(batch: RecordBatch) -> ErrorCode:
+    try:
+        return ErrorCode.NONE if has_only_keyed_records(batch) else ErrorCode.INVALID_RECORD
+    except CorruptBatch:
+        return ErrorCode.CORRUPT_MESSAGE
 
 
 def _is_off(batch: RecordBatch, node: Node, config: LogConfig) -> bool:
@@ -106,6 +119,10 @@ class PendingProduce:
         if self._append_time < 0:
             self._append_time = self._node.time_ms()
         return self._append_time
+
+    def refuse(self, tp: TopicPartition, error: ErrorCode, reason: str) -> None:
+        self._parts[tp].error_message = reason
+        self.deliver(core.ProduceResponse(tp, error))
 
     def deliver(self, response: core.ProduceResponse) -> None:
         part = self._parts[response.tp]
