@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.groups.desk import NONE, RANGE, REBALANCE_MS, SESSION_MS, Desk, G
 

@@ -22,8 +22,15 @@ class Gather:
         self._missing = 1  # the asking itself: nothing is finished before all has been asked
 
     def ask(self, node: Node, question: Message, fill: Callable[[Any], None]) -> None:
+        node.ask(self._expect(fill), question)
+
+    def expect(self, fill: Callable[[Any], None]) -> Callable[[Any], None]:
+        """One answer more to wait for, from whoever calls what is returned."""
+        return self._expect(fill).deliver
+
+    def _expect(self, fill: Callable[[Any], None]) -> _Part:
         self._missing += 1
-        node.ask(_Part(self, fill), question)
+        return _Part(self, fill)
 
     def asked_all(self) -> None:
         self.arrived()

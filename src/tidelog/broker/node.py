@@ -21,6 +21,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
+from tidelog.broker.groups.coordinators import CHANGES_OF_LEADERSHIP, Coordinators, topic_request
 from tidelog.broker.metrics import Metrics
 from tidelog.broker.narration import Narration
 from tidelog.broker.peers import Peers
@@ -36,6 +37,7 @@ from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, Fetch
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
+from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
@@ -86,6 +88,7 @@ class Node:
         self.server: Server
         self.endpoint: BrokerEndpoint
         self.peers = Peers(self)
+        self.groups = Coordinators(self, settings)
         self.threads = threads
         self.keeper = keeper
         self._session = 0
@@ -162,6 +165,7 @@ class Node:
 
     def close(self) -> None:
         self.peers.close()
+        self.groups.close()
         self.observe(happened.ProcessStopped(self.failure or "asked to"))
         self.narration.tell(all_of_it=True)
         if self.recorder is not None:
@@ -240,7 +244,9 @@ class Node:
         self.narration.observe(event)
         if self.recorder is not None:
             self.recorder.record(event, self.now())
-        if isinstance(event, TopicConfigured):
+        if isinstance(event, CHANGES_OF_LEADERSHIP):
+            self.groups.observe(event)
+        elif isinstance(event, TopicConfigured):
             self.topics.configure(event.topic, event.values)
         elif isinstance(event, BrokerRegistered):
             self.registered.set()
@@ -309,9 +315,10 @@ class Node:
         """A client asked for a topic that does not exist: have the controller create it. Returns what to tell
         the client: to ask again, or why the controller refused the last time."""
         settings = self.settings
-        request = CreateTopicRequest(
-            name, settings.num_partitions, settings.default_replication_factor, None, {}, validate_only=False
-        )
+        if name == OFFSETS_TOPIC:
+            request = topic_request(settings)
+        else:
+            request = CreateTopicRequest(name, settings.num_partitions, settings.default_replication_factor)
         if self.core.known_controller != NO_LEADER:
             self.core.effects.append(Send(self.core.known_controller, request))
         return self._refused_topics.get(name, ErrorCode.LEADER_NOT_AVAILABLE)

@@ -107,9 +107,11 @@ class Coordinator:
         ctx = self._ctx
         ctx.now = now
         error = self._refusal(request)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, HeartbeatRequest):
+            # It may well be a member. It is told when we know better.
+            ctx.answer(to, HeartbeatResponse(ErrorCode.NONE))
+            return
         if error is not ErrorCode.NONE:
-            if self._loading and isinstance(request, HeartbeatRequest) and request.group:
-                error = ErrorCode.NONE  # it may well be a member; it is told when we know better
             ctx.answer(to, refusal(request, error))
             return
         group = self._groups.get(request.group)
@@ -139,8 +141,7 @@ class Coordinator:
                 self._delete(group, to)
 
     def _refusal(self, request: Request) -> ErrorCode:
-        nameless = not request.group and not isinstance(request, _MAY_BE_NAMELESS)
-        if nameless or not writable([request.group]):
+        if name_is_illegal(request):
             return ErrorCode.INVALID_GROUP_ID
         if not self._loading:
             return ErrorCode.NONE
@@ -222,6 +223,11 @@ class Coordinator:
                 self._bury(group, lambda _error: None)
             elif expired:
                 self._offsets.drop(group, expired)
+
+
+def name_is_illegal(request: Request) -> bool:
+    nameless = not request.group and not isinstance(request, _MAY_BE_NAMELESS)
+    return nameless or not writable([request.group])
 
 
 def _unknown_group(request: Request) -> ErrorCode:

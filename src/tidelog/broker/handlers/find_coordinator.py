@@ -1,9 +1,10 @@
 """FindCoordinator (10): which broker looks after a consumer group.
 
-Behaviour: COORDINATOR_NOT_AVAILABLE. It is offered all the same, because librdkafka takes its absence for a
-broker too old to know LZ4 and sends its batches uncompressed.
+Behaviour: the leader of the group's partition of ``__consumer_offsets``. The first question ever has the
+controller create that topic; until it is there, and while the partition has no leader, the answer is
+COORDINATOR_NOT_AVAILABLE and clients ask again.
 Versions: 0 to 3.
-Not done: consumer groups, transactions.
+Not done: transactions; a question about a transactional id gets COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
@@ -12,15 +13,28 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.messages.find_coordinator import FindCoordinatorResponse
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+GROUP, TRANSACTION = 0, 1
 
-def handle(_node: Node, request: Request) -> None:
-    error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    message = "consumer groups are not served; assign partitions to consumers yourself"
+
+def handle(node: Node, request: Request) -> None:
+    body: FindCoordinatorRequest = request.body
+    if body.key_type == TRANSACTION:
+        _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served")
+    elif body.key_type != GROUP:
+        _refuse(request, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}")
+    elif (found := node.groups.whereabouts(body.key)) is None:
+        _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has no coordinator yet; ask again")
+    else:
+        broker, at = found
+        request.respond(FindCoordinatorResponse(node_id=broker, host=at.host, port=at.port))
+
+
+def _refuse(request: Request, error: ErrorCode, message: str) -> None:
     request.respond(
         FindCoordinatorResponse(error_code=error, error_message=message, node_id=-1, host="", port=-1),
         failed=True,

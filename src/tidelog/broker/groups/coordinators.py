@@ -1,0 +1,142 @@
+"""All groups that this broker coordinates: those whose partition of ``__consumer_offsets`` it leads.
+
+Leadership of the partition *is* the right to coordinate. It is looked up at every request, so nothing that
+changes it can be missed; events about it only make sure that loading begins, and that whoever waits here is
+sent on, before somebody asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.groups.led_partition import Deliver, LedPartition
+from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
+from tidelog.core.leader import LeaderRole
+from tidelog.core.messages import CreateTopicRequest
+from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
+from tidelog.groups.context import GroupConfig
+from tidelog.groups.coordinator import name_is_illegal
+from tidelog.groups.messages import ListedGroup, Request, refusal
+from tidelog.groups.records import TOPIC, partition_of
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+    from tidelog.broker.settings import Settings
+
+_MINUTE_MS = 60_000
+CHANGES_OF_LEADERSHIP = (BecameLeader, BecameFollower, ReplicaDeleted)
+
+_partition_of = lru_cache(maxsize=1024)(partition_of)
+
+
+class Coordinators:
+    def __init__(self, node: Node, settings: Settings) -> None:
+        self._node = node
+        self._config = GroupConfig(
+            settings.group_min_session_timeout_ms,
+            settings.group_max_session_timeout_ms,
+            settings.group_initial_rebalance_delay_ms,
+            settings.group_max_size,
+            settings.offset_metadata_max_bytes,
+            settings.offsets_retention_minutes * _MINUTE_MS,
+        )
+        self._led: dict[TopicPartition, LedPartition] = {}
+        self._retention_seconds = settings.offsets_retention_check_interval_ms / 1000
+        self._retention: asyncio.TimerHandle | None = None
+
+    def close(self) -> None:
+        if self._retention is not None:
+            self._retention.cancel()
+
+    # ------------------------------------------------------------ where a group is
+
+    def partition(self, group: str) -> TopicPartition | None:
+        """Where a group is kept; None as long as nobody has told us of the topic."""
+        count = len(self._node.core.metadata.topics.get(TOPIC, ()))
+        return TopicPartition(TOPIC, _partition_of(group, count)) if count else None
+
+    def whereabouts(self, group: str) -> tuple[BrokerId, BrokerEndpoint] | None:
+        """The broker that coordinates a group; None if there is none at the moment. If there has never been
+        one, the topic is created."""
+        node, tp = self._node, self.partition(group)
+        if tp is None:
+            node.create_topic(TOPIC)
+            return None
+        assignment = node.core.metadata.get(tp)
+        leader = assignment.state.leader if assignment is not None else None
+        endpoint = node.core.metadata.endpoints.get(leader) if leader is not None else None
+        return None if leader is None or endpoint is None else (leader, endpoint)
+
+    # ------------------------------------------------------------ requests
+
+    def ask(self, request: Request, deliver: Deliver) -> None:
+        """``deliver`` is given the answer: now, or when the group has come so far."""
+        tp = self.partition(request.group)
+        led = self._look_up(tp) if tp is not None else None
+        if name_is_illegal(request):
+            deliver(refusal(request, ErrorCode.INVALID_GROUP_ID))
+        elif led is None:
+            deliver(refusal(request, ErrorCode.NOT_COORDINATOR))
+        else:
+            led.ask(request, deliver)
+
+    def groups(self) -> Iterator[ListedGroup]:
+        for led in self._led.values():
+            yield from led.coordinator.groups()
+
+    @property
+    def loading(self) -> bool:
+        return any(led.coordinator.loading for led in self._led.values())
+
+    # ------------------------------------------------------------ leadership
+
+    def observe(self, event: Any) -> None:
+        if event.tp.topic == TOPIC:
+            self.leadership_changed(event.tp)
+
+    def leadership_changed(self, tp: TopicPartition) -> None:
+        self._look_up(tp)
+
+    def _look_up(self, tp: TopicPartition) -> LedPartition | None:
+        replica = self._node.core.replicas.get(tp)
+        role = replica.role if replica is not None else None
+        led = self._led.get(tp)
+        if led is not None and led.role is not role:
+            del self._led[tp]
+            led.end()
+            led = None
+        if led is None and isinstance(role, LeaderRole):
+            led = self._led[tp] = LedPartition(self._node, tp, role, self._config)
+            self._expire_regularly()
+        return led
+
+    def _expire_regularly(self) -> None:
+        if self._retention is None:
+            loop = asyncio.get_running_loop()
+            self._retention = loop.call_later(self._retention_seconds, self._expire)
+
+    def _expire(self) -> None:
+        self._retention = None
+        for tp in list(self._led):
+            led = self._look_up(tp)
+            if led is not None:
+                led.expire()
+        if self._led:
+            self._expire_regularly()
+        self._node.settle()
+
+
+def topic_request(settings: Settings) -> CreateTopicRequest:
+    """The topic as its coordinators want it: it keeps the last word on every group, for good."""
+    config = {"cleanup.policy": "compact", "segment.bytes": str(settings.offsets_topic_segment_bytes)}
+    return CreateTopicRequest(
+        TOPIC,
+        settings.offsets_topic_num_partitions,
+        settings.offsets_topic_replication_factor,
+        None,
+        config,
+    )

@@ -1,0 +1,145 @@
+"""One partition of ``__consumer_offsets`` that this broker leads: a coordinator, its log and its clock.
+
+It belongs to one leadership. What it writes goes through the core's produce with acks=all, and is answered
+when it is committed; once somebody else leads, or we lead again, it writes nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.groups.loading import Loading
+from tidelog.core.leader import LeaderRole
+from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
+from tidelog.core.types import TopicPartition
+from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
+from tidelog.groups.coordinator import Coordinator
+from tidelog.groups.messages import Request
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.records import Record, RecordBatch, build_batch
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+Deliver = Callable[[Any], None]
+"""Takes the answer, of the kind that belongs to the request."""
+
+
+class LedPartition:
+    def __init__(self, node: Node, tp: TopicPartition, role: LeaderRole, config: GroupConfig) -> None:
+        self.tp = tp
+        self.role = role
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._wake_at: asyncio.TimerHandle | None = None
+        self.coordinator = Coordinator(config, node.time_ms, _draw_id)
+        self._began = node.now()
+        self._ended = False
+        self._loading = Loading(node, tp, self.coordinator.load, self._loaded)
+        self._loading.go_on()
+
+    def _loaded(self) -> None:
+        node = self._node
+        self.coordinator.loaded(node.now())
+        self._carry_out()
+        if self._loading.records:
+            count = sum(1 for _ in self.coordinator.groups())
+            took = node.now() - self._began
+            node.log.info("coordinates %s groups of %s, read in %s ms", count, self.tp, took)
+
+    def end(self) -> None:
+        """Another broker leads: send everybody there."""
+        self._ended = True
+        self._loading.give_up()
+        if self._wake_at is not None:
+            self._wake_at.cancel()
+        self.coordinator.hand_over()
+        self._carry_out()
+
+    # ------------------------------------------------------------ inputs
+
+    def ask(self, request: Request, deliver: Deliver) -> None:
+        self.coordinator.receive(request, deliver, self._node.now())
+        self._carry_out()
+
+    def expire(self) -> None:
+        self.coordinator.expire(self._node.now())
+        self._carry_out()
+
+    def _wake(self) -> None:
+        self._wake_at = None
+        if self._leads:
+            self.coordinator.wake(self._node.now())
+            self._carry_out()
+        else:
+            self._node.groups.leadership_changed(self.tp)
+        self._node.settle()
+
+    def written(self, number: int, error: ErrorCode) -> None:
+        self.coordinator.written(number, error, self._node.now())
+        self._carry_out()
+
+    # ------------------------------------------------------------ effects
+
+    @property
+    def _leads(self) -> bool:
+        replica = self._node.core.replicas.get(self.tp)
+        return replica is not None and replica.role is self.role
+
+    def _carry_out(self) -> None:
+        effects = self.coordinator.effects
+        while effects:
+            batch = effects[:]
+            effects.clear()
+            for effect in batch:
+                if isinstance(effect, Answer):
+                    effect.to(effect.response)  # type: ignore[operator]  # our own tokens: what ``ask`` got
+                elif isinstance(effect, Write):
+                    self._write(effect)
+                else:
+                    self._schedule(effect)
+
+    def _schedule(self, wake: WakeAt) -> None:
+        if self._ended:
+            return
+        at = wake.at / 1000
+        if self._wake_at is not None:
+            if self._wake_at.when() <= at:
+                return
+            self._wake_at.cancel()
+        self._wake_at = self._loop.call_at(at, self._wake)
+
+    def _write(self, write: Write) -> None:
+        node = self._node
+        if not self._leads:
+            node.when_settled(partial(self.written, write.number, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        now = node.time_ms()
+        records = [Record(timestamp=now, key=key, value=value) for key, value in write.entries]
+        batch = RecordBatch.parse(bytearray(build_batch(records)))
+        if batch.size > node.topics.of(self.tp.topic).max_message_bytes:
+            node.when_settled(partial(self.written, write.number, ErrorCode.MESSAGE_TOO_LARGE))
+            return
+        timeout = node.settings.offsets_commit_timeout_ms
+        node.ask(_Written(self, write.number), ProduceRequest(self.tp, ACKS_ALL, batch, timeout))
+
+
+class _Written:
+    """Where the fate of one write is told."""
+
+    __slots__ = ("_number", "_partition")
+
+    def __init__(self, partition: LedPartition, number: int) -> None:
+        self._partition = partition
+        self._number = number
+
+    def deliver(self, response: ProduceResponse) -> None:
+        self._partition.written(self._number, response.error)
+
+
+def _draw_id() -> str:
+    return str(uuid.uuid4())

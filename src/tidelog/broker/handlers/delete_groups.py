@@ -1,0 +1,40 @@
+"""DeleteGroups (42): forget consumer groups that have no members, and their positions.
+
+Behaviour: each group is answered for itself, when its tombstones are committed.
+Versions: 0 to 2.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.groups import messages as groups
+from tidelog.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: DeleteGroupsRequest = request.body
+    results = [DeletableGroupResult(group_id=name) for name in dict.fromkeys(body.groups_names)]
+
+    def finish() -> None:
+        failed = any(result.error_code for result in results)
+        request.respond(DeleteGroupsResponse(results=results), failed=failed)
+
+    gather = Gather(finish)
+    for result in results:
+
+        def fill(response: groups.DeleteResponse, result: DeletableGroupResult = result) -> None:
+            result.error_code = response.error
+
+        node.groups.ask(groups.DeleteRequest(result.group_id), gather.expect(fill))
+    gather.asked_all()

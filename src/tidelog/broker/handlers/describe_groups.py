@@ -1,0 +1,59 @@
+"""DescribeGroups (15): the state and the members of consumer groups.
+
+Behaviour: each group is answered for itself; one that nobody knows is ``Dead``, as in Kafka.
+Versions: 0 to 5.
+Not done: authorised operations (there are no ACLs).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.groups import messages as groups
+from tidelog.wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: DescribeGroupsRequest = request.body
+    found: dict[str, DescribedGroup] = {}
+
+    def finish() -> None:
+        failed = any(group.error_code for group in found.values())
+        request.respond(DescribeGroupsResponse(groups=list(found.values())), failed=failed)
+
+    gather = Gather(finish)
+    for name in dict.fromkeys(body.groups):
+        node.groups.ask(groups.DescribeRequest(name), gather.expect(partial(_fill, found)))
+    gather.asked_all()
+
+
+def _fill(found: dict[str, DescribedGroup], response: groups.DescribeResponse) -> None:
+    found[response.group] = DescribedGroup(
+        error_code=response.error,
+        group_id=response.group,
+        group_state=response.state,
+        protocol_type=response.protocol_type,
+        protocol_data=response.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in response.members
+        ],
+    )

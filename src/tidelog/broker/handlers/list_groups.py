@@ -1,0 +1,29 @@
+"""ListGroups (16): the groups this broker coordinates; a client that wants all asks every broker.
+
+Behaviour: COORDINATOR_LOAD_IN_PROGRESS while a partition is being read, because some would be missing.
+Versions: 0 to 4; 4 may ask for groups in certain states only.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: ListGroupsRequest = request.body
+    loading = node.groups.loading
+    listed = [
+        ListedGroup(group_id=group.group, protocol_type=group.protocol_type, group_state=group.state)
+        for group in node.groups.groups()
+        if not body.states_filter or group.state in body.states_filter
+    ]
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE
+    request.respond(ListGroupsResponse(error_code=error, groups=[] if loading else listed), failed=loading)

@@ -1,0 +1,71 @@
+"""OffsetCommit (8): a consumer group's position, written down.
+
+Behaviour: answered when the positions are committed to the group's partition of ``__consumer_offsets``, as a
+produce with acks=all is. Partitions that do not exist are refused, the others of the request are taken.
+Versions: 2 to 8. The retention time of 2 to 4 is accepted and has no effect: positions are kept as long as
+``offsets.retention.minutes`` says.
+Not done: versions 0 and 1, which keep positions in ZooKeeper or without generations.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.core.types import TopicPartition
+from tidelog.groups import messages as groups
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: OffsetCommitRequest = request.body
+    errors: dict[TopicPartition, ErrorCode] = {}
+    positions: dict[TopicPartition, groups.Position] = {}
+    for topic in body.topics:
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if tp in node.core.metadata:
+                text = part.committed_metadata or ""
+                positions[tp] = groups.Position(part.committed_offset, part.committed_leader_epoch, text)
+            else:
+                errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asked = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in body.topics]
+
+    def deliver(response: groups.CommitResponse) -> None:
+        errors.update(response.errors)
+        topics = [
+            OffsetCommitResponseTopic(
+                name=name,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=number, error_code=errors[TopicPartition(name, number)]
+                    )
+                    for number in numbers
+                ],
+            )
+            for name, numbers in asked
+        ]
+        request.respond(OffsetCommitResponse(topics=topics), failed=any(errors.values()))
+
+    if not positions:
+        deliver(groups.CommitResponse({}))
+        return
+    node.groups.ask(
+        groups.CommitRequest(
+            body.group_id,
+            body.generation_id_or_member_epoch,
+            body.member_id,
+            body.group_instance_id,
+            positions,
+        ),
+        deliver,
+    )

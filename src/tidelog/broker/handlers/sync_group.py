@@ -1,0 +1,44 @@
+"""SyncGroup (14): the leader of a group hands in the assignment, every member is sent its own part.
+
+Behaviour: answered when the assignment is committed to the group's partition of ``__consumer_offsets``.
+Versions: 0 to 5; from 5 on the member names the protocol it believes in, and is refused if it is wrong.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.groups import messages as groups
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    body: SyncGroupRequest = request.body
+    question = groups.SyncRequest(
+        group=body.group_id,
+        generation=body.generation_id,
+        member_id=body.member_id,
+        instance_id=body.group_instance_id,
+        protocol_type=body.protocol_type,
+        protocol=body.protocol_name,
+        assignments={each.member_id: each.assignment for each in body.assignments},
+    )
+
+    def deliver(response: groups.SyncResponse) -> None:
+        request.respond(
+            SyncGroupResponse(
+                error_code=response.error,
+                protocol_type=response.protocol_type,
+                protocol_name=response.protocol,
+                assignment=response.assignment,
+            ),
+            failed=response.error is not ErrorCode.NONE,
+        )
+
+    node.groups.ask(question, deliver)
