@@ -27,8 +27,9 @@ from tidelog.trials.clock import ScenarioClock
 from tidelog.trials.comparison import compare
 from tidelog.trials.conversations import to_wire
 from tidelog.trials.disks import Disks
-from tidelog.trials.folders import PROCESSES_FILE, TrialError, TrialFolder, clean_up
+from tidelog.trials.folders import TrialError, TrialFolder, clean_up
 from tidelog.trials.happenings import NARRATED, Happenings, event_of
+from tidelog.trials.leftovers import FILE
 from tidelog.trials.observation import Observation
 from tidelog.trials.pace import Pace
 from tidelog.trials.processes import Processes
@@ -153,7 +154,7 @@ def test_nobody_else_is_taken_for_a_leftover(tmp_path: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         folder = TrialFolder(tmp_path)
-        (folder.path / PROCESSES_FILE).write_text(json.dumps({str(other.pid): "12345"}))
+        (folder.path / FILE).write_text(json.dumps({str(other.pid): "12345"}))
         folder._lock.release()
         clean_up(tmp_path)
         assert other.poll() is None

@@ -9,19 +9,17 @@ themselves when their trial is gone; those that were paused cannot, and are ende
 from __future__ import annotations
 
 import atexit
-import errno
 import json
 import os
 import shutil
-import signal
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from tidelog.broker.cluster_status import AlreadyRunning, DirectoryLock
+from tidelog.trials.leftovers import FILE, end_leftovers, start_time
 
-PROCESSES_FILE = "processes.json"
 ROOM_BYTES_MIN = 64 * 1024 * 1024
 REMOVE_SECONDS_MAX = 10.0
 REMOVE_PAUSE_SECONDS = 0.05
@@ -65,7 +63,7 @@ class TrialFolder:
 
     def started(self, pid: int) -> None:
         """A process of this trial: somebody will end it, if not we."""
-        self._processes[pid] = _start_time(pid)
+        self._processes[pid] = start_time(pid)
         self._write()
 
     def ended(self, pid: int) -> None:
@@ -74,7 +72,7 @@ class TrialFolder:
 
     def _write(self) -> None:
         with suppress(OSError):  # a full disk must not keep a trial from ending
-            (self.path / PROCESSES_FILE).write_text(json.dumps(self._processes), "utf-8")
+            (self.path / FILE).write_text(json.dumps(self._processes), "utf-8")
 
     def close(self) -> None:
         """A broker whose start was interrupted ends by itself, but may write until it does."""
@@ -95,30 +93,6 @@ def clean_up(parent: Path) -> None:
             lock.acquire()
         except (AlreadyRunning, OSError):
             continue
-        _end_processes(folder)
+        end_leftovers(folder)
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()
-
-
-def _end_processes(folder: Path) -> None:
-    try:
-        known = json.loads((folder / PROCESSES_FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return
-    for pid, started in known.items():
-        if started and _start_time(int(pid)) == started:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(int(pid), signal.SIGKILL)
-
-
-def _start_time(pid: int) -> str:
-    """What tells a process from a later one with the same id. Empty where that cannot be known."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]
-
-
-def is_full(error: OSError) -> bool:
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
