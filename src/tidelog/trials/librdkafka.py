@@ -20,9 +20,7 @@ def common_settings(name: str, bootstrap_servers: str) -> dict[str, Any]:
         "retry.backoff.ms": 50,
         "retry.backoff.max.ms": 500,
         "topic.metadata.refresh.fast.interval.ms": 50,
-        # A broker that has just started may know no topic. That is no reason to give up what is to be sent,
-        # and then nothing but the second of these makes clients ask again.
-        "topic.metadata.propagation.max.ms": 3_600_000,
+        # A broker that has just started may know no topic; then nothing but this makes clients ask again.
         "topic.metadata.refresh.interval.ms": 3_000,
         "socket.timeout.ms": 10_000,
         "socket.connection.setup.timeout.ms": 5_000,

@@ -1,7 +1,8 @@
 """Metadata (3).
 
 Behaviour: from the cache that the controller fills. A topic that does not exist is created when the client
-and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again, or why it cannot be.
+and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again, or why it cannot be. So it is
+while this broker has not heard from a controller yet.
 Versions: 0 to 9.
 Not done: authorised operations (there are no ACLs).
 """
@@ -58,6 +59,10 @@ def _topic(node: Node, cache: MetadataCache, name: str, *, create: bool) -> Meta
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif create:
         error = node.create_topic(name)
+    elif not cache.live_brokers:
+        # No controller has told us anything yet. Kafka says here that there is no such topic, upon which
+        # librdkafka throws away what it has to send.
+        error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
