@@ -322,3 +322,21 @@ def test_a_broker_that_cannot_be_started_again_is_written_down(tmp_path: Path):
     ward = Ward(refuses="start 1")
     lines = carried_out(tmp_path, ward, [Fault(0, "kill", ("1",), 0, 5), Fault(1, "elect", (), 10, 0)], 2)
     assert {"number": 0, "error": "cannot start 1"} in lines
+
+
+class SlowWard(Ward):
+    """Brokers take their time to start."""
+
+    def start(self, broker: int) -> None:
+        time.sleep(0.5)
+        super().start(broker)
+
+
+def test_what_takes_long_puts_off_what_follows_and_does_not_shorten_it(tmp_path: Path):
+    faults = [Fault(0, "kill", ("1",), 0, 5), Fault(1, "pause", ("2",), 20, 100)]
+    ward = SlowWard()
+    lines = carried_out(tmp_path, ward, faults, 4)
+    assert ward.done == ["kill 1", "start 1", "pause 2", "resume 2", "heal"]
+    began = next(line["began_us"] for line in lines if line["number"] == 1 and "began_us" in line)
+    ended = next(line["ended_us"] for line in lines if line["number"] == 1 and "ended_us" in line)
+    assert ended - began >= 90_000
