@@ -102,6 +102,9 @@ class Inputs:
     """What cannot be judged, and why."""
     facts: set[str] = field(default_factory=set)
     folder: Path | None = None
+    damaged: set[tuple[str, int, int]] = field(default_factory=set)
+    """Replicas, as topic, partition and broker, whose files could not be read to their end: no final log can
+    be made of them."""
     large: bool = False
     """Too large for all audits to be one job."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
@@ -120,6 +123,11 @@ class Inputs:
         """How far apart the clocks and buffers of those who tell may be: brokers hold moves of the high
         watermark back for a quarter of a second. The simulator has one clock, and holds nothing back."""
         return 0 if self.manifest.stage == _SIM else 1_000_000
+
+    @property
+    def readable_records(self) -> DataFrame:
+        """Records without the rows that tell of a problem instead."""
+        return self.records.where("problem is null")
 
     def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
         """A table that several audits need, computed once. Small ones only: what is suspicious, sums."""

@@ -13,6 +13,8 @@ from tidelog.pipeline.audits.polls import moves
 from tidelog.pipeline.audits.sums import reader_sums, replica_sums
 from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, READ, REPLICA_LOGS, SENDS, Inputs
 
+_PROBLEMS_SHOWN = 20
+
 
 def count_up(inputs: Inputs) -> dict[str, Any]:
     """Sends by outcome and by acks, records of each broker, reads of each consumer. A gap in a producer's
@@ -21,12 +23,33 @@ def count_up(inputs: Inputs) -> dict[str, Any]:
     if SENDS in inputs.facts:
         totals["sends"] = _count_sends(inputs)
     if REPLICA_LOGS in inputs.facts and FINAL_LOG in inputs.facts:
+        _note_damage(inputs)
         rows = replica_sums(inputs).groupBy("broker").sum("records").collect()
         totals["records"] = {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
     if READ in inputs.facts:
         rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
         totals["reads"] = dict(sorted(tuple(row) for row in rows))
     return totals
+
+
+def _note_damage(inputs: Inputs) -> None:
+    """Replicas whose files cannot be read to their end are named, and no final log is made of them."""
+    bad = replica_sums(inputs).where("problems > 0").select(*PLACE, "broker").distinct().collect()
+    if not bad:
+        return
+    inputs.damaged = {(topic, partition, broker) for topic, partition, broker in bad}
+    told = (
+        inputs.records.where("problem is not null")
+        .groupBy("broker", *PLACE, "problem")
+        .agg({"*": "count"})
+        .orderBy("broker", *PLACE)
+        .limit(_PROBLEMS_SHOWN)
+        .collect()
+    )
+    for broker, topic, partition, problem, _ in told:
+        inputs.lacks(f"broker {broker}'s replica of {topic}-{partition}", problem)
+    # What was computed so far may have taken such a replica for the truth.
+    inputs.release()
 
 
 def _count_sends(inputs: Inputs) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def find(inputs: Inputs) -> DataFrame:
 
     differing = (
         replica_sums(inputs)
+        .where("records > 0")
         .groupBy(*STRETCHES)
         .agg(
             f.expr("min(record_sum) != max(record_sum) or min(records) != max(records)").alias("differ"),
@@ -33,7 +34,7 @@ def find(inputs: Inputs) -> DataFrame:
         .where("differ")
     )
     found = (
-        within(inputs.records, differing)
+        within(inputs.readable_records, differing)
         .withColumn("hash", f.expr(WHOLE_RECORD))
         .groupBy(*PLACE, "offset")
         .agg(

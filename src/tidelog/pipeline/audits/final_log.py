@@ -31,12 +31,16 @@ def _ends(inputs: Inputs) -> DataFrame:
     told = _told_ends(inputs)
     found = None
     if REPLICA_LOGS in inputs.facts:
-        replicas = inputs.replicas.groupBy(*PLACE, "broker").agg(
-            f.max("log_start_offset").alias("start"),
-            f.max("log_end_offset").alias("log_end"),
-            f.max("high_watermark").alias("high_watermark"),
-            f.max("leader").alias("leader"),
-            f.first("isr", ignorenulls=True).alias("isr"),
+        replicas = (
+            _undamaged(inputs)
+            .groupBy(*PLACE, "broker")
+            .agg(
+                f.max("log_start_offset").alias("start"),
+                f.max("log_end_offset").alias("log_end"),
+                f.max("high_watermark").alias("high_watermark"),
+                f.max("leader").alias("leader"),
+                f.first("isr", ignorenulls=True).alias("isr"),
+            )
         )
         # The leader first; without one the longest log of a member of the ISR, the smallest id of equals.
         # Where nobody knew leader and ISR (the trial was killed), whoever has the highest watermark.
@@ -58,7 +62,7 @@ def _ends(inputs: Inputs) -> DataFrame:
                 "coalesce(start, 0) as start",
                 # A committed end that a client was told before the cluster stopped is at least as new.
                 "if(leads or isr is null, least(greatest(coalesce(high_watermark, 0), "
-                "coalesce(told_end, 0)), log_end), log_end) as end",
+                "coalesce(told_end, 0)), log_end), least(log_end, told_end)) as end",
                 "log_end",
             )
         )
@@ -79,6 +83,13 @@ def _ends(inputs: Inputs) -> DataFrame:
     if found is None:
         raise ValueError("ends of logs were asked for, but nothing shows them")
     return found
+
+
+def _undamaged(inputs: Inputs) -> DataFrame:
+    if not inputs.damaged:
+        return inputs.replicas
+    damaged = inputs.spark.createDataFrame(sorted(inputs.damaged), "topic string, partition int, broker int")
+    return inputs.replicas.join(damaged, [*PLACE, "broker"], "left_anti")
 
 
 def _told_ends(inputs: Inputs) -> DataFrame:
@@ -107,7 +118,7 @@ def _final_log(inputs: Inputs) -> DataFrame:
     found = None
     if REPLICA_LOGS in inputs.facts:
         found = (
-            inputs.records.join(limits, [*PLACE, "broker"])
+            inputs.readable_records.join(limits, [*PLACE, "broker"])
             .where("offset >= start and offset < end")
             .select(*columns, *producers)
         )

@@ -28,7 +28,7 @@ _VALUE: Final = "xxhash64(offset, value)"
 
 def replica_sums(inputs: Inputs) -> DataFrame:
     """topic, partition, stretch, broker: records and record_sum of all, values and value_sum of what is
-    committed and not of the protocol."""
+    committed and not of the protocol; problems, of which nothing but that is known."""
     return inputs.once("replica_sums", lambda: _replica_sums(inputs))
 
 
@@ -42,14 +42,16 @@ def _replica_sums(inputs: Inputs) -> DataFrame:
             *PLACE,
             "broker",
             STRETCH_OF_OFFSET,
-            f"{WHOLE_RECORD} as record_hash",
-            f"""if(coalesce(not control and value is not null and offset >= start and offset < end, false),
-                {_VALUE}, null) as value_hash""",
+            f"if(problem is null, {WHOLE_RECORD}, null) as record_hash",
+            "problem",
+            f"""if(coalesce(problem is null and not control and value is not null
+                and offset >= start and offset < end, false), {_VALUE}, null) as value_hash""",
         )
         .groupBy(*STRETCHES, "broker")
         .agg(
+            f.count("problem").alias("problems"),
             f.count("record_hash").alias("records"),
-            f.expr("bit_xor(record_hash)").alias("record_sum"),
+            f.expr("coalesce(bit_xor(record_hash), 0)").alias("record_sum"),
             f.count("value_hash").alias("values"),
             f.expr("coalesce(bit_xor(value_hash), 0)").alias("value_sum"),
         )

@@ -58,7 +58,7 @@ def _with_uncommitted(anomalies: DataFrame, inputs: Inputs) -> DataFrame:
         return anomalies.withColumn("uncommitted", f.lit(False))
     tails = ends(inputs).where("broker is not null and log_end > end").select(*PLACE, "broker", "end")
     held = (
-        inputs.records.join(f.broadcast(tails), [*PLACE, "broker"])
+        inputs.readable_records.join(f.broadcast(tails), [*PLACE, "broker"])
         .where("offset >= end and value is not null")
         .select(*PLACE, "value")
         .distinct()
