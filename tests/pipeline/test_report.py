@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.pipeline import samples
 
-from tidelog.pipeline import timeline as t
+from tidelog.pipeline import moments as t
 from tidelog.pipeline.report import render
 from tidelog.pipeline.report.again import command_words
 from tidelog.pipeline.report.html import el

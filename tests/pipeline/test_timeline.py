@@ -9,15 +9,20 @@ from pyspark.sql.types import StructType
 from tests.pipeline import samples
 
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, TABLES, Table
-from tidelog.pipeline import timeline as t
+from tidelog.pipeline import moments as t
 from tidelog.pipeline.anomalies import ANOMALIES
 from tidelog.pipeline.inputs import Inputs, spark_schema
+from tidelog.pipeline.timeline import build
 
 START_US = 1_000_000
 
 
+def _schema(table: Table | str) -> StructType:
+    return cast(StructType, StructType.fromDDL(table if isinstance(table, str) else spark_schema(table)))
+
+
 def rows(spark: SparkSession, table: Table, given: Iterable[dict[str, Any]]) -> DataFrame:
-    schema = spark_schema(table)
+    schema = _schema(table)
     return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in given], schema)
 
 
@@ -105,7 +110,7 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
         ],
         manifest=samples.manifest(clients=[{"role": "consumer", "name": "c1"}]),
     )
-    line = t.build(told)
+    line = build(told)
     assert (line.span_ms, line.load_ms) == (60_000, 60_000)
     assert line.latency_ms == {"p50": 5.0, "p99": 3000.0, "max": 3000.0}
     assert [(row.at_ms, row.acks, row.sent, row.unknown) for row in line.load] == [
@@ -177,7 +182,7 @@ def test_its_size_is_bounded(spark: SparkSession):
         ],
         "anomaly string, severity string, topic string, partition int, time_us long, until_us long",
     )
-    line = t.build(told, widened(found, ANOMALIES))
+    line = build(told, widened(found, ANOMALIES))
     assert len(line.load) <= t.COARSE_MAX + 1
     assert sum(row.sent for row in line.load) == 20_000
     assert len(line.partitions) == t.PARTITIONS_MAX
@@ -194,7 +199,7 @@ def test_its_size_is_bounded(spark: SparkSession):
 
 def widened(frame: DataFrame, table: Table | str) -> DataFrame:
     """With all columns of a table; what is not there is null."""
-    schema = cast(StructType, StructType.fromDDL(table)) if isinstance(table, str) else spark_schema(table)
+    schema = _schema(table)
     return frame.select(
         *(
             (f.col(c.name) if c.name in frame.columns else f.lit(None)).cast(c.dataType).alias(c.name)
@@ -206,7 +211,7 @@ def widened(frame: DataFrame, table: Table | str) -> DataFrame:
 def test_no_evidence_has_a_timeline_too(spark: SparkSession):
     """Empty tables and a manifest that knows nothing."""
     empty = samples.manifest(topics=[], brokers=[], load_started_us=None, load_ended_us=None)
-    line = t.build(inputs(spark, empty))
+    line = build(inputs(spark, empty))
     assert line.partitions == []
     assert line.load == []
     assert line.span_ms == 1

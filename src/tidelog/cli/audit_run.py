@@ -20,7 +20,7 @@ from tidelog.pipeline.errors import PipelineError, first_line
 
 if TYPE_CHECKING:
     from tidelog.evidence.folder import Manifest
-    from tidelog.pipeline.timeline import Timeline
+    from tidelog.pipeline.moments import Timeline
 
 _SAMPLE_SECONDS = 0.5
 _REPORT = "report.html"

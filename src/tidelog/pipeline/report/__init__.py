@@ -16,10 +16,10 @@ from typing import Any
 
 import tidelog
 from tidelog.evidence.folder import Manifest
+from tidelog.pipeline.moments import Timeline
 from tidelog.pipeline.report import sections
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.report.words import headline
-from tidelog.pipeline.timeline import Timeline
 
 __all__ = ["render"]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
+from tidelog.pipeline.moments import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 from tidelog.pipeline.report.charts import (
     HEIGHT,
     WIDTH,
@@ -22,7 +23,6 @@ from tidelog.pipeline.report.charts import (
 )
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.report.scale import moment, plural
-from tidelog.pipeline.timeline import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 
 SPANS_MAX: Final = 40
 """Spans in one lane; the shortest are left out beyond that."""

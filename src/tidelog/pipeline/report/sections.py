@@ -10,6 +10,7 @@ from typing import Any, Final
 from tidelog.evidence.folder import Manifest
 from tidelog.evidence.tables import TABLES
 from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.moments import OFFSETS_MAX, Timeline
 from tidelog.pipeline.report import series
 from tidelog.pipeline.report.again import command_words
 from tidelog.pipeline.report.findings import UNEXPLAINED, Cause, Finding, Totals, findings, totals
@@ -18,7 +19,6 @@ from tidelog.pipeline.report.lanes import fault_bands, fault_lanes, fault_words,
 from tidelog.pipeline.report.offsets import offset_chart, replica_table
 from tidelog.pipeline.report.scale import moment, number, plural
 from tidelog.pipeline.report.words import HELD, UNSAID, VIOLATED, headline, load_ms, settings_words
-from tidelog.pipeline.timeline import OFFSETS_MAX, Timeline
 
 Verdict = Mapping[str, Any]
 
