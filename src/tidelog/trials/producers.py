@@ -32,7 +32,8 @@ from tidelog.trials.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.workload import ProducerPlan
 
 _TICK_SECONDS = 0.005
-_BURST_SECONDS = 0.25
+_BURST_SECONDS = 2.0
+"""What a busy machine kept us from sending is made up for, if it is no more than that."""
 _PATIENCE_SECONDS = 30.0
 """A producer of which nothing is acknowledged for so long is made anew."""
 _LAST_WORDS_SECONDS = 5.0
