@@ -17,7 +17,7 @@ FACTORS = (0.25, 0.5, 1.0)
 """The first is for a machine that has little else to do: sessions of 1.5 s, within which a broker must be
 able to start. The others are for when that was too fast."""
 FACTOR_MIN, FACTOR_MAX = 0.05, 4.0
-BUSY = (1.5, 4.0)
+BUSY = (8.0, 24.0)
 """From so many runnable processes for each core on, the second and the third."""
 
 
