@@ -11,25 +11,45 @@ from tidelog.pipeline.audits.fates import tally
 from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
 from tidelog.pipeline.audits.polls import moves
 from tidelog.pipeline.audits.sums import reader_sums, replica_sums
-from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, READ, REPLICA_LOGS, SENDS, Inputs
+from tidelog.pipeline.errors import first_line
+from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, FINAL_READ, READ, REPLICA_LOGS, SENDS, Inputs
 
 _PROBLEMS_SHOWN = 20
 
 
 def count_up(inputs: Inputs) -> dict[str, Any]:
     """Sends by outcome and by acks, records of each broker, reads of each consumer. A gap in a producer's
-    numbers means that the ledger is not whole, which is noted."""
+    numbers means that the ledger is not whole; a table that cannot be read is as good as absent. Both are
+    noted."""
     totals: dict[str, Any] = {"sends": {}, "records": {}, "reads": {}}
-    if SENDS in inputs.facts:
-        totals["sends"] = _count_sends(inputs)
-    if REPLICA_LOGS in inputs.facts and FINAL_LOG in inputs.facts:
-        _note_damage(inputs)
-        rows = replica_sums(inputs).groupBy("broker").sum("records").collect()
-        totals["records"] = {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
-    if READ in inputs.facts:
-        rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
-        totals["reads"] = dict(sorted(tuple(row) for row in rows))
+    # Reads come first: where there is a final read, the end of a log may depend on it.
+    for part, facts, count in (
+        ("reads", {READ, FINAL_READ}, _count_reads),
+        ("sends", {SENDS, ALL_SENDS}, _count_sends),
+        ("records", {REPLICA_LOGS}, _count_records),
+    ):
+        if not facts & inputs.facts:
+            continue
+        try:
+            totals[part] = count(inputs)
+        except Exception as error:  # Spark's errors share no class
+            inputs.release()
+            inputs.facts -= facts
+            inputs.lacks(part, first_line(error))
+    if not {REPLICA_LOGS, FINAL_READ} & inputs.facts:
+        inputs.facts.discard(FINAL_LOG)
     return totals
+
+
+def _count_reads(inputs: Inputs) -> dict[str, int]:
+    rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
+    return dict(sorted(tuple(row) for row in rows))
+
+
+def _count_records(inputs: Inputs) -> dict[str, int]:
+    _note_damage(inputs)
+    rows = replica_sums(inputs).groupBy("broker").sum("records").collect()
+    return {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
 
 
 def _note_damage(inputs: Inputs) -> None:

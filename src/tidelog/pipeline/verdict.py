@@ -131,7 +131,8 @@ class _Findings:
 def _findings(inputs: Inputs, audits: list[Audit], target: Path | None) -> _Findings:
     """All of them in one go where that is sooner; each by itself if there is much to do, or if one fails."""
     if not audits:
-        raise PipelineError("there is nothing to judge: the evidence has neither sends nor reads nor logs")
+        why = "; ".join(inputs.unjudged[:1]) or "the evidence has neither sends nor reads nor logs"
+        raise PipelineError(f"there is nothing to judge: {why}")
     if target is None:
         return _Findings(_union(inputs, audits).persist(), audits)
     path = target / TABLE
