@@ -222,16 +222,19 @@ def _fault(row: Row, clock: _Clock) -> FaultSpan:
 
 
 def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, PartitionStory], int]:
-    """Those with the most violations, then those that changed hands most; then by their number."""
+    """Those with the most violations, then those that changed hands most; then by their number. Only of the
+    topics that the trial was about: brokers have some of their own."""
+    topics = [(str(topic["name"]), int(topic["partitions"])) for topic in inputs.manifest.topics]
+    ours = F.col("topic").isin([name for name, _ in topics])
     restless = (
-        inputs.events.where(F.col("event") == "partition_state_written")
+        inputs.events.where((F.col("event") == "partition_state_written") & ours)
         .groupBy("topic", "partition")
         .agg(F.count("*").alias("changes"), F.lit(0).cast("long").alias("broken"))
     )
     ranked = restless
     if anomalies is not None:
         ranked = restless.unionByName(
-            anomalies.where(F.col("partition").isNotNull())
+            anomalies.where(F.col("partition").isNotNull() & ours)
             .groupBy("topic", "partition")
             .agg(
                 F.lit(0).cast("long").alias("changes"),
@@ -251,7 +254,6 @@ def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, Par
         )
         for r in rows
     }
-    topics = [(str(t["name"]), int(t["partitions"])) for t in inputs.manifest.topics]
     for name, partitions in topics:
         for partition in range(partitions):
             if len(stories) >= PARTITIONS_MAX:

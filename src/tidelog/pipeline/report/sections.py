@@ -74,12 +74,10 @@ def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest) -> Markup:
         ("unknown", number(counts.unknown), "in doubt: perhaps written"),
         ("failed", number(counts.failed), "certainly not written"),
         ("read", number(counts.reads), "by all consumers"),
-        (
-            "faults",
-            number(sum(f.from_ms is not None for f in timeline.faults) + timeline.faults_left_out),
-            f"in {moment(load_ms(manifest))}",
-        ),
     ]
+    if timeline.faults:
+        done = sum(fault.from_ms is not None for fault in timeline.faults) + timeline.faults_left_out
+        facts.append(("faults", number(done), f"in {moment(load_ms(manifest))}"))
     if windows:
         longest, where = max(windows)
         facts.append(("longest outage", moment(longest), f"of {cut(where)}"))
@@ -203,7 +201,7 @@ def timeline_section(verdict: Verdict, timeline: Timeline, manifest: Manifest) -
     drawn = [chart for chart in charts if chart is not None]
     if not drawn:
         return Markup()
-    words = "Time runs from the beginning of the load. Grey bands are faults."
+    words = "Time runs from the beginning of the load." + (" Grey bands are faults." if bands else "")
     if timeline.faults_left_out:
         words += f" {plural(timeline.faults_left_out, 'later fault')} are left out of the pictures."
     return join(el("h2", "What happened"), el("p", words, class_="soft"), drawn)

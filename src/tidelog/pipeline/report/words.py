@@ -95,7 +95,8 @@ def settings_words(manifest: Manifest) -> list[str]:
     if manifest.brokers:
         words.append(plural(len(manifest.brokers), "broker"))
     for topic in manifest.topics[:1]:
-        words.append(f"{topic.get('replication_factor')} replicas")
+        if topic.get("replication_factor"):
+            words.append(plural(int(topic["replication_factor"]), "replica"))
         configs = topic.get("configs") or {}
         if "min.insync.replicas" in configs:
             words.append(f"min.insync.replicas={configs['min.insync.replicas']}")
