@@ -106,7 +106,7 @@ def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(ordeal: st
     for seed in range(50):
         faults = draw(seed, FaultSettings(tuple(WEIGHTS), ordeal=ordeal), ZONES, 60_000)
         kinds = [fault.kind for fault in faults]
-        expected = ["elect", "delay", "cut", "kill", "kill"] if ordeal == CHAIN else ["kill"] * 3
+        expected = ["elect", "delay", "hold", "kill", "kill"] if ordeal == CHAIN else ["kill"] * 3
         assert kinds[: len(expected)] == expected
         assert [fault.at_ms for fault in faults] == sorted(fault.at_ms for fault in faults)
         assert all(fault.end_ms <= 60_000 for fault in faults)
@@ -198,6 +198,12 @@ class Ward:
 
     def delay(self, pairs: Iterable[tuple[str, str]], ms: int) -> None:
         self._do(f"delay {list(pairs)} {ms}")
+
+    def hold(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._do(f"hold {list(pairs)}")
+
+    def release(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._do(f"release {list(pairs)}")
 
     def fill_disk(self, broker: int) -> None:
         self._do(f"fill {broker}")

@@ -78,7 +78,7 @@ FaultList = Annotated[
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Out of kill, power, pause, restart, cut, delay, zone, keeper, full, slow, clock, elect; "
+        help="Out of kill, power, pause, restart, cut, delay, hold, zone, keeper, full, slow, clock, elect; "
         "or all, or none.",
     ),
 ]

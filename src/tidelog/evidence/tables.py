@@ -125,7 +125,7 @@ FAULTS: Final = Table(
         Column(
             "kind",
             "string",
-            "kill, power, pause, restart, cut, delay, zone, keeper, full, slow, clock or elect",
+            "kill, power, pause, restart, cut, delay, hold, zone, keeper, full, slow, clock or elect",
         ),
         Column(
             "targets",

@@ -401,6 +401,14 @@ class Arena:
         assert self._network is not None
         self._network.delay(pairs, ms)
 
+    def hold(self, pairs: Iterable[tuple[Node, Node]]) -> None:
+        assert self._network is not None
+        self._network.hold(pairs)
+
+    def release(self, pairs: Iterable[tuple[Node, Node]]) -> None:
+        assert self._network is not None
+        self._network.release(pairs)
+
     def mend(self, pairs: Iterable[tuple[Node, Node]] | None = None) -> None:
         if self._network is not None:
             self._network.mend(pairs)

@@ -20,7 +20,7 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 
 Pairs = Iterable[tuple[str, str]]
 
-NETWORK_KINDS: Final = frozenset(("cut", "delay", "zone", "power", "keeper"))
+NETWORK_KINDS: Final = frozenset(("cut", "delay", "hold", "zone", "power", "keeper"))
 """Kinds that need a network in which links can be cut."""
 _ADMIN_SECONDS: Final = 5.0
 _IN_SYNC_SECONDS: Final = 6.0
@@ -45,6 +45,11 @@ class Faults(Protocol):
     def cut(self, pairs: Pairs) -> None: ...
     def mend(self, pairs: Pairs) -> None: ...
     def delay(self, pairs: Pairs, ms: int) -> None: ...
+    def hold(self, pairs: Pairs) -> None:
+        """Fetches from a to b wait, for each pair (a, b)."""
+        ...
+
+    def release(self, pairs: Pairs) -> None: ...
     def fill_disk(self, broker: int) -> None: ...
     def free_disk(self, broker: int) -> None: ...
     def slow_disk(self, broker: int, ms: int) -> None: ...
@@ -76,6 +81,7 @@ class ArenaFaults:
         self._slow: set[int] = set()
         self._wrong_clocks: set[int] = set()
         self._delayed: dict[tuple[str, str], None] = {}
+        self._held: dict[tuple[str, str], None] = {}
 
     def kill(self, broker: int) -> None:
         _do(self._arena.kill, broker)
@@ -134,6 +140,17 @@ class ArenaFaults:
                 self._delayed[link] = None
             else:
                 self._delayed.pop(link, None)
+
+    def hold(self, pairs: Pairs) -> None:
+        links = list(pairs)
+        _do(self._arena.hold, [(_node(a), _node(b)) for a, b in links])
+        self._held.update(dict.fromkeys(links))
+
+    def release(self, pairs: Pairs) -> None:
+        links = list(pairs)
+        _do(self._arena.release, [(_node(a), _node(b)) for a, b in links])
+        for link in links:
+            self._held.pop(link, None)
 
     def fill_disk(self, broker: int) -> None:
         _do(self._arena.fill_disk, broker)
@@ -201,6 +218,8 @@ class ArenaFaults:
         steps: list[Callable[[], None]] = [self.start_keeper]
         if self._delayed:
             steps.append(partial(self.delay, tuple(self._delayed), 0))
+        if self._held:
+            steps.append(partial(self.release, tuple(self._held)))
         steps += [partial(self.resume, broker) for broker in sorted(self._paused)]
         steps += [partial(self.free_disk, broker) for broker in sorted(self._filled)]
         steps += [partial(self.slow_disk, broker, 0) for broker in sorted(self._slow)]

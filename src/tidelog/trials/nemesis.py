@@ -141,6 +141,8 @@ class Nemesis:
                 faults.cut(_pairs(fault))
             case "delay":
                 faults.delay(_pairs(fault), amount_ms(fault) or 0)
+            case "hold":
+                faults.hold(_pairs(fault))
             case "zone":
                 faults.isolate(fault.targets[0])
             case "keeper" if fault.targets == ("keeper",):
@@ -169,6 +171,8 @@ class Nemesis:
                 faults.mend(_pairs(fault))
             case "delay":
                 faults.delay(_pairs(fault), 0)
+            case "hold":
+                faults.release(_pairs(fault))
             case "zone":
                 faults.rejoin(fault.targets[0])
             case "keeper" if fault.targets == ("keeper",):

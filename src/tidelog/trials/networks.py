@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from tidelog.broker.cluster import ClusterError
-from tidelog.lab.network import KEEPER, Node
+from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.trials.netns import HOST as TRIAL
 from tidelog.trials.netns import NamespaceError, Namespaces
 from tidelog.trials.switchboard import Switchboard
 
 LOOPBACK: Final = "127.0.0.1"
+FETCH: Final = "fetch"
 STRAIGHT: Final = "straight"
 RELAYS: Final = "relays"
 NETNS: Final = "netns"
@@ -56,6 +57,11 @@ class Network(Protocol):
         """What is sent from a to b takes so much longer, for each pair (a, b); 0: no longer."""
         ...
 
+    def hold(self, pairs: Iterable[Pair]) -> None:
+        """Fetches from a to b wait, for each pair (a, b)."""
+        ...
+
+    def release(self, pairs: Iterable[Pair]) -> None: ...
     def silence(self, broker: int) -> None:
         """Nobody but us hears a broker any more."""
         ...
@@ -115,6 +121,12 @@ class Straight(_Loopback):
     def delay(self, pairs: Iterable[Pair], ms: int) -> None:
         raise ClusterError("links cannot be slow: the traffic of this trial goes straight")
 
+    def hold(self, pairs: Iterable[Pair]) -> None:
+        raise ClusterError("fetches cannot be held: the traffic of this trial goes straight")
+
+    def release(self, pairs: Iterable[Pair]) -> None:
+        pass
+
     def silence(self, broker: int) -> None:
         raise ClusterError("power cannot be cut: the traffic of this trial goes straight")
 
@@ -147,6 +159,14 @@ class Relayed(_Loopback):
 
     def delay(self, pairs: Iterable[Pair], ms: int) -> None:
         self._board.delay(pairs, ms)
+
+    def hold(self, pairs: Iterable[Pair]) -> None:
+        for source, target in pairs:
+            self._board.hold(Channel(FETCH, source, target))
+
+    def release(self, pairs: Iterable[Pair]) -> None:
+        for source, target in pairs:
+            self._board.release(Channel(FETCH, source, target))
 
     def silence(self, broker: int) -> None:
         self._board.freeze(broker)
@@ -200,6 +220,12 @@ class Machines:
             self._spaces.delay({self._machine_of[a] for a, _ in pairs}, ms)
         except NamespaceError as error:
             raise ClusterError(str(error)) from None
+
+    def hold(self, pairs: Iterable[Pair]) -> None:
+        raise ClusterError("fetches cannot be held: between namespaces there are only packets")
+
+    def release(self, pairs: Iterable[Pair]) -> None:
+        pass
 
     def silence(self, broker: int) -> None:
         self._spaces.cut(self._around(broker))

@@ -5,8 +5,8 @@ brokers that the dice choose. They are ordinary faults in the schedule, and are 
 
 * `chain`, for the generation ``hw``. The link from a leader to its followers is slow, so they hear late how
   far all had come. It dies. Of the two others one is elected; the other throws away what it does not know to
-  be committed, and cannot fetch it again, for what it says to the elected one is lost. Then that one dies
-  too, and the one that is left is in the ISR (KIP-101).
+  be committed, and does not get it again, for its fetches are held. Then the elected one dies too, and the
+  one that is left is in the ISR (KIP-101). Nothing else between them is held: either may be the controller.
 * `strangers`, for unclean elections. A broker is away while the others go on. Then they die together, and it
   comes back: it leads, with what it had.
 """
@@ -39,13 +39,12 @@ def steps(name: str, dice: random.Random, brokers: Sequence[int], session_ms: in
 def _chain(brokers: list[str], session_ms: int) -> list[Step]:
     leader, elected, *rest = brokers
     late = tuple(f"{leader}>{other}" for other in (elected, *rest))
-    # Only this way: the elected one may be the controller too, and the others must hear whom they follow.
-    apart = tuple(f"{other}>{elected}" for other in rest)
+    unheard = tuple(f"{other}>{elected}" for other in rest)
     dies = session_ms  # time for everyone to be led by his preferred leader, and to be late
     return [
         Step("elect", (), 0, 0),
         Step("delay", (*late, f"{_LATE_MS}ms"), dies // 3, dies),
-        Step("cut", apart, dies, 2 * session_ms + session_ms // 2),
+        Step("hold", unheard, dies, 2 * session_ms + session_ms // 2),
         Step("kill", (leader,), dies + 50, 4 * session_ms),
         # The elected one leads by now, and has not yet found out that nobody follows.
         Step("kill", (elected,), dies + 2 * session_ms, 2 * session_ms + 100),

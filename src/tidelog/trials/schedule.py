@@ -25,6 +25,7 @@ WEIGHTS: Final = {
     "restart": 2,
     "cut": 3,
     "delay": 1,
+    "hold": 1,
     "zone": 2,
     "keeper": 2,
     "full": 1,
@@ -177,6 +178,8 @@ def _targets(dice: random.Random, kind: str, group: list[int], zones: Mapping[in
     if kind == "delay":
         links = [f"{group[0]}>{other}" for other in zones if other != group[0]]
         return (*links, f"{dice.choice((20, 100, 400))}ms")
+    if kind == "hold":
+        return tuple(f"{group[0]}>{other}" for other in zones if other != group[0])
     if kind == "slow":
         return (str(group[0]), f"{dice.choice((50, 300, 1_000))}ms")
     if kind == "clock":
