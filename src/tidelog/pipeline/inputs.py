@@ -194,6 +194,9 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     _note_the_state(inputs)
     parquet = sum(path.stat().st_size for found in files.values() for path in found)
     _prepare_for(inputs, parquet * _UNPACKED + sum(segments.values()))
+    if segments and not inputs.large:
+        # Each look at segment files starts Python workers, which costs more than a few records do.
+        inputs.records.persist()
     return inputs
 
 

@@ -102,6 +102,7 @@ def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS, into: Path | None
         raise PipelineError(f"the evidence cannot be judged: {first_line(error)}") from error
     finally:
         inputs.release()
+        inputs.records.unpersist()
     verdict.unjudged = list(inputs.unjudged)
     if target is not None:
         _write_json(target, verdict)
