@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pipeline.segment_specimens import NAME, batches, chained, expected, rows, written
+from tests.pipeline.segment_specimens import (
+    COUNT_START,
+    NAME,
+    altered,
+    batches,
+    chained,
+    expected,
+    rows,
+    written,
+)
 
 from tidelog.pipeline.segments import scan
 from tidelog.pipeline.segments.columns import NAMES
@@ -33,6 +42,21 @@ def test_the_records_are_those_of_the_plain_reader(parts: list[bytes], rows_max:
     with tempfile.TemporaryDirectory() as folder:
         segment = written(Path(folder), data)
         assert rows(segment, rows_max=rows_max) == expected(data, segment)
+
+
+changes = st.lists(st.tuples(st.integers(0, 2_000), st.integers(0, 255)), min_size=1, max_size=3)
+
+
+@settings(max_examples=80)
+@given(batches(), changes)
+def test_wrong_records_under_a_right_crc(batch: bytes, places: list[tuple[int, int]]) -> None:
+    """Up to the first that cannot be, the records are those of the plain reader; the batch behind is read."""
+    data = chained([altered(batch, places), plain("behind")])
+    with tempfile.TemporaryDirectory() as folder:
+        segment = written(Path(folder), data)
+        found = rows(segment)
+        assert [row for row in found if row["problem"] is None] == expected(data, segment)
+        assert all(row["position"] == 0 for row in found if row["problem"])
 
 
 def test_only_the_wanted_columns_in_the_wanted_order(tmp_path: Path) -> None:
@@ -115,15 +139,12 @@ def test_an_offset_that_jumped_is_found_by_its_neighbours(tmp_path: Path) -> Non
 
 
 def test_records_that_contradict_their_batch(tmp_path: Path) -> None:
-    """A right CRC over wrong records: those before the wrong one are kept, then come the words."""
-    from crc32c import crc32c
-
-    batch = bytearray(plain("a", "b", "c"))
-    batch[-5] = 0x7F  # the last value's length
-    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    *told, problem = rows(written(tmp_path, bytes(batch)))
-    assert [row["value"] for row in told] == [b"a", b"b"] or "reaches beyond" in problem["problem"]
-    assert problem["problem"]
+    """Those before the first wrong one are kept, then come the words."""
+    batch = plain("a", "b", "c")
+    *told, problem = rows(written(tmp_path, altered(batch, [(len(batch) - COUNT_START - 3, 0x7E)])))
+    assert [row["value"] for row in told] == [b"a", b"b"]
+    assert "reaches beyond" in problem["problem"]
+    assert problem["crc_ok"]
 
 
 def test_what_inflates_beyond_the_limit_is_a_problem(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_a_topic_as_a_table(spark: SparkSession, servers: str) -> None:
     assert [row["value_id"] for row in table(spark, **some).collect()] == ["p1-6"]
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_was(spark: SparkSession, servers: str, tmp_path: Path) -> None:
     """Stopped and started again from its checkpoint, with a limit on each step, every record comes once."""
     produce(servers, "b", range(30))
