@@ -51,7 +51,7 @@ class Desk:
         """What becomes of writes."""
         self.answers: dict[int, Any] = {}
         self.wake_at: int | None = None
-        self._asked = 0
+        self.asked = 0
         self._drawn = 0
         self.coordinator = self._new()
         self.coordinator.loaded(self.now)
@@ -67,10 +67,10 @@ class Desk:
 
     def ask(self, request: Request) -> int:
         """Returns the number under which the answer will be."""
-        self._asked += 1
-        self.coordinator.receive(request, self._asked, self.now)
+        self.asked += 1
+        self.coordinator.receive(request, self.asked, self.now)
         self._settle()
-        return self._asked
+        return self.asked
 
     def answer(self, request: Request) -> Any:
         """The answer to a request that is answered at once."""

@@ -293,6 +293,33 @@ def test_an_assignment_counts_once_it_is_written() -> None:
     assert desk.answers[waiting].assignment == b"all"
 
 
+def test_an_assignment_that_is_written_too_late() -> None:
+    """If a rebalance has begun meanwhile, the assignment of the generation before is nobody's any more."""
+    desk = Desk()
+    joined = desk.joined(desk.join())
+    desk.held = []
+    waiting = desk.sync(joined, {joined.member_id: b"all"})
+    newcomer = desk.join()
+    assert desk.answers[waiting].error is ErrorCode.REBALANCE_IN_PROGRESS
+    desk.commit_held()
+    assert desk.state == "PreparingRebalance"
+    desk.join(joined.member_id)
+    assert desk.joined(newcomer).generation == 2
+
+
+def test_two_syncs_of_one_member() -> None:
+    """The later attempt is the one that counts; the earlier one is not left without an answer."""
+    desk = Desk()
+    first = desk.form(None)[0]
+    second = desk.join()
+    again = desk.joined(desk.join(first.member_id))
+    other = desk.joined(second)
+    earlier, later = desk.sync(other), desk.sync(other)
+    assert desk.answers[earlier].error is ErrorCode.REBALANCE_IN_PROGRESS
+    desk.sync(again, {other.member_id: b"yours"})
+    assert desk.answers[later].assignment == b"yours"
+
+
 @pytest.mark.parametrize(
     ("failure", "told"),
     [

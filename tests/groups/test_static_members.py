@@ -55,6 +55,30 @@ def test_a_waiting_process_is_fenced() -> None:
     assert desk.joined(newer).generation == second.generation + 1
 
 
+def test_a_process_that_waits_for_its_share_is_fenced() -> None:
+    """So is a sync that waits."""
+    desk = Desk()
+    first, second = desk.form("a", "b")
+    again = desk.join(first.member_id, instance="a")
+    waiting = desk.sync(desk.joined(desk.join(second.member_id, instance="b")), instance_id="b")
+    assert desk.joined(again).generation == first.generation + 1
+    desk.join(instance="b")
+    assert desk.answers[waiting].error is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_rebalance_while_the_new_id_is_written() -> None:
+    """The new process is answered once, by the rebalance."""
+    desk = Desk()
+    first, second = desk.form("a", "b")
+    desk.held = []
+    returning = desk.join(instance="b")
+    newcomer = desk.join()
+    desk.commit_held()
+    assert returning not in desk.answers
+    desk.join(first.member_id, instance="a")
+    assert desk.joined(returning).generation == desk.joined(newcomer).generation == second.generation + 1
+
+
 def test_other_topics_mean_a_rebalance() -> None:
     """A process that comes back with another subscription does not just get the old assignment."""
     desk = Desk()

@@ -36,7 +36,7 @@ from tidelog.groups.messages import (
 )
 from tidelog.groups.records import group_entry, writable
 from tidelog.groups.static_members import StaticMembers
-from tidelog.groups.waiting import fail_join, fail_sync, fail_syncs
+from tidelog.groups.waiting import fail_join, fail_sync
 from tidelog.groups.write_errors import of_group
 from tidelog.wire.errors import ErrorCode
 
@@ -173,7 +173,7 @@ class Membership:
         if group.state in (State.PREPARING, State.DEAD):
             return
         if group.state is State.COMPLETING:
-            fail_syncs(self._ctx, group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         was_empty = group.state is State.EMPTY
         self.enter(group, State.PREPARING)
         delay = self._ctx.config.initial_rebalance_delay_ms
@@ -286,7 +286,7 @@ class Membership:
         if group.state is not State.COMPLETING or group.generation != generation:
             return  # another rebalance has begun, and those who waited have been told
         if error is not ErrorCode.NONE:
-            fail_syncs(self._ctx, group, of_group(error))
+            self._fail_syncs(group, of_group(error))
             self.rebalance(group)
             return
         self.enter(group, State.STABLE)
@@ -295,6 +295,13 @@ class Membership:
             if member.awaits_sync is not None:
                 self._ctx.answer(member.awaits_sync, self._synced(group, member))
                 member.awaits_sync = None
+                self.touch(group, member)
+
+    def _fail_syncs(self, group: Group, error: ErrorCode) -> None:
+        for member in group.members.values():
+            member.assignment = b""
+            if member.awaits_sync is not None:
+                fail_sync(self._ctx, member, error)
                 self.touch(group, member)
 
     @staticmethod
@@ -338,7 +345,8 @@ class Membership:
             self._set_session_timer(group, member)
         elif member.is_new or (member.awaits_join is None and member.awaits_sync is None):
             self.remove(group, member)
-        # Else it waits for us: its session begins again when it is answered.
+        else:
+            self.touch(group, member)  # it waits for us
 
     def _expire_pending(self, group: Group, member_id: str, now: Millis) -> None:
         if group.pending_ids.get(member_id, now + 1) <= now:

@@ -82,6 +82,7 @@ class StaticMembers:
         if group.state is not State.STABLE or member.awaits_join is not to:
             return  # a rebalance has begun and will answer, or yet another process has taken the name
         member.awaits_join = None
+        self._membership.touch(group, member)
         if error is ErrorCode.NONE:
             # Always the leader of before: one that finds itself leading would hand in an assignment, and in a
             # stable group nobody takes it.
@@ -101,5 +102,4 @@ class StaticMembers:
         member.protocols = before.protocols
         member.session_timeout_ms = before.session_timeout_ms
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
-        self._membership.touch(group, member)
         self._ctx.answer(to, JoinResponse(of_group(error), NO_MEMBER))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.groups.context import Context
-from tidelog.groups.group import Group, Member
+from tidelog.groups.group import Member
 from tidelog.groups.messages import JoinResponse, SyncResponse
 from tidelog.wire.errors import ErrorCode
 
@@ -18,9 +18,3 @@ def fail_sync(ctx: Context, member: Member, error: ErrorCode) -> None:
     if member.awaits_sync is not None:
         ctx.answer(member.awaits_sync, SyncResponse(error))
         member.awaits_sync = None
-
-
-def fail_syncs(ctx: Context, group: Group, error: ErrorCode) -> None:
-    for member in group.members.values():
-        member.assignment = b""
-        fail_sync(ctx, member, error)

@@ -8,7 +8,6 @@ sent on, before somebody asks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -60,16 +59,13 @@ class Coordinators:
         return TopicPartition(TOPIC, _partition_of(group, count)) if count else None
 
     def whereabouts(self, group: str) -> tuple[BrokerId, BrokerEndpoint] | None:
-        """The broker that coordinates a group; None if there is none at the moment. If there has never been
-        one, the topic is created."""
-        node, tp = self._node, self.partition(group)
-        if tp is None:
-            node.create_topic(TOPIC)
+        """The broker that coordinates a group; None if there is none at the moment."""
+        metadata, tp = self._node.core.metadata, self.partition(group)
+        assignment = None if tp is None else metadata.get(tp)
+        if assignment is None:
             return None
-        assignment = node.core.metadata.get(tp)
-        leader = assignment.state.leader if assignment is not None else None
-        endpoint = node.core.metadata.endpoints.get(leader) if leader is not None else None
-        return None if leader is None or endpoint is None else (leader, endpoint)
+        leader = assignment.state.leader
+        return (leader, metadata.endpoints[leader]) if leader in metadata.endpoints else None
 
     # ------------------------------------------------------------ requests
 
@@ -84,13 +80,12 @@ class Coordinators:
         else:
             led.ask(request, deliver)
 
-    def groups(self) -> Iterator[ListedGroup]:
-        for led in self._led.values():
-            yield from led.coordinator.groups()
-
-    @property
-    def loading(self) -> bool:
-        return any(led.coordinator.loading for led in self._led.values())
+    def groups(self) -> list[ListedGroup] | None:
+        """All that are coordinated here; None while some of them are not known yet."""
+        led = [partition for tp in list(self._led) if (partition := self._look_up(tp)) is not None]
+        if any(partition.coordinator.loading for partition in led):
+            return None
+        return [group for partition in led for group in partition.coordinator.groups()]
 
     # ------------------------------------------------------------ leadership
 

@@ -97,11 +97,18 @@ class LedPartition:
             effects.clear()
             for effect in batch:
                 if isinstance(effect, Answer):
-                    effect.to(effect.response)  # type: ignore[operator]  # our own tokens: what ``ask`` got
+                    self._answer(effect)
                 elif isinstance(effect, Write):
                     self._write(effect)
                 else:
                     self._schedule(effect)
+
+    def _answer(self, answer: Answer) -> None:
+        try:
+            answer.to(answer.response)  # type: ignore[operator]  # our own tokens: what ``ask`` got
+        except Exception:
+            # A bug in one answer must not cost the effects behind it: they belong to others.
+            self._node.log.exception("failed to answer %s", type(answer.response).__name__)
 
     def _schedule(self, wake: WakeAt) -> None:
         if self._ended:

@@ -77,6 +77,9 @@ class Loading:
             for record in self._records_of(batch):
                 self._load(record)
                 self.records += 1
+        if not response.batches and response.error is ErrorCode.NONE:
+            # Either our time was up, or everything up to the high watermark has been compacted away.
+            self._next = max(self._next, response.high_watermark)
         self._again = self._loop.call_soon(self._go_on_by_itself)
 
     def _records_of(self, batch: RecordBatch) -> Iterator[GroupRecord | PositionRecord]:

@@ -1,17 +1,20 @@
 """FindCoordinator (10): which broker looks after a consumer group.
 
 Behaviour: the leader of the group's partition of ``__consumer_offsets``. The first question ever has the
-controller create that topic; until it is there, and while the partition has no leader, the answer is
-COORDINATOR_NOT_AVAILABLE and clients ask again.
+controller create that topic, and is answered when it is there: clients that are told to ask again wait a
+second before they do. If that takes long, and while the partition has no leader, the answer is
+COORDINATOR_NOT_AVAILABLE all the same.
 Versions: 0 to 3.
 Not done: transactions; a question about a transactional id gets COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
+from tidelog.groups.records import TOPIC
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 GROUP, TRANSACTION = 0, 1
+PATIENCE_MS = 900
+POLL_SECONDS = 0.02
 
 
 def handle(node: Node, request: Request) -> None:
@@ -27,11 +32,30 @@ def handle(node: Node, request: Request) -> None:
         _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served")
     elif body.key_type != GROUP:
         _refuse(request, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}")
-    elif (found := node.groups.whereabouts(body.key)) is None:
+    elif node.groups.partition(body.key) is None:
+        node.create_topic(TOPIC)
+        _answer_when_created(node, request, body.key, node.now() + PATIENCE_MS)
+    else:
+        _answer(node, request, body.key)
+
+
+def _answer(node: Node, request: Request, group: str) -> None:
+    found = node.groups.whereabouts(group)
+    if found is None:
         _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has no coordinator yet; ask again")
     else:
         broker, at = found
         request.respond(FindCoordinatorResponse(node_id=broker, host=at.host, port=at.port))
+
+
+def _answer_when_created(node: Node, request: Request, group: str, deadline: int) -> None:
+    if node.groups.whereabouts(group) is None and node.now() < deadline:
+        asyncio.get_running_loop().call_later(
+            POLL_SECONDS, _answer_when_created, node, request, group, deadline
+        )
+    else:
+        _answer(node, request, group)
+        node.server.flush()
 
 
 def _refuse(request: Request, error: ErrorCode, message: str) -> None:

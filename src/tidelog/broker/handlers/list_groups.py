@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 def handle(node: Node, request: Request) -> None:
     body: ListGroupsRequest = request.body
-    loading = node.groups.loading
+    known = node.groups.groups()
+    if known is None:
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        request.respond(ListGroupsResponse(error_code=error, groups=[]), failed=True)
+        return
     listed = [
         ListedGroup(group_id=group.group, protocol_type=group.protocol_type, group_state=group.state)
-        for group in node.groups.groups()
+        for group in known
         if not body.states_filter or group.state in body.states_filter
     ]
-    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NONE
-    request.respond(ListGroupsResponse(error_code=error, groups=[] if loading else listed), failed=loading)
+    request.respond(ListGroupsResponse(groups=listed))

@@ -1,0 +1,200 @@
+"""Members of a group, each a real consumer of some library, behind the few methods that a test needs.
+
+Nothing happens by itself, or may do so: a test polls all its members in turn, as their programs would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kafka import KafkaConsumer  # type: ignore[import-untyped]
+
+SESSION_MS = 6_000
+PATIENCE_SECONDS = 60.0
+
+
+class Member(ABC):
+    """In a group from its making on; ``records`` collects the values it has polled."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+
+    @abstractmethod
+    def poll(self) -> None: ...
+
+    @abstractmethod
+    def partitions(self) -> set[int]:
+        """What it is assigned at the moment."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Write down how far it has polled."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the group in good order."""
+
+
+class ConfluentMember(Member):
+    name = "confluent"
+
+    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
+        super().__init__()
+        self.rebalances = 0
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 200,
+                "log_level": 0,
+                **{name.replace("_", "."): value for name, value in settings.items()},
+            }
+        )
+        self.consumer.subscribe([topic], on_assign=self._assigned)
+
+    def _assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        self.rebalances += 1
+
+    def poll(self) -> None:
+        for message in self.consumer.consume(100, 0.05):
+            if message.error() is None:
+                self.records.append(message.value() or b"")
+
+    def partitions(self) -> set[int]:
+        return {each.partition for each in self.consumer.assignment()}
+
+    def commit(self) -> None:
+        eventually(self._committed)
+
+    def _committed(self) -> bool:
+        try:
+            self.consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].retriable():
+                return False
+            raise
+        return True
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class CooperativeMember(ConfluentMember):
+    name = "confluent, cooperative"
+
+    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
+        super().__init__(
+            servers, group, topic, partition_assignment_strategy="cooperative-sticky", **settings
+        )
+
+
+class KafkaPythonMember(Member):
+    name = "kafka-python"
+
+    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
+        super().__init__()
+        self._consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=200,
+            **settings,
+        )
+
+    def poll(self) -> None:
+        for records in self._consumer.poll(timeout_ms=50).values():
+            self.records += [record.value for record in records]
+
+    def partitions(self) -> set[int]:
+        return {each.partition for each in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
+class AioKafkaMember(Member):
+    """Its event loop runs in a thread of its own: heartbeats are tasks of it."""
+
+    name = "aiokafka"
+
+    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
+        super().__init__()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._consumer = self._run(self._start(servers, group, topic, **settings))
+
+    def _run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
+
+    @staticmethod
+    async def _start(servers: str, group: str, topic: str, **settings: Any) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=200,
+            **settings,
+        )
+        await consumer.start()
+        return consumer
+
+    def poll(self) -> None:
+        for records in self._run(self._consumer.getmany(timeout_ms=50)).values():
+            self.records += [record.value for record in records]
+
+    def partitions(self) -> set[int]:
+        return {each.partition for each in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._run(self._consumer.commit())
+
+    def close(self) -> None:
+        self._run(self._consumer.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+MEMBERS: tuple[type[Any], ...] = (ConfluentMember, CooperativeMember, KafkaPythonMember, AioKafkaMember)
+
+
+def eventually(check: Callable[[], bool], poll: Sequence[Member] = ()) -> None:
+    """Poll the members until it is so."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not check():
+        assert time.monotonic() < deadline, "it does not come about"
+        for member in poll:
+            member.poll()
+        if not poll:
+            time.sleep(0.02)
+
+
+def share_evenly(members: Sequence[Member], partitions: int) -> bool:
+    """Whether every partition has one owner, and nobody much more than others."""
+    owned = [member.partitions() for member in members]
+    counts = [len(each) for each in owned]
+    return (
+        sum(counts) == partitions
+        and len(set().union(*owned)) == partitions
+        and max(counts) - min(counts) <= 1
+    )
