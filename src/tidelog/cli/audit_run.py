@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from tidelog.pipeline.moments import Timeline
 
 _SAMPLE_SECONDS = 0.5
+_SMALL_BYTES = 1 << 30
+_QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For little evidence: most of the time goes into plans that are carried out once, and optimising their code
+would take longer than running it."""
 _REPORT = "report.html"
 
 
@@ -49,28 +53,32 @@ class Auditor:
 
     # ------------------------------------------------------------ Spark
 
-    def warm_up(self) -> None:
+    def warm_up(self, folder: Path) -> None:
         """Start Spark in the background. Returns at once; what goes wrong comes out later."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._open, name="spark", daemon=True)
+            self._thread = threading.Thread(target=self._open, args=(folder,), name="spark", daemon=True)
             self._thread.start()
 
-    def _open(self) -> None:
+    def _open(self, folder: Path) -> None:
         from tidelog.pipeline.session import open_session
 
         try:
-            self._spark = open_session(app="tidelog audit", say=self._heard, **self._wanted)
+            ours = self._wanted["master"] is None and self._wanted["remote"] is None
+            settings = _QUICK_JAVA if ours and _size(folder) < _SMALL_BYTES else None
+            self._spark = open_session(
+                app="tidelog audit", say=self._heard, settings=settings, **self._wanted
+            )
         except Exception as error:
             self._failure = error
 
     def _heard(self, words: str) -> None:
         self._words = words
 
-    def spark(self) -> Any:
+    def spark(self, folder: Path) -> Any:
         """Raises `PipelineError` if it does not start."""
         self._watcher.phase("spark", None)
         if self._thread is None:
-            self._open()
+            self._open(folder)
         else:
             while self._thread.is_alive():  # a join without an end would not hear Ctrl-C
                 self._thread.join(_SAMPLE_SECONDS)
@@ -91,7 +99,7 @@ class Auditor:
         from tidelog.pipeline.inputs import load
         from tidelog.pipeline.verdict import judge
 
-        spark = self.spark()
+        spark = self.spark(folder)
         with self._tasks(spark):
             self._watcher.phase("open", None)
             inputs = load(spark, folder)
@@ -128,6 +136,16 @@ class Auditor:
         finally:
             over.set()
             sampler.join()
+
+
+def _size(folder: Path) -> int:
+    """How many bytes of evidence there are, as far as that can be seen."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(root, name)).st_size
+    return total
 
 
 def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:

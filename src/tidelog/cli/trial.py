@@ -231,7 +231,7 @@ def _perform(
     """The trial itself; what did not go as it should."""
     from tidelog.trials.trial import Trial, TrialFailed
 
-    running = Trial(choices.plan(folder), venue, folder, _Early(watcher, auditor))
+    running = Trial(choices.plan(folder), venue, folder, _Early(watcher, auditor, folder.path))
     with watcher.interrupts(running.interrupt):
         try:
             running.run()
@@ -247,13 +247,14 @@ class _Early:
     """Passes everything on, and has Spark started as soon as the load is over: it would take from the load
     what the load is there to measure, and what comes after the load is mostly waiting."""
 
-    def __init__(self, watcher: Quiet, auditor: Auditor | None) -> None:
+    def __init__(self, watcher: Quiet, auditor: Auditor | None, folder: Path) -> None:
         self._auditor = auditor
+        self._folder = folder
         self._phase = watcher.phase
         self.numbers = watcher.numbers
         self.said = watcher.said
 
     def phase(self, name: str, seconds: float | None) -> None:
         if name == "heal" and self._auditor is not None:
-            self._auditor.warm_up()
+            self._auditor.warm_up(self._folder)
         self._phase(name, seconds)
