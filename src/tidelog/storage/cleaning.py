@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from tidelog.core.log import StorageFailure
-from tidelog.core.types import Millis, Offset
+from tidelog.core.types import NO_PRODUCER, Millis, Offset
 from tidelog.storage.background import Job
 from tidelog.storage.batch_cleaning import BatchCleaner, note_keys
 from tidelog.storage.batch_file import BatchFile
@@ -87,12 +87,15 @@ class Cleaning:
     _changed: bool = False
     """What was written differs from what it was made from."""
     _offsets: OffsetMap = field(init=False)
-    _last_of_producers: frozenset[Offset] = frozenset()
+    _producers: dict[int, Offset] = field(default_factory=dict)
+    """The last offset of every producer that is still remembered,"""
+    _producers_here: dict[int, Offset] = field(default_factory=dict)
+    """and of those that wrote to what is dirty, below ``_end``."""
 
     def steps(self) -> Iterator[Job]:
         """To be resumed by the event loop when what it yields has been done by a thread."""
         self._cuts = self.log.cuts
-        self._last_of_producers = frozenset((self.log.last_offsets_of_producers() or {}).values())
+        self._producers = self.log.last_offsets_of_producers() or {}
         with suppress(Abandoned):
             yield from self._learn_keys()
             self.log.expect_gaps()
@@ -161,6 +164,8 @@ class Cleaning:
                     self._end = batch.base_offset
                     self._full = True
                     return
+                if batch.producer_id != NO_PRODUCER:
+                    self._producers_here[batch.producer_id] = batch.last_offset
             self._end = end
         finally:
             twin.close_file()
@@ -232,9 +237,8 @@ class Cleaning:
                 for batch in self._batches(twin, 0, twin.base_offset):
                     left: RecordBatch | None = batch
                     if batch.next_offset <= self._end:
-                        last = batch.next_offset - 1
-                        keep = last in self._last_of_producers or last == end - 1
-                        left = cleaner.clean(batch, keep_header=keep)
+                        needed = batch.next_offset == end or self._is_last_of_producer(batch)
+                        left = cleaner.clean(batch, keep_header=needed)
                     if left is not batch:
                         self._changed = True
                     if left is not None:
@@ -248,6 +252,17 @@ class Cleaning:
         finally:
             cleaned.close()
             _close(twins)
+
+    def _is_last_of_producer(self, batch: RecordBatch) -> bool:
+        """Its header says how the sequence of its producer goes on, if that is still remembered. What was
+        written beyond the end of this compaction does not count: it may be truncated."""
+        producer = batch.producer_id
+        if producer not in self._producers:
+            return False
+        if producer in self._producers_here:
+            return batch.last_offset == self._producers_here[producer]
+        last = self._producers[producer]
+        return last >= self._end or last == batch.last_offset
 
 
 def _close(twins: list[BatchFile]) -> None:

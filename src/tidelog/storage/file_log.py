@@ -187,6 +187,7 @@ class FileLog:
         indexes = sealed.seal()
         self.segments.add(created)
         self._active = created
+        self._clean_state = None
         self._durability.names_changed()
         # Without indexes and snapshot the next start reads more of the log: a full disk may refuse them.
         self._upkeep.sync_later(
