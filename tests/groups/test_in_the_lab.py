@@ -1,0 +1,193 @@
+"""Coordinators on the simulated cluster, whose brokers crash, freeze and are cut off: what is told stands."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.effort import EFFORT
+from tests.groups.simulated import SimulatedGroups
+
+from tidelog.core.messages import ACKS_ALL
+from tidelog.core.types import TopicPartition
+from tidelog.groups.messages import (
+    CommitRequest,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResponse,
+    Position,
+    PositionsRequest,
+    SyncRequest,
+)
+from tidelog.wire.errors import ErrorCode
+
+G = "g"
+TP = TopicPartition("t", 0)
+NONE = ErrorCode.NONE
+MEMBER = "m"
+
+
+def commit(offset: int, generation: int = -1, member_id: str = "") -> CommitRequest:
+    return CommitRequest(G, generation, member_id, None, {TP: Position(offset)})
+
+
+def join(member_id: str = "") -> JoinRequest:
+    return JoinRequest(
+        G,
+        member_id,
+        None,
+        MEMBER,
+        "/h",
+        20_000,
+        60_000,
+        "consumer",
+        (("range", b""),),
+        asks_for_id_first=False,
+    )
+
+
+def answer_of(groups: SimulatedGroups, request: object) -> object:
+    """Ask whoever coordinates, for as long as it takes."""
+    for _ in range(300):
+        for seat in groups.coordinating():
+            number = groups.ask(seat, request)  # type: ignore[arg-type]
+            groups.advance(100)
+            answer = groups.answers.get(number)
+            if answer is not None and getattr(answer, "error", NONE) is NONE:
+                return answer
+        groups.advance(100)
+    raise AssertionError("nobody coordinates")
+
+
+def test_a_group_outlives_its_coordinator() -> None:
+    """The leader of the partition crashes: the next one knows the member, its share and its position."""
+    groups = SimulatedGroups()
+    joined = answer_of(groups, join())
+    assert isinstance(joined, JoinResponse)
+    share = {joined.member_id: b"everything"}
+    answer_of(groups, SyncRequest(G, joined.generation, joined.member_id, None, None, None, share))
+    first = next(groups.coordinating())
+    number = groups.ask(first, commit(42, joined.generation, joined.member_id))
+    groups.advance(2_000)
+    assert groups.answers[number].errors == {TP: NONE}
+    groups.world.crash(first.broker)
+    groups.advance(6_000)
+    assert all(seat is not first for seat in groups.coordinating())
+    answer_of(groups, HeartbeatRequest(G, joined.generation, joined.member_id))
+    synced = answer_of(groups, SyncRequest(G, joined.generation, joined.member_id, None, None, None, {}))
+    assert synced.assignment == b"everything"  # type: ignore[attr-defined]
+    found = answer_of(groups, PositionsRequest(G, (TP,)))
+    assert found.positions[TP].offset == 42  # type: ignore[attr-defined]
+
+
+class Ordeal:
+    """Commits to whoever believes to coordinate, while brokers crash, freeze and are cut off."""
+
+    def __init__(self, seed: int, acks: int = ACKS_ALL) -> None:
+        self.dice = random.Random(seed)
+        self.groups = SimulatedGroups(acks)
+        self.world = self.groups.world
+        self.offset = 0
+        self.asked: dict[int, int] = {}
+        self.steps: list[str] = []
+
+    def run(self, steps: int) -> None:
+        mishaps = (self.crash, self.start, self.freeze, self.thaw, self.cut, self.heal)
+        actions = (*(self.commit,) * 4, *(self.wait,) * 3, *mishaps)
+        for _ in range(steps):
+            self.steps.append(self.dice.choice(actions)())
+        self.end()
+
+    def commit(self) -> str:
+        seats = list(self.groups.coordinating())
+        if not seats:
+            return "-"
+        seat = self.dice.choice(seats)
+        self.offset += 1
+        self.asked[self.groups.ask(seat, commit(self.offset))] = self.offset
+        return f"commit {self.offset} at {seat.broker}"
+
+    def wait(self) -> str:
+        ms = self.dice.choice([1, 10, 100, 1_000, 3_000])
+        self.groups.advance(ms)
+        return f"{ms} ms"
+
+    def _running(self) -> list[int]:
+        return [process.id for process in self.world.processes if process.core is not None]
+
+    def crash(self) -> str:
+        broker = self.dice.choice([*self._running(), -1])
+        if broker >= 0:
+            self.world.crash(broker)
+        return f"crash {broker}"
+
+    def start(self) -> str:
+        down = [process.id for process in self.world.processes if process.core is None]
+        for broker in down:
+            self.world.start(broker)
+        return f"start {down}"
+
+    def freeze(self) -> str:
+        able = [broker for broker in self._running() if broker not in self.world.paused]
+        broker = self.dice.choice([*able, -1])
+        if broker >= 0:
+            self.world.pause(broker)
+        return f"freeze {broker}"
+
+    def thaw(self) -> str:
+        frozen = list(self.world.paused)
+        for broker in frozen:
+            assert isinstance(broker, int)
+            self.world.resume(broker)
+        return f"thaw {frozen}"
+
+    def cut(self) -> str:
+        nodes: list[int | str] = [0, 1, 2, "keeper-0", "keeper-1", "keeper-2"]
+        a, b = self.dice.sample(nodes, 2)
+        self.world.cut([(a, b), (b, a)])
+        return f"cut {a} {b}"
+
+    def heal(self) -> str:
+        self.world.heal()
+        return "heal"
+
+    def end(self) -> None:
+        """When all is well again, the position is at least the last that was acknowledged."""
+        self.steps += [self.heal(), self.thaw(), self.start()]
+        self.groups.advance(12_000)
+        found = answer_of(self.groups, PositionsRequest(G, (TP,)))
+        position = found.positions[TP].offset  # type: ignore[attr-defined]
+        assert max(self.acknowledged(), default=-1) <= position <= self.offset
+
+    def acknowledged(self) -> list[int]:
+        answers = self.groups.answers
+        return [
+            offset
+            for number, offset in self.asked.items()
+            if number in answers and answers[number].errors[TP] is NONE
+        ]
+
+
+def ordeals(count: int, acks: int = ACKS_ALL) -> int:
+    """Play so many, each from its own seed; returns how many commits were acknowledged."""
+    acknowledged = 0
+    for seed in range(count):
+        ordeal = Ordeal(seed, acks)
+        try:
+            ordeal.run(60)
+        except Exception as error:
+            error.add_note(f"seed {seed}: " + "; ".join(ordeal.steps))
+            raise
+        acknowledged += len(ordeal.acknowledged())
+    return acknowledged
+
+
+def test_no_acknowledged_commit_is_lost() -> None:
+    """Under any schedule of crashes, freezes and cuts."""
+    assert ordeals(40 * EFFORT) > 100, "a test in which nothing is committed shows nothing"
+
+
+def test_commits_that_do_not_wait_are_lost() -> None:
+    """Would the coordinator answer as soon as its own log has a record, the same schedules would show it."""
+    with pytest.raises(AssertionError):
+        ordeals(40, acks=1)
