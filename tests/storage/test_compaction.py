@@ -76,7 +76,7 @@ def test_nothing_above_the_high_watermark_counts(place: Path) -> None:
 
 def test_the_share_that_is_dirty_decides(place: Path) -> None:
     """A log is rewritten when enough of it is new, or when something new has waited for too long."""
-    settings = compacted(min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=5_000)
+    settings = compacted(min_cleanable_dirty_ratio="0.5", max_compaction_lag_ms=5_000)
     with storage(place, defaults=settings) as one:
         log = opened(one)
         fill(log, [(f"key {n}", "x" * 40) for n in range(12)])
