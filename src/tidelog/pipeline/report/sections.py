@@ -108,26 +108,40 @@ def findings_section(verdict: Verdict) -> Markup:
 
 
 def _finding(finding: Finding) -> Markup:
-    title = el(
-        "h3",
-        finding.words,
-        el("span", "promise broken" if finding.severity == VIOLATION else "notice", class_="tag"),
-    )
-    return el("div", title, map(_cause, finding.causes), class_=f"finding {finding.severity}")
+    broken = finding.severity == VIOLATION
+    title = el("h3", finding.words, el("span", "promise broken", class_="tag") if broken else None)
+    causes = map(_cause if broken else _brief_cause, finding.causes)
+    return el("div", title, causes, class_=f"finding {finding.severity}")
 
 
 def _cause(cause: Cause) -> Markup | None:
     if cause.explained and not (cause.rule or cause.words or cause.examples):
         return None
-    words = cause.words or (UNEXPLAINED if not cause.explained else "")
-    like = "For instance: " if cause.count > 1 and cause.words else ""
+    examples = el("summary", plural(min(len(cause.examples), _EXAMPLES_MAX), "example"))
     return el(
         "div",
-        el("p", el("b", f"{number(cause.count)} × " if cause.count else "", cut(cause.rule))),
-        el("p", el("span", like, class_="soft"), cut(words)) if words else None,
-        _examples(cause.examples) if cause.examples else None,
+        el("p", el("b", _counted(cause))),
+        _story(cause),
+        el("details", examples, _examples(cause.examples)) if cause.examples else None,
         class_="cause",
     )
+
+
+def _brief_cause(cause: Cause) -> Markup | None:
+    """One line, with the rest behind it: no promise was broken."""
+    if not (cause.words or cause.examples):
+        return el("p", _counted(cause), class_="soft") if cause.rule else None
+    return el("details", el("summary", _counted(cause)), _story(cause), _examples(cause.examples))
+
+
+def _counted(cause: Cause) -> str:
+    return f"{number(cause.count)} × {cut(cause.rule)}" if cause.count else cut(cause.rule)
+
+
+def _story(cause: Cause) -> Markup | None:
+    words = cause.words or (UNEXPLAINED if not cause.explained else "")
+    like = "For instance: " if cause.count > 1 and cause.words else ""
+    return el("p", el("span", like, class_="soft"), cut(words)) if words else None
 
 
 _COLUMNS: Final = (
@@ -178,7 +192,7 @@ def _examples(examples: Sequence[dict[str, Any]]) -> Markup:
             ],
         ),
     )
-    return el("details", el("summary", plural(len(shown), "example")), el("div", table, class_="wide"))
+    return el("div", table, class_="wide")
 
 
 def _broker(number_: object) -> str | None:
