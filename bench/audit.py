@@ -177,14 +177,15 @@ def measure_spark(folder: Path, records: int) -> Iterable[Row]:
         return int(table.selectExpr(*totals).first()[0])
 
     def on_duckdb() -> int:
-        found = connection.sql(f"select {', '.join(totals)} from '{parquet}'").fetchone()
-        return int(found[0]) if found else 0
+        [found] = connection.sql(f"select {', '.join(totals)} from '{parquet}'").fetchall()
+        return int(found[0])
 
     connection = duckdb.connect(config={"threads": 2})
     yield _clock("Spark over tidelog_log", lambda: on_spark(source))
     yield _clock("Spark over Parquet", lambda: on_spark(spark.read.parquet(str(parquet))))
     yield _clock("DuckDB over Parquet", on_duckdb)
     connection.close()
+    spark.stop()
 
 
 def _schema() -> Any:
