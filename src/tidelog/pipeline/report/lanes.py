@@ -30,6 +30,7 @@ BROKERS_MAX: Final = 24
 _BROKER_COLOURS: Final = 6
 _LABEL_PER_CENT: Final = 0.6
 """What a letter takes of the width, and as much again for the edges."""
+_THIN: Final = 3
 _LANE_PX: Final = 34
 _FAULT_LANE_PX: Final = 22
 
@@ -63,15 +64,16 @@ class _Lanes:
         """A rectangle in a row, between two heights of it (0 is its top)."""
         unit = HEIGHT / self.rows
         left, right = (ms / self.span_ms for ms in span)
+        width = (right - left) * WIDTH
         self.shapes.append(
             el(
                 "rect",
                 el("title", title),
                 x=compact(left * WIDTH),
-                width=compact(max((right - left) * WIDTH, 1.5)),
+                width=compact(max(width, _THIN)),
                 y=f"{(row + band[0]) * unit:.2f}",
                 height=f"{(band[1] - band[0]) * unit:.2f}",
-                class_=style,
+                class_=style if width > _THIN else f"{style} thin",
             )
         )
         room = (right - left) * 100

@@ -71,7 +71,7 @@ def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest) -> Markup:
     ]
     facts: list[tuple[str, str, str]] = [
         ("acknowledged", number(counts.promised), f"of {plural(counts.sends, 'send')}"),
-        ("unknown", number(counts.unknown), "in doubt: perhaps written"),
+        ("unknown", number(counts.unknown), "perhaps written"),
         ("failed", number(counts.failed), "certainly not written"),
         ("read", number(counts.reads), "by all consumers"),
     ]
