@@ -19,7 +19,7 @@ RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "150"))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0 if "TIDELOG_AGREEMENT" in os.environ else 300)
+@pytest.mark.timeout(0 if "TIDELOG_AGREEMENT" in os.environ else 600)
 def test_lab_and_audit_agree(spark: SparkSession, tmp_path: Path) -> None:
     """On every known failure under every generation, and on random schedules, they name the same values at
     the same offsets: lost, duplicated, diverged, rewritten, reordered, phantom."""

@@ -14,6 +14,8 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import EXAMPLES_MAX, judge
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
 LOST = [audit for audit in AUDITS if audit.name in ("lost", "phantom")]
 
 
