@@ -69,7 +69,7 @@ class Desk:
         """Returns the number under which the answer will be."""
         self.asked += 1
         self.coordinator.receive(request, self.asked, self.now)
-        self._settle()
+        self.settle()
         return self.asked
 
     def answer(self, request: Request) -> Any:
@@ -82,18 +82,18 @@ class Desk:
         while self.wake_at is not None and self.wake_at <= end:
             self.now, self.wake_at = max(self.wake_at, self.now), None
             self.coordinator.wake(self.now)
-            self._settle()
+            self.settle()
         self.now = end
 
     def expire(self) -> None:
         self.coordinator.expire(self.now)
-        self._settle()
+        self.settle()
 
     def commit_held(self, error: ErrorCode = NONE) -> None:
         held, self.held = self.held or [], None
         for write in held:
             self._finish(write, error)
-        self._settle()
+        self.settle()
 
     def succeed(self) -> None:
         """The coordinator's broker dies; another one takes over with what was committed."""
@@ -105,9 +105,9 @@ class Desk:
             assert record is not None
             self.coordinator.load(record)
         self.coordinator.loaded(self.now)
-        self._settle()
+        self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         effects = self.coordinator.effects
         while effects:
             for effect in [effects.pop(0)]:

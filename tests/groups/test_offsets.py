@@ -204,6 +204,22 @@ def test_a_deletion_that_cannot_be_written() -> None:
     assert (desk.position(), desk.state) == (1, "Empty")
 
 
+def test_positions_in_deleted_topics_go_with_them() -> None:
+    """Also those that are just being written; the group and its other positions stay."""
+    desk = Desk()
+    member = desk.form(None)[0]
+    desk.commit(1, member)
+    desk.held = []
+    desk.commit(2, member)
+    desk.commit(3, member, tp=OTHER)
+    desk.coordinator.topics_deleted([TP.topic], desk.now)
+    desk.settle()
+    desk.commit_held()
+    for _ in range(2):
+        assert (desk.position(), desk.position(OTHER), desk.state) == (-1, 3, "Stable")
+        desk.succeed()
+
+
 def test_positions_of_an_empty_group_expire() -> None:
     """Counted from when its last member left, not from the commit; the group goes with them."""
     desk = Desk(retention_ms=3 * REBALANCE_MS)

@@ -65,7 +65,7 @@ def test_whoever_waits_is_sent_on() -> None:
     first = desk.form(None)[0]
     joining = desk.join()
     desk.coordinator.hand_over()
-    desk._settle()
+    desk.settle()
     assert desk.answers[joining].error is ErrorCode.NOT_COORDINATOR
     assert first.member_id
 

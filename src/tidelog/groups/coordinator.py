@@ -8,7 +8,7 @@ is told to ``hand_over``, and forgotten. In between: ``receive`` for requests, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis
@@ -191,6 +191,15 @@ class Coordinator:
             self._ctx.answer(to, DeleteResponse(ErrorCode.NON_EMPTY_GROUP))
         else:
             self._bury(group, lambda error: self._ctx.answer(to, DeleteResponse(of_group(error))))
+
+    def topics_deleted(self, topics: Collection[str], now: Millis) -> None:
+        """Positions in these mean nothing any more. A topic of the same name that comes later starts at 0."""
+        self._ctx.now = now
+        for group in () if self._loading else list(self._groups.values()):
+            tps = dict.fromkeys((*group.positions, *group.pending_positions))
+            gone = [tp for tp in tps if tp.topic in topics]
+            if gone and group.state is not State.DEAD:
+                self._offsets.drop(group, gone)
 
     def _bury(self, group: Group, then: Then) -> None:
         """Forget an empty group and all its positions, in the log first. Until that is done it is neither

@@ -8,6 +8,7 @@ sent on, before somebody asks.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.broker.settings import Settings
 
 _MINUTE_MS = 60_000
+TOPICS_SECONDS = 1.0
 CHANGES_OF_LEADERSHIP = (BecameLeader, BecameFollower, ReplicaDeleted)
 
 _partition_of = lru_cache(maxsize=1024)(partition_of)
@@ -44,12 +46,15 @@ class Coordinators:
             settings.offsets_retention_minutes * _MINUTE_MS,
         )
         self._led: dict[TopicPartition, LedPartition] = {}
+        self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._retention_seconds = settings.offsets_retention_check_interval_ms / 1000
-        self._retention: asyncio.TimerHandle | None = None
+        self._topics: set[str] = set()
+        """What there was when we last looked, and what was missing then."""
+        self._missing: set[str] = set()
 
     def close(self) -> None:
-        if self._retention is not None:
-            self._retention.cancel()
+        for timer in self._timers.values():
+            timer.cancel()
 
     # ------------------------------------------------------------ where a group is
 
@@ -82,7 +87,7 @@ class Coordinators:
 
     def groups(self) -> list[ListedGroup] | None:
         """All that are coordinated here; None while some of them are not known yet."""
-        led = [partition for tp in list(self._led) if (partition := self._look_up(tp)) is not None]
+        led = self._all_led()
         if any(partition.coordinator.loading for partition in led):
             return None
         return [group for partition in led for group in partition.coordinator.groups()]
@@ -106,23 +111,40 @@ class Coordinators:
             led = None
         if led is None and isinstance(role, LeaderRole):
             led = self._led[tp] = LedPartition(self._node, tp, role, self._config)
-            self._expire_regularly()
+            self._every(self._retention_seconds, self._expire)
+            self._every(TOPICS_SECONDS, self._look_for_deleted_topics)
         return led
 
-    def _expire_regularly(self) -> None:
-        if self._retention is None:
-            loop = asyncio.get_running_loop()
-            self._retention = loop.call_later(self._retention_seconds, self._expire)
+    # ------------------------------------------------------------ by the clock
+
+    def _every(self, seconds: float, work: Callable[[], None]) -> None:
+        """As long as anything is led here."""
+
+        def run() -> None:
+            del self._timers[work]
+            work()
+            if self._led:
+                self._every(seconds, work)
+            self._node.settle()
+
+        if work not in self._timers:
+            self._timers[work] = asyncio.get_running_loop().call_later(seconds, run)
+
+    def _all_led(self) -> list[LedPartition]:
+        return [led for tp in list(self._led) if (led := self._look_up(tp)) is not None]
 
     def _expire(self) -> None:
-        self._retention = None
-        for tp in list(self._led):
-            led = self._look_up(tp)
-            if led is not None:
-                led.expire()
-        if self._led:
-            self._expire_regularly()
-        self._node.settle()
+        for led in self._all_led():
+            led.expire()
+
+    def _look_for_deleted_topics(self) -> None:
+        """A topic that is missing twice in a row is gone: nobody's positions hang on one message."""
+        there = self._node.core.metadata.topics.keys()
+        gone = {topic for topic in self._missing if topic not in there}
+        self._missing = {topic for topic in self._topics if topic not in there}
+        self._topics = set(there)
+        for led in self._all_led() if gone else ():
+            led.topics_deleted(gone)
 
 
 def topic_request(settings: Settings) -> CreateTopicRequest:

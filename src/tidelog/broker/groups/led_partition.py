@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,10 @@ class LedPartition:
 
     def expire(self) -> None:
         self.coordinator.expire(self._node.now())
+        self._carry_out()
+
+    def topics_deleted(self, topics: Collection[str]) -> None:
+        self.coordinator.topics_deleted(topics, self._node.now())
         self._carry_out()
 
     def _wake(self) -> None:
