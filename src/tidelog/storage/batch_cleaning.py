@@ -17,6 +17,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
 
@@ -46,12 +47,8 @@ def note_keys(batch: RecordBatch, offsets: OffsetMap) -> bool:
         return True
     if not offsets.has_room_for(batch.record_count):
         return False
-    try:
-        for record in list(keyed_records(batch, content_of(batch))):
-            if record.key is not None:
-                offsets.put(record.key, record.offset)
-    except CorruptBatch:
-        pass
+    with suppress(CorruptBatch):
+        offsets.note(keyed_records(batch, content_of(batch)))
     return True
 
 
@@ -67,7 +64,7 @@ class BatchCleaner:
             return batch
         try:
             content = content_of(batch)
-            records = list(keyed_records(batch, content))
+            records = keyed_records(batch, content)
         except CorruptBatch:
             return batch
         kept = self._kept(batch, records)
@@ -75,16 +72,19 @@ class BatchCleaner:
             if not keep_header:
                 return None
             return _rebuilt(batch, b"", []) if records else batch
-        if not all(record.has_value for record in kept) and not _dated(batch) and not batch.is_transactional:
+        if _has_tombstones(kept) and not _dated(batch) and not batch.is_transactional:
             return _rebuilt(batch, content, kept, horizon=self.now_ms + self.delete_retention_ms)
         return batch if len(kept) == len(records) else _rebuilt(batch, content, kept)
 
     def _kept(self, batch: RecordBatch, records: list[KeyedRecord]) -> list[KeyedRecord]:
-        last = self.offsets.get
-        kept = [record for record in records if record.key is not None and last(record.key) <= record.offset]
+        kept = self.offsets.last_ones(records)
         if _dated(batch) and batch.base_timestamp <= self.now_ms and not batch.is_transactional:
-            kept = [record for record in kept if record.has_value]
+            kept = [record for record in kept if record[2]]
         return kept
+
+
+def _has_tombstones(records: list[KeyedRecord]) -> bool:
+    return not all(has_value for _, _, has_value, *_ in records)
 
 
 def _dated(batch: RecordBatch) -> bool:
@@ -103,10 +103,10 @@ def _rebuilt(
         by_ms = batch.base_timestamp - horizon
         body = b"".join([shifted(content, record, by_ms) for record in kept])
     else:
-        body = b"".join([content[record.start : record.end] for record in kept])
+        body = b"".join([content[start:end] for *_, start, end in kept])
     if kept:
         if not batch.timestamp_type:
-            max_timestamp = batch.base_timestamp + max(record.timestamp_delta for record in kept)
+            max_timestamp = batch.base_timestamp + max(delta for _, _, _, delta, *_ in kept)
         body = compress(body, batch.compression)
     else:
         attributes &= ~(COMPRESSION_BITS | DELETE_HORIZON_BIT)

@@ -6,25 +6,14 @@ copies what it keeps. Nothing here is trusted: bytes that cannot be records rais
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 from tidelog.wire.batch import HEADER_SIZE, CorruptBatch, RecordBatch
 from tidelog.wire.compression import decompress
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import encode_varlong, read_varlong
 
-
-class KeyedRecord(NamedTuple):
-    offset: int
-    key: bytes | None
-    has_value: bool
-    timestamp_delta: int
-    """From the base timestamp of the batch."""
-    start: int
-    """Where the record begins, with its length,"""
-    end: int
-    """and where it ends."""
+KeyedRecord = tuple[int, bytes | None, bool, int, int, int]
+"""Offset, key, whether there is a value, timestamp as a difference to the base timestamp of the batch, where
+the record begins (with its length) and where it ends. A plain tuple: there are very many of them."""
 
 
 def content_of(batch: RecordBatch) -> bytes:
@@ -35,10 +24,10 @@ def content_of(batch: RecordBatch) -> bytes:
         raise CorruptBatch(str(error)) from None
 
 
-def keyed_records(batch: RecordBatch, content: bytes) -> Iterator[KeyedRecord]:
+def keyed_records(batch: RecordBatch, content: bytes) -> list[KeyedRecord]:
     """The records that ``content``, the inflated part of ``batch``, consists of."""
     try:
-        yield from _records(batch, content)
+        return _records(batch.base_offset, batch.record_count, content)
     except IndexError:
         raise CorruptBatch("a record is cut off") from None
     except CorruptBatch:
@@ -47,11 +36,11 @@ def keyed_records(batch: RecordBatch, content: bytes) -> Iterator[KeyedRecord]:
         raise CorruptBatch(str(error)) from None
 
 
-def _records(batch: RecordBatch, data: bytes) -> Iterator[KeyedRecord]:
-    base_offset, size = batch.base_offset, len(data)
-    make = KeyedRecord._make
+def _records(base_offset: int, count: int, data: bytes) -> list[KeyedRecord]:
+    records: list[KeyedRecord] = []
+    size = len(data)
     position = 0
-    for _ in range(batch.record_count):
+    for _ in range(count):
         # Most of these numbers have one byte: then the call is spared.
         start = position
         length = data[position]
@@ -84,21 +73,22 @@ def _records(batch: RecordBatch, data: bytes) -> Iterator[KeyedRecord]:
         if position >= end:
             raise CorruptBatch("a record's key reaches beyond the record")
         # An odd first byte is a negative number, and that is no value.
-        yield make((base_offset + delta, key, not data[position] & 1, timestamp, start, end))
+        records.append((base_offset + delta, key, not data[position] & 1, timestamp, start, end))
         position = end
     if position != size:
         raise CorruptBatch(f"{size - position} bytes follow the last record of a batch")
+    return records
 
 
 def has_only_keyed_records(batch: RecordBatch) -> bool:
     """What a compacted topic demands of a producer. ``CorruptBatch`` if that cannot be told."""
-    return all(record.key is not None for record in keyed_records(batch, content_of(batch)))
+    return all(key is not None for _, key, *_ in keyed_records(batch, content_of(batch)))
 
 
 def shifted(content: bytes, record: KeyedRecord, by_ms: int) -> bytes:
     """The bytes of a record whose batch has a base timestamp that is less by ``by_ms``."""
-    _, position = read_varlong(content, record.start)
+    _, _, _, timestamp_delta, start, end = record
+    _, position = read_varlong(content, start)
     _, behind = read_varlong(content, position + 1)
-    delta = encode_varlong(record.timestamp_delta + by_ms)
-    body = content[position : position + 1] + delta + content[behind : record.end]
+    body = content[position : position + 1] + encode_varlong(timestamp_delta + by_ms) + content[behind:end]
     return encode_varlong(len(body)) + body

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from tidelog.storage.keyed_records import KeyedRecord
+
 DIGEST_BYTES = 32
 ENTRY_BYTES = 200
 """What a key costs, about: two objects and a slot, those included that a growing dictionary leaves empty."""
@@ -27,12 +29,22 @@ class OffsetMap:
         """Always true of an empty map: else a batch with more keys than that could never be compacted."""
         return not self._offsets or len(self._offsets) + keys <= self._capacity
 
-    def put(self, key: bytes, offset: int) -> None:
-        self._offsets[key if len(key) < DIGEST_BYTES else _digest(key)] = offset
+    def note(self, records: list[KeyedRecord]) -> None:
+        """Each is the last of its key so far."""
+        offsets = self._offsets
+        for offset, key, *_ in records:
+            if key is not None:
+                offsets[key if len(key) < DIGEST_BYTES else _digest(key)] = offset
 
-    def get(self, key: bytes) -> int:
-        """The last offset of the key; -1 if the map does not have it."""
-        return self._offsets.get(key if len(key) < DIGEST_BYTES else _digest(key), -1)
+    def last_ones(self, records: list[KeyedRecord]) -> list[KeyedRecord]:
+        """Those that have a key, and none of whose key comes later."""
+        get = self._offsets.get
+        kept = []
+        for record in records:
+            offset, key, *_ = record
+            if key is not None and get(key if len(key) < DIGEST_BYTES else _digest(key), -1) <= offset:
+                kept.append(record)
+        return kept
 
 
 def _digest(key: bytes) -> bytes:
