@@ -63,6 +63,21 @@ def test_a_gap_is_out_of_order() -> None:
     assert states.check(batch(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
 
 
+@pytest.mark.parametrize("known", [0, 3])
+def test_what_follows_a_batch_that_the_disk_refused_waits_for_it(known: int) -> None:
+    """Five are in flight; the disk was full for the first. The others must not be told that records are
+    missing, nor be taken before it because nothing is known of their producer yet."""
+    states = after(*(batch(n, offset=n) for n in range(known)))
+    states.turned_away(batch(known))
+    for later in (known + 1, known + 2):
+        assert states.check(batch(later)) == (ErrorCode.KAFKA_STORAGE_ERROR, UNKNOWN_OFFSET)
+    assert states.check(batch(known)) == MAY_APPEND
+    assert states.check(batch(0, epoch=1)) == MAY_APPEND, "who gives the batch up begins anew"
+    states.append(batch(known, offset=known))
+    assert states.check(batch(known + 1)) == MAY_APPEND
+    assert states.check(batch(known + 2))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 @pytest.mark.parametrize(
     ("epoch", "sequence", "answer", "reason"),
     [
@@ -104,7 +119,9 @@ def test_sequence_numbers_wrap_around(records: int, following: int) -> None:
     first = 2**31 - 2
     states = after(SeveralRecords("v", 10, 0, 7, 0, first, records))
     assert states.check(batch(following)) == MAY_APPEND
-    assert states.check(batch(first)) == (ErrorCode.NONE, 10)
+    assert states.check(SeveralRecords("v", 0, 0, 7, 0, first, records)) == (ErrorCode.NONE, 10)
+    longer = SeveralRecords("v", 0, 0, 7, 0, first, records + 1)
+    assert states.check(longer)[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "not all of it is there"
     assert states.check(batch(following + 1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     (entry,) = states.entries()
     assert entry == (7, 0, (following - 1) % 2**31, 10 + records - 1, records - 1)

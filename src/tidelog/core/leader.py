@@ -188,6 +188,8 @@ class LeaderRole:
                 stored = self.replica.append_as_leader(batch)
             except StorageFailure as failure:
                 self.replica.storage_failed(failure)
+                if batch.producer_id != NO_PRODUCER:
+                    self.replica.producers.turned_away(batch)
                 if acks != 0:
                     self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.KAFKA_STORAGE_ERROR))
                 return

@@ -35,15 +35,17 @@ class ProducerEntry(NamedTuple):
 class _Producer:
     epoch: int
     next_sequence: int
-    recent: list[tuple[int, Offset]] = field(default_factory=list)
-    """(base sequence, base offset) of the last batches, oldest first."""
+    recent: list[tuple[int, int, Offset]] = field(default_factory=list)
+    """(base sequence, records, base offset) of the last batches, oldest first."""
 
 
 class ProducerStates:
-    __slots__ = ("_producers",)
+    __slots__ = ("_producers", "_turned_away")
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
+        self._turned_away: dict[int, tuple[int, int]] = {}
+        """(epoch, base sequence) of the batch that a producer must send again before any other."""
 
     def __bool__(self) -> bool:
         return bool(self._producers)
@@ -57,17 +59,33 @@ class ProducerStates:
         known = self._producers.get(batch.producer_id)
         if known is None:
             # Nothing is known of this producer (new, or expired): KIP-360 takes any sequence.
-            return ErrorCode.NONE, UNKNOWN_OFFSET
+            return self._unless_turned_away(batch, ErrorCode.NONE), UNKNOWN_OFFSET
         if batch.producer_epoch < known.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, UNKNOWN_OFFSET
         if batch.producer_epoch > known.epoch:
             in_order = batch.base_sequence == 0
         else:
-            for sequence, offset in known.recent:
-                if sequence == batch.base_sequence:
+            records = batch.next_offset - batch.base_offset
+            for sequence, length, offset in known.recent:
+                if (sequence, length) == (batch.base_sequence, records):
                     return ErrorCode.NONE, offset
             in_order = batch.base_sequence == known.next_sequence
-        return (ErrorCode.NONE if in_order else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), UNKNOWN_OFFSET
+        if in_order:
+            return ErrorCode.NONE, UNKNOWN_OFFSET
+        return self._unless_turned_away(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), UNKNOWN_OFFSET
+
+    def turned_away(self, batch: Batch) -> None:
+        """The disk did not take a batch that was in order. Its successors are under way already; they are
+        turned away alike, for a client takes OUT_OF_ORDER_SEQUENCE_NUMBER to mean that records were lost:
+        librdkafka begins a new epoch, and sends again in it what other partitions may have stored."""
+        self._turned_away.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
+
+    def _unless_turned_away(self, batch: Batch, error: ErrorCode) -> ErrorCode:
+        epoch, sequence = self._turned_away.get(
+            batch.producer_id, (batch.producer_epoch, batch.base_sequence)
+        )
+        waits = epoch == batch.producer_epoch and sequence != batch.base_sequence
+        return ErrorCode.KAFKA_STORAGE_ERROR if waits else error
 
     def append(self, batch: Batch) -> None:
         """Note a batch that was just stored."""
@@ -76,20 +94,23 @@ class ProducerStates:
         known = self._producers.get(batch.producer_id)
         if known is None or batch.producer_epoch != known.epoch:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch, 0)
-        known.next_sequence = (batch.base_sequence + batch.next_offset - batch.base_offset) % SEQUENCES
-        known.recent.append((batch.base_sequence, batch.base_offset))
+        records = batch.next_offset - batch.base_offset
+        known.next_sequence = (batch.base_sequence + records) % SEQUENCES
+        known.recent.append((batch.base_sequence, records, batch.base_offset))
+        self._turned_away.pop(batch.producer_id, None)
         if len(known.recent) > REMEMBERED_BATCHES:
             del known.recent[0]
 
     def clear(self) -> None:
         """Forget everything: the log is about to tell it again (``Log.restore_producers``)."""
         self._producers.clear()
+        self._turned_away.clear()
 
     def entries(self) -> Iterator[ProducerEntry]:
         for producer_id, known in self._producers.items():
             if known.recent:
-                base_sequence, base_offset = known.recent[-1]
-                delta = (known.next_sequence - base_sequence - 1) % SEQUENCES
+                base_sequence, records, base_offset = known.recent[-1]
+                delta = records - 1
                 last_sequence = (base_sequence + delta) % SEQUENCES
                 yield ProducerEntry(producer_id, known.epoch, last_sequence, base_offset + delta, delta)
             else:
@@ -102,8 +123,11 @@ class ProducerStates:
         )
         if entry.last_offset != UNKNOWN_OFFSET:
             base_sequence = (entry.last_sequence - entry.offset_delta) % SEQUENCES
-            known.recent.append((base_sequence, entry.last_offset - entry.offset_delta))
+            known.recent.append(
+                (base_sequence, entry.offset_delta + 1, entry.last_offset - entry.offset_delta)
+            )
 
     def forget(self, producer_id: int) -> None:
         """It has been silent for so long that it will not come back (``producer.id.expiration.ms``)."""
         self._producers.pop(producer_id, None)
+        self._turned_away.pop(producer_id, None)
