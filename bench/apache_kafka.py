@@ -233,7 +233,7 @@ class ApacheKafka:
     def _format(self) -> None:
         """What kafka-storage.sh does, once for each folder: nobody who starts Kafka is spared it."""
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
-        command = [*self._java_command(), "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id]
+        command = [*self._java_command(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
         formatting = {
             node.id: spawn([*command, "--config", self._configuration(node)], stdout=subprocess.PIPE)
             for node in self._all
