@@ -161,6 +161,20 @@ def test_it_is_the_same_every_time():
     assert drawn() == drawn()
 
 
+def test_faults_stand_where_they_were_done():
+    """In the lane of each broker they concern, also by its zone; what only says how much has none."""
+    line = samples.timeline()
+    line.faults = [
+        t.FaultSpan(0, "zone", ("az2",), 0, 9_000, None),
+        t.FaultSpan(1, "delay", ("1>3", "300ms"), 10_000, 19_000, None),
+        t.FaultSpan(2, "elect", (), 20_000, 20_000, None),
+        t.FaultSpan(3, "kill", ("²",), 30_000, 39_000, None),
+    ]
+    page = Page(render(samples.held(), line, samples.manifest()))
+    names = next(c for a, c in page.all("div") if a.get("class") == "y names")
+    assert [text_of(name[2]) for name in names] == ["broker 1", "broker 2", "broker 3", "elect", "kill"]
+
+
 def test_every_chart_is_labelled():
     """A caption, a unit, both axes, and a description for those who cannot see it."""
     page = Page(drawn())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
 from tidelog.pipeline.moments import FaultSpan, PartitionStory, StateSpan, Timeline, Window
@@ -59,6 +60,7 @@ class _Lanes:
         title: str,
         *,
         text: str = "",
+        text_to: int | None = None,
         band: tuple[float, float] = (0.1, 0.9),
     ) -> None:
         """A rectangle in a row, between two heights of it (0 is its top)."""
@@ -76,7 +78,7 @@ class _Lanes:
                 class_=style if width > _THIN else f"{style} thin",
             )
         )
-        room = (right - left) * 100
+        room = (right if text_to is None else text_to / self.span_ms) * 100 - left * 100
         if text and room >= _LABEL_PER_CENT * (len(text) + 1):
             place = f"left:{compact(left * 100)}%;width:{compact(room)}%;top:{row * self.row_px}px"
             self.labels.append(el("span", text, style=place, class_=f"on {style}"))
@@ -140,14 +142,17 @@ def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup
     for fault, span in done:
         for name in _concerned(fault, zones):
             rows.setdefault(name, []).append((fault, span))
-    order = sorted(rows, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+    order = sorted(rows, key=lambda name: (not name.isdecimal(), int(name) if name.isdecimal() else 0, name))
     shown = order[:BROKERS_MAX]
     lanes = _Lanes(timeline.span_ms, len(shown), _FAULT_LANE_PX)
     for row, name in enumerate(shown):
-        lanes.name(row, f"broker {name}" if name.isdigit() else name)
-        for fault, span in rows[name]:
+        lanes.name(row, f"broker {name}" if name.isdecimal() else name)
+        for (fault, span), after in zip_longest(rows[name], rows[name][1:]):
             title = f"{fault_words(fault)}, {moment(span[0])} to {moment(span[1])}"
-            lanes.bar(row, span, "fault" if span[1] > span[0] else "fault point", title, text=fault.kind)
+            # What begins before this ends is drawn over it, and its name must not be.
+            until = span[1] if after is None else min(span[1], after[1][0])
+            style = "fault" if span[1] > span[0] else "fault point"
+            lanes.bar(row, span, style, title, text=fault.kind, text_to=until)
     unit = plural(len(done), "fault") + (
         f"; {len(order) - len(shown)} more lanes left out" if len(order) > len(shown) else ""
     )
@@ -155,12 +160,16 @@ def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup
 
 
 def _concerned(fault: FaultSpan, zones: dict[str, list[str]]) -> list[str]:
-    """The lanes in which a fault is drawn: its brokers, or what it is called."""
+    """The lanes in which a fault is drawn: its brokers and keepers. A target that says how much is passed
+    over; what names nobody has a lane of its own."""
     names: dict[str, None] = {}
     for target in fault.targets:
         for end in target.split(">"):
-            names.update(dict.fromkeys(zones.get(end, [end])))
-    return list(names) or ["election"]
+            if end in zones:
+                names.update(dict.fromkeys(zones[end]))
+            elif end.isdecimal() or end.startswith("keeper"):
+                names[end] = None
+    return list(names) or [fault.kind]
 
 
 # ---------------------------------------------------------------- partitions

@@ -116,7 +116,7 @@ def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> Markup:
     return el(
         "tr",
         el("td", name),
-        el("td", brokers),
+        el("td", brokers, class_="one-line"),
         *(
             el("td", number(n), class_="n")
             for n in (one.log_start_offset, one.log_end_offset, one.high_watermark)
