@@ -96,6 +96,17 @@ def play(scenario: Scenario) -> Run:
     return Run(scenario, played, judge(world), ledger_of(world.clients.values()))
 
 
+def leader_in_office(one: Run) -> bool:
+    """Whether whoever the keeper names as leader knows it. If a run ends while it does not, the lab counts its
+    whole log, which the evidence cannot tell from a leader's log: it has no role of a replica."""
+    return all(
+        replica.role == "leader"
+        for partition in one.final.partitions
+        for replica in partition.replicas
+        if replica.broker == partition.leader
+    )
+
+
 # ---------------------------------------------------------------- as evidence
 
 
@@ -199,4 +210,13 @@ def compare(spark: SparkSession, path: Path, runs: Sequence[Run]) -> list[str]:
     ]
 
 
-__all__ = ["audit_facts", "catalogue_runs", "compare", "lab_facts", "random_run", "replace", "write_batch"]
+__all__ = [
+    "audit_facts",
+    "catalogue_runs",
+    "compare",
+    "lab_facts",
+    "leader_in_office",
+    "random_run",
+    "replace",
+    "write_batch",
+]
