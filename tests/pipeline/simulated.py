@@ -97,8 +97,8 @@ def play(scenario: Scenario) -> Run:
 
 
 def leader_in_office(one: Run) -> bool:
-    """Whether whoever the keeper names as leader knows it. If a run ends while it does not, the lab counts its
-    whole log, which the evidence cannot tell from a leader's log: it has no role of a replica."""
+    """Whether whoever the keeper names as leader knows it. If a run ends while it does not, the lab counts
+    its whole log, which the evidence cannot tell from a leader's log: it has no role of a replica."""
     return all(
         replica.role == "leader"
         for partition in one.final.partitions
