@@ -410,3 +410,18 @@ def _disturb(one: FileStorage, disturbance: str) -> None:
         log.append_as_leader(keyed(("a", "active")), 0)
     elif disturbance == "roll":
         log.roll()
+
+
+def test_a_segment_may_lose_all_its_records(place: Path) -> None:
+    """Its last header stays, has no place in the time index, and is found in order by the next start."""
+    with storage(place, defaults=compacted(segment_bytes=100)) as one:
+        log = opened(one)
+        fill(log, [("a", "1"), ("a", "2")])
+        assert compact(one) == 1
+        first = log.segments.first
+        assert [each.record_count for each in read_all(log)] == [0, 1]
+        assert (first.size, first.max_timestamp, len(first.time_index)) == (61, -1, 0)
+        assert log.offset_of_max_timestamp() == (1_000, 1)
+    with storage(place, defaults=compacted()) as again:
+        assert not again.recovered
+        assert again.open(TP).offset_for_timestamp(0) == (1_000, 1)

@@ -146,11 +146,12 @@ class Segment(BatchFile):
         self.note(batch, position)
 
     def note(self, batch: RecordBatch, position: int) -> None:
-        """Count a batch that is at ``position`` of the file now: timestamps and indexes, as Kafka does."""
+        """Count a batch that is at ``position`` of the file now: timestamps and indexes, as Kafka does. The
+        timestamp of a batch that compaction left without records is nobody's."""
         timestamp = batch.max_timestamp
         if position == 0:
             self.first_timestamp = timestamp
-        if timestamp > self.max_timestamp:
+        if timestamp > self.max_timestamp and batch.record_count:
             self.max_timestamp = timestamp
             self.max_timestamp_offset = batch.next_offset - 1
         if self.bytes_since_entry > self._interval_bytes:
@@ -276,11 +277,15 @@ class Segment(BatchFile):
                 return f"{index.path.name} {fault}"
         last = self.time_index.last
         try:
-            if self.size and (last is None or not self._is_true(last)):
+            if self._has_timestamps() if last is None else self.size and not self._is_true(last):
                 return f"{self.time_index.path.name} does not end as its segment does"
         except CorruptLog as error:
             return str(error)
         return ""
+
+    def _has_timestamps(self) -> bool:
+        """Nearly always the first batch answers this. Compaction may have left none with records."""
+        return any(batch.record_count for _, batch in self.scan(0, self.base_offset))
 
     def load_contents(self) -> Offset:
         """Learn from the file what is written down nowhere else; returns the segment's end offset.
@@ -298,7 +303,7 @@ class Segment(BatchFile):
         start, end = self._start_of_search(self.base_offset + RELATIVE_OFFSET_MAX)
         for _, batch in self.scan(start, end):
             end = batch.next_offset
-            if batch.max_timestamp > self.max_timestamp:
+            if batch.max_timestamp > self.max_timestamp and batch.record_count:
                 self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, end - 1
         self.bytes_since_entry = self.size - start
         return end
