@@ -284,6 +284,37 @@ def test_a_follower_takes_what_a_compacted_leader_has(place: Path) -> None:
         assert [offset for offset, *_ in records(follower)] == [26, 27, 28, 29, 30]
 
 
+def test_an_epoch_may_begin_in_a_gap(place: Path) -> None:
+    """A follower learns of it from the batch that follows, and so does its next start, synced or not."""
+    with storage(place / "leader", defaults=compacted(segment_bytes=4_000)) as one:
+        leader = opened(one)
+        for epoch, key in enumerate("abab"):
+            leader.append_as_leader(keyed((key, "x"), ("c", "x")), epoch)
+            leader.epochs.assign(epoch, 2 * epoch)
+        leader.roll()
+        compact(one)
+        sent = [copy_of(each) for each in read_all(leader)]
+        assert [(each.base_offset, each.leader_epoch) for each in sent] == [(4, 2), (6, 3)]
+        assert [tuple(entry) for entry in leader.epochs.entries] == [(0, 0), (1, 2), (2, 4), (3, 6)]
+    for synced in (False, True):
+        path = place / f"follower-{synced}"
+        with storage(path, defaults=compacted()) as two:
+            follower = opened(two)
+            for each in sent:
+                follower.epochs.assign(each.leader_epoch, each.base_offset)
+                follower.epochs_changed()
+                follower.append_as_follower(copy_of(each))
+            if synced:
+                follower.begin_sync()()
+                two.write_checkpoints()
+            left = records(follower)
+            crashed = after_a_crash(path, place / f"crashed-{synced}")
+        with storage(crashed, defaults=compacted()) as three:
+            follower = opened(three)
+            assert records(follower) == left
+            assert [tuple(entry) for entry in follower.epochs.entries] == [(2, 4), (3, 6)]
+
+
 def test_truncation_inside_a_gap_ends_the_log_before_it(place: Path) -> None:
     """Where the last batch ends, so that files and memory agree about it."""
     for target in range(1, 12):

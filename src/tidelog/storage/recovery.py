@@ -209,7 +209,7 @@ class LogOpener:
         position, end, reason = 0, segment.base_offset, ""
         try:
             for position, batch in segment.scan(0, end):
-                disorder = self._learn_epoch(batch.leader_epoch, end)
+                disorder = self._learn_epoch(batch.leader_epoch, batch.base_offset)
                 if disorder:
                     raise CorruptLog(segment.path, position, disorder)
                 segment.note(batch, position)
