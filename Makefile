@@ -46,7 +46,7 @@ trial: $(STAMP) ## a minute of load and faults on a cluster, then the verdict on
 	@mkdir -p $(dir $(TRIAL))
 	$(BIN)/tidelog trial --evidence $(TRIAL)
 	@echo
-	@echo 'Rules and settings that do lose records, and why:'
+	@echo 'Rules and settings that can lose records; the audit says why:'
 	@echo '  $(BIN)/tidelog trial --generation hw     the rules of Kafka 0.10'
 	@echo '  $(BIN)/tidelog trial --unclean           unclean leader election'
 	@echo '  $(BIN)/tidelog trial --acks 1            acknowledged by the leader alone'
