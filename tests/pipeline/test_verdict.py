@@ -93,7 +93,7 @@ def test_nothing_at_all_cannot_be_judged(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_damage_inside_a_file_costs_only_what_needs_it(spark: SparkSession, tmp_path: Path) -> None:
-    """The footer is whole, the pages are not: what needs them is not judged and says so, the rest is."""
+    """What needs the damaged table is not judged and says so, the rest is."""
     path = write(tmp_path / "e", [clean().read("c", (0, "a"))], final_reader=FINAL)
     (reads,) = (path / "reads").glob("*.parquet")
     content = bytearray(reads.read_bytes())
@@ -104,4 +104,4 @@ def test_damage_inside_a_file_costs_only_what_needs_it(spark: SparkSession, tmp_
     assert verdict.judged == ["lost"]
     assert verdict.held
     assert "rewritten: nobody read anything" in verdict.unjudged
-    assert any(entry.startswith("reads: ") and "\n" not in entry for entry in verdict.unjudged)
+    assert any(entry.startswith("reads") and "\n" not in entry for entry in verdict.unjudged)
