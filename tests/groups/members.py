@@ -10,10 +10,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka import KafkaConsumer  # type: ignore[import-untyped]
 
 SESSION_MS = 6_000
@@ -35,7 +37,7 @@ class Member(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """Write down how far it has polled."""
+        """Write down how far it has polled since it was last assigned something, if it has."""
 
     @abstractmethod
     def close(self) -> None:
@@ -80,6 +82,8 @@ class ConfluentMember(Member):
         try:
             self.consumer.commit(asynchronous=False)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError._NO_OFFSET:
+                return True
             if error.args[0].retriable():
                 return False
             raise
@@ -139,6 +143,7 @@ class AioKafkaMember(Member):
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._consumer = self._run(self._start(servers, group, topic, **settings))
+        self._polling: Future[Any] | None = None
 
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
@@ -159,8 +164,15 @@ class AioKafkaMember(Member):
         return consumer
 
     def poll(self) -> None:
-        for records in self._run(self._consumer.getmany(timeout_ms=50)).values():
-            self.records += [record.value for record in records]
+        """Without waiting for a rebalance, which needs the other members to be polled."""
+        if self._polling is None:
+            polling = self._consumer.getmany(timeout_ms=50)
+            self._polling = asyncio.run_coroutine_threadsafe(polling, self._loop)
+        with suppress(TimeoutError):
+            polled = self._polling.result(0.1)
+            self._polling = None
+            for records in polled.values():
+                self.records += [record.value for record in records]
 
     def partitions(self) -> set[int]:
         return {each.partition for each in self._consumer.assignment()}
@@ -169,6 +181,8 @@ class AioKafkaMember(Member):
         self._run(self._consumer.commit())
 
     def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
         self._run(self._consumer.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

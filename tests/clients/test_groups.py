@@ -1,0 +1,163 @@
+"""Consumer groups of real clients: they share the work, take over from each other, find their place again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient  # type: ignore[import-untyped]
+from kafka import TopicPartition as KafkaPythonPartition
+from tests.clients.conftest import Cluster, Topics
+from tests.clients.drivers.base import Outgoing
+from tests.clients.drivers.confluent import Confluent, quiet
+from tests.groups.members import (
+    MEMBERS,
+    AioKafkaMember,
+    ConfluentMember,
+    KafkaPythonMember,
+    Member,
+    eventually,
+    share_evenly,
+)
+
+PARTITIONS = 4
+RECORDS = 40
+
+
+@pytest.fixture(scope="module")
+def topic(topics: Topics, cluster: Cluster) -> str:
+    """Four partitions with ten records each, numbered throughout."""
+    name = topics.new(partitions=PARTITIONS)
+    records = [Outgoing(b"%d" % number, partition=number % PARTITIONS) for number in range(RECORDS)]
+    Confluent(cluster.bootstrap_servers).produce(name, records)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="module")
+def admin(cluster: Cluster) -> AdminClient:
+    return AdminClient(quiet(cluster.bootstrap_servers))
+
+
+@pytest.fixture
+def closing_all() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.name)
+def test_members_share_and_take_over(kind: type[Any], cluster: Cluster, topic: str, group: str) -> None:
+    """Two members share the partitions; when both have committed everything and one has left, the other has
+    all partitions and nothing left to read."""
+    first = kind(cluster.bootstrap_servers, group, topic)
+    second = kind(cluster.bootstrap_servers, group, topic)
+    with closing(first):
+        with closing(second):
+            eventually(lambda: share_evenly([first, second], PARTITIONS), [first, second])
+            eventually(lambda: all_committed(cluster, group, topic, [first, second]), [first, second])
+        eventually(lambda: len(first.partitions()) == PARTITIONS, [first])
+        before = len(first.records)
+        for _ in range(5):
+            first.poll()
+        assert first.records[before:] == []
+
+
+def all_committed(cluster: Cluster, group: str, topic: str, members: list[Member]) -> bool:
+    for member in members:
+        member.commit()
+    settings = {**quiet(cluster.bootstrap_servers), "group.id": group}
+    with closing(Consumer(settings)) as anybody:
+        wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        found = anybody.committed(wanted, timeout=20)
+    return [each.offset for each in found] == [RECORDS // PARTITIONS] * PARTITIONS
+
+
+def test_clients_of_different_making(
+    cluster: Cluster, topic: str, group: str, closing_all: ExitStack
+) -> None:
+    """Three libraries in one group agree on an assignor that all of them know, and on an assignment."""
+    members: list[Member] = []
+    for kind in (AioKafkaMember, ConfluentMember, KafkaPythonMember):
+        member = kind(cluster.bootstrap_servers, group, topic)
+        members.append(closing_all.enter_context(closing(member)))
+        eventually(lambda: share_evenly(members, PARTITIONS), members)
+
+
+def test_a_static_member_comes_back(cluster: Cluster, topic: str, group: str, closing_all: ExitStack) -> None:
+    """A process that ends without a word and starts again under its name has its partitions again, and the
+    other one has not been disturbed."""
+    servers = cluster.bootstrap_servers
+    other = ConfluentMember(servers, group, topic, group_instance_id="other")
+    closing_all.enter_context(closing(other))
+    old = ConfluentMember(servers, group, topic, group_instance_id="static")
+    eventually(lambda: share_evenly([other, old], PARTITIONS), [other, old])
+    had, disturbed = old.partitions(), other.rebalances
+    old.close()  # a static member does not say goodbye
+    new = ConfluentMember(servers, group, topic, group_instance_id="static")
+    closing_all.enter_context(closing(new))
+    eventually(lambda: bool(new.partitions()), [other, new])
+    assert new.partitions() == had
+    assert other.rebalances == disturbed
+
+
+def test_positions_without_a_membership(cluster: Cluster, topic: str, group: str) -> None:
+    """A consumer that assigns partitions to itself commits and finds its positions under a group's name."""
+    settings = {**quiet(cluster.bootstrap_servers), "group.id": group, "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+        wanted = [TopicPartition(topic, 0, 7, metadata="noted", leader_epoch=0), TopicPartition(topic, 2, 3)]
+        consumer.commit(offsets=wanted, asynchronous=False)
+    with closing(Consumer(settings)) as consumer:
+        found = consumer.committed([TopicPartition(topic, number) for number in range(3)], timeout=20)
+    assert [each.offset for each in found] == [7, -1001, 3]
+    assert found[0].metadata == "noted"
+
+
+def test_administration(admin: AdminClient, cluster: Cluster, topic: str, group: str) -> None:
+    """Groups can be listed, described, reset and deleted; not while somebody is in them."""
+    member = ConfluentMember(cluster.bootstrap_servers, group, topic, client_id="someone")
+    with closing(member):
+        eventually(lambda: len(member.partitions()) == PARTITIONS, [member])
+        listed = {each.group_id: each for each in admin.list_consumer_groups().result(20).valid}
+        assert listed[group].state == ConsumerGroupState.STABLE
+        described = admin.describe_consumer_groups([group])[group].result(20)
+        assert described.state == ConsumerGroupState.STABLE
+        assert [each.client_id for each in described.members] == ["someone"]
+        assert len(described.members[0].assignment.topic_partitions) == PARTITIONS
+        with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
+            admin.delete_consumer_groups([group])[group].result(20)
+    reset = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 1, 5)])
+    admin.alter_consumer_group_offsets([reset])[group].result(20)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+    assert [(each.partition, each.offset) for each in offsets.topic_partitions] == [(1, 5)]
+    admin.delete_consumer_groups([group])[group].result(20)
+    assert group not in {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+
+
+def test_administration_by_kafka_python(admin: AdminClient, cluster: Cluster, topic: str, group: str) -> None:
+    """Another library's view of the same: also single positions can be deleted."""
+    reset = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number, 5) for number in range(2)])
+    admin.alter_consumer_group_offsets([reset])[group].result(20)
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as other:
+        assert group in str(other.list_groups())
+        assert "Empty" in str(other.describe_groups([group]))
+        other.delete_group_offsets(group, [KafkaPythonPartition(topic, 1)])
+        assert {each.partition for each in other.list_group_offsets(group)[group]} == {0}
+        other.delete_groups([group])
+        assert group not in str(other.list_groups())
+
+
+def test_the_topic_is_internal(cluster: Cluster, admin: AdminClient, topic: str, group: str) -> None:
+    """Positions are in a compacted topic that clients know to be none of theirs."""
+    test_positions_without_a_membership(cluster, topic, group)
+    found = admin.list_topics(timeout=20).topics["__consumer_offsets"]
+    replicas = {len(partition.replicas) for partition in found.partitions.values()}
+    assert replicas == {min(3, len(cluster.brokers))}

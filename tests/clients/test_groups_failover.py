@@ -1,0 +1,135 @@
+"""The coordinator of a group dies without a word: no acknowledged commit is lost, and its members stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.clients.drivers.confluent import quiet
+from tests.groups.members import ConfluentMember, eventually
+
+from tidelog.broker.client import Client
+from tidelog.broker.local_cluster import LocalCluster
+from tidelog.wire.api import Api
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "work"
+PARTITIONS = 2
+SETTINGS = {
+    "offsets.topic.num.partitions": "3",
+    "zookeeper.session.timeout.ms": "1500",
+    "group.min.session.timeout.ms": "500",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    folder: Path = tmp_path_factory.mktemp("groups") / "data"
+    with LocalCluster(folder, overrides=SETTINGS) as running:
+        admin = AdminClient(quiet(running.bootstrap_servers))
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
+        producer = Producer(quiet(running.bootstrap_servers))
+        for number in range(10):
+            producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
+        assert producer.flush(30) == 0
+        yield running
+
+
+def coordinator(cluster: LocalCluster, group: str) -> int:
+    found: list[int] = []
+
+    def ask() -> bool:
+        with Client.to(cluster.bootstrap_servers) as anybody:
+            answer = anybody.ask(Api.FIND_COORDINATOR, FindCoordinatorRequest(key=group))
+        if answer.error_code == ErrorCode.NONE:
+            found.append(answer.node_id)
+        return bool(found)
+
+    eventually(ask)
+    return found[0]
+
+
+class Commits:
+    """A consumer that commits ever larger positions and knows which were acknowledged."""
+
+    def __init__(self, servers: str, group: str) -> None:
+        settings = {**quiet(servers), "group.id": group, "enable.auto.commit": False}
+        self._consumer = Consumer(settings)
+        self.acknowledged = 0
+        self.attempted = 0
+
+    def attempt(self) -> bool:
+        self.attempted += 1
+        try:
+            offsets = [TopicPartition(TOPIC, number, self.attempted) for number in range(PARTITIONS)]
+            done = self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException:
+            return False
+        if any(each.error for each in done or []):
+            return False
+        self.acknowledged = self.attempted
+        return True
+
+    def reach(self, count: int) -> None:
+        for _ in range(count):
+            eventually(self.attempt)
+
+    def check(self) -> None:
+        """What is written down is at least what was acknowledged, and nothing that nobody tried."""
+        wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        for found in self._consumer.committed(wanted, timeout=30):
+            assert self.acknowledged <= found.offset <= self.attempted
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_no_acknowledged_commit_is_lost(cluster: LocalCluster) -> None:
+    """kill -9 of the coordinator in the midst of commits, and of the next one after that: whatever was
+    acknowledged is found, at whichever broker coordinates then."""
+    group = "committing"
+    with closing(Commits(cluster.bootstrap_servers, group)) as commits:
+        for _ in range(2):
+            commits.reach(20)
+            victim = coordinator(cluster, group)
+            cluster.kill(victim)
+            commits.reach(20)
+            assert coordinator(cluster, group) != victim
+            commits.check()
+            cluster.start_broker(victim)
+        commits.check()
+
+
+def test_members_stay_members(cluster: LocalCluster) -> None:
+    """The next coordinator knows generation and assignment: the member commits without having to join
+    again."""
+    group = "staying"
+    member = ConfluentMember(cluster.bootstrap_servers, group, TOPIC, session_timeout_ms=30_000)
+    with closing(member):
+        eventually(lambda: len(member.records) == 10, [member])
+        victim = coordinator(cluster, group)
+        before = member.rebalances
+        cluster.kill(victim)
+        member.commit()
+        assert member.partitions() == set(range(PARTITIONS))
+        assert member.rebalances == before
+        cluster.start_broker(victim)
+
+
+def test_a_dead_member_is_noticed(cluster: LocalCluster) -> None:
+    """A member that stops sending heartbeats is gone after its session, and another has its partitions."""
+    group = "dying"
+    settings = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100}
+    dying = ConfluentMember(cluster.bootstrap_servers, group, TOPIC, max_poll_interval_ms=1_000, **settings)
+    eventually(lambda: len(dying.partitions()) == PARTITIONS, [dying])
+    with closing(ConfluentMember(cluster.bootstrap_servers, group, TOPIC, **settings)) as heir:
+        eventually(lambda: len(heir.partitions()) == PARTITIONS, [heir])
+    dying.close()
