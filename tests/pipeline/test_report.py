@@ -87,7 +87,7 @@ def test_one_loss_is_one():
 def test_a_held_promise_is_said_plainly():
     sentence, header = title(samples.held())
     assert sentence == "Every acknowledged record is there."
-    assert "All 50,000 of them, after 60 s of load with 1 fault." in header
+    assert "All 50,000 of them, after 60 s of load with 1 planned fault." in header
 
 
 def test_other_broken_promises_do_not_pass_for_losses():

@@ -72,11 +72,11 @@ def _listed(found: list[Finding]) -> str:
 
 
 def circumstances(manifest: Manifest) -> str:
-    """`60 s of load with 11 faults`."""
+    """`60 s of load with 11 planned faults`: how many were done, the timeline knows."""
     load = f"{moment(load_ms(manifest))} of load"
     if not manifest.schedule:
         return load
-    return f"{load} with {plural(len(manifest.schedule), 'fault')}"
+    return f"{load} with {plural(len(manifest.schedule), 'planned fault')}"
 
 
 def load_ms(manifest: Manifest) -> int:
