@@ -35,7 +35,7 @@ def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable
     """None if it is not due. Segments qualify from the beginning on, as long as they are sealed, synced,
     committed as a whole, and older than ``min.compaction.lag.ms``."""
     config = log.config
-    if not config.compacts or log.failure or log.last_offsets_of_producers() is None:
+    if not config.compacts or log.failure:
         return None
     first_dirty = max(log.cleaned_to, log.start_offset)
     limit = min(high_watermark, log.recovery_point)
@@ -53,9 +53,11 @@ def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable
     if not dirty_bytes:
         return None
     share = dirty_bytes / (clean_bytes + dirty_bytes)
-    if share > config.min_cleanable_dirty_ratio or _has_waited_too_long(log, sources, first_dirty, now_ms):
-        return Cleanable(sources, first_dirty, share)
-    return None
+    enough = share > config.min_cleanable_dirty_ratio
+    if not enough and not _has_waited_too_long(log, sources, first_dirty, now_ms):
+        return None
+    # Without the producers nobody knows whose last batch must stay: a log that no replica uses waits.
+    return Cleanable(sources, first_dirty, share) if log.last_offsets_of_producers() is not None else None
 
 
 def _has_waited_too_long(log: FileLog, sources: list[Source], first_dirty: Offset, now_ms: Millis) -> bool:
