@@ -46,7 +46,7 @@ class LedPartition:
         node = self._node
         self.coordinator.loaded(node.now())
         self._carry_out()
-        if self._loading.records:
+        if self._loading.found_any:
             count = sum(1 for _ in self.coordinator.groups())
             took = node.now() - self._began
             node.log.info("coordinates %s groups of %s, read in %s ms", count, self.tp, took)

@@ -1,13 +1,15 @@
 """Reads a partition of ``__consumer_offsets`` from its beginning to where it ended when we became its leader.
 
 As a consumer reads it, so up to the high watermark and no further: nobody is told of a position that a
-fail-over could still take back. A piece at a time, so that a long log does not stop the broker.
+fail-over could still take back. A piece at a time, so that a long log does not stop the broker. Only the last
+word on each key counts, and only that is decoded: a group commits to the same few keys over and over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tidelog.core.messages import CONSUMER, FetchRequest, FetchResponse
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 PIECE_BYTES = 256 * 1024
+PIECE_RECORDS = 2_000
 WAIT_MS = 1_000
 RETRY_SECONDS = 1.0
 
@@ -42,7 +45,10 @@ class Loading:
         self._loop = asyncio.get_running_loop()
         self._again: asyncio.Handle | None = None
         self._given_up = False
-        self.records = 0
+        self._last: dict[bytes, bytes | None] = {}
+        """The last value of each key, in the order of the log."""
+        self._decoding: Iterator[tuple[bytes, bytes | None]] | None = None
+        self.found_any = False
 
     def give_up(self) -> None:
         self._given_up = True
@@ -50,11 +56,21 @@ class Loading:
             self._again.cancel()
 
     def go_on(self) -> None:
-        if self._next >= self._end:
-            self._finish()
+        if self._next < self._end:
+            request = FetchRequest(self._tp, CONSUMER, self._next, NO_EPOCH, WAIT_MS, max_bytes=PIECE_BYTES)
+            self._node.ask(self, request)
             return
-        request = FetchRequest(self._tp, CONSUMER, self._next, NO_EPOCH, WAIT_MS, max_bytes=PIECE_BYTES)
-        self._node.ask(self, request)
+        if self._decoding is None:
+            self._decoding = iter(self._last.items())
+        piece = list(islice(self._decoding, PIECE_RECORDS))
+        for key, value in piece:
+            self._decode(key, value)
+        if len(piece) == PIECE_RECORDS:
+            self._again = self._loop.call_soon(self._go_on_by_itself)
+        else:
+            self.found_any = bool(self._last)
+            self._last = {}
+            self._finish()
 
     def _go_on_by_itself(self) -> None:
         self._again = None
@@ -74,22 +90,32 @@ class Loading:
         for batch in response.batches:
             assert isinstance(batch, RecordBatch)
             self._next = batch.next_offset
-            for record in self._records_of(batch):
-                self._load(record)
-                self.records += 1
+            self._note(batch)
         if not response.batches and response.error is ErrorCode.NONE:
             # Either our time was up, or everything up to the high watermark has been compacted away.
             self._next = max(self._next, response.high_watermark)
         self._again = self._loop.call_soon(self._go_on_by_itself)
 
-    def _records_of(self, batch: RecordBatch) -> Iterator[GroupRecord | PositionRecord]:
+    def _note(self, batch: RecordBatch) -> None:
         if batch.is_control:
             return
         try:
             for record in read_records(batch):
-                read = read_entry(record.key, record.value)
-                if read is not None:
-                    yield read
+                if record.key is not None:
+                    self._last.pop(record.key, None)
+                    self._last[record.key] = record.value
         except ProtocolError as error:
-            # Some client wrote this: a coordinator would not have.
-            self._node.log.warning("passed over records of %s at %s: %s", self._tp, batch.base_offset, error)
+            self._pass_over(f"a batch at {batch.base_offset}: {error}")
+
+    def _decode(self, key: bytes, value: bytes | None) -> None:
+        try:
+            record = read_entry(key, value)
+        except ProtocolError as error:
+            self._pass_over(f"a record: {error}")
+        else:
+            if record is not None:
+                self._load(record)
+
+    def _pass_over(self, what: str) -> None:
+        """Some client wrote this: a coordinator would not have."""
+        self._node.log.warning("passed over in %s %s", self._tp, what)
