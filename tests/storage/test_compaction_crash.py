@@ -192,6 +192,23 @@ def test_a_full_disk_stops_a_compaction_and_nothing_else() -> None:
         assert one.close()
 
 
+def test_what_nobody_thought_of_stops_a_compaction_too() -> None:
+    """Half a segment is never taken for a whole one."""
+    with folder() as path:
+        one, log = filled(path)
+        before = records(log)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "pwrite", _no_memory)
+            assert compact_once(one) == 0
+        assert one.trouble == "cannot compact topic-0: MemoryError"
+        assert records(log) == before
+        assert one.close()
+
+
+def _no_memory(*_: object) -> int:
+    raise MemoryError
+
+
 def _no_room(*_: object) -> int:
     raise OSError(28, "No space left on device")
 

@@ -77,6 +77,8 @@ class Housekeeping:
         job = next(steps, None)
         if job is None:
             self._cleaning = False
+            if self._node.storage.last_cleaning:
+                self._node.log.debug("%s", self._node.storage.last_cleaning)
         else:
             done = self._loop.run_in_executor(self._node.threads, job)
             done.add_done_callback(lambda _: self._clean_on(steps))

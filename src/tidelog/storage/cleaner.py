@@ -82,6 +82,8 @@ class Cleaner:
         bytes_per_second: float = UNLIMITED,
     ) -> None:
         self.dedupe_bytes = dedupe_bytes
+        self.last = ""
+        """What the last compaction did, for whoever watches."""
         self._logs = logs
         self._write_checkpoints = write_checkpoints
         self._report = report
@@ -115,6 +117,8 @@ class Cleaner:
 
     def _steps(self, cleaning: Cleaning) -> Iterator[Job]:
         yield from cleaning.steps()
+        before, after = cleaning.bytes_before, cleaning.bytes_after
+        self.last = f"compacted {cleaning.log.tp}: {before} bytes became {after}" if before else ""
         if cleaning.failure:
             self._report(f"cannot compact {cleaning.log.tp}: {cleaning.failure}")
         if cleaning.hopeless:

@@ -114,18 +114,23 @@ class Cleaning:
             raise Abandoned
 
     def _done(self, work: Callable[[], None]) -> Generator[Job, None, bool]:
-        """The same; False instead."""
+        """The same; False instead. What was not done to its end, for whatever reason, is never swapped in."""
+        succeeded = False
 
         def attempt() -> None:
+            nonlocal succeeded
             try:
                 self.around.run(work)
+                succeeded = True
             except CorruptLog as error:
                 self.failure, self.hopeless = str(error), True
             except (StorageFailure, OSError) as error:
                 self.failure = str(error)
+            except Exception as error:
+                self.failure, self.hopeless = f"{type(error).__name__} {error}".strip(), True
 
         yield attempt
-        return not self.failure and self.log.cuts == self._cuts and self.around.is_there(self.log)
+        return succeeded and self.log.cuts == self._cuts and self.around.is_there(self.log)
 
     def _twins(self, segments: list[Segment]) -> list[BatchFile]:
         """The segments, for a thread to read. They may have been deleted from the front of the log."""
@@ -155,20 +160,20 @@ class Cleaning:
                     twin.close_file()
                     self.failure = str(error)
                     raise Abandoned from None
-                yield from self._do(partial(self._learn_keys_of, twin, start, end))
+                try:
+                    yield from self._do(partial(self._learn_keys_of, twin, start, end))
+                finally:
+                    twin.close_file()
 
     def _learn_keys_of(self, twin: BatchFile, start: tuple[int, Offset], end: Offset) -> None:
-        try:
-            for batch in self._batches(twin, *start):
-                if not note_keys(batch, self._offsets):
-                    self._end = batch.base_offset
-                    self._full = True
-                    return
-                if batch.producer_id != NO_PRODUCER:
-                    self._producers_here[batch.producer_id] = batch.last_offset
-            self._end = end
-        finally:
-            twin.close_file()
+        for batch in self._batches(twin, *start):
+            if not note_keys(batch, self._offsets):
+                self._end = batch.base_offset
+                self._full = True
+                return
+            if batch.producer_id != NO_PRODUCER:
+                self._producers_here[batch.producer_id] = batch.last_offset
+        self._end = end
 
     def _batches(self, twin: BatchFile, position: int, expected: Offset) -> Iterator[RecordBatch]:
         done = position
@@ -210,7 +215,10 @@ class Cleaning:
         )
         cleaned.sparse = True
         self._changed = len(group) > 1
-        goes_on = yield from self._done(partial(self._write, twins, group[-1].end_offset, cleaned))
+        try:
+            goes_on = yield from self._done(partial(self._write, twins, group[-1].end_offset, cleaned))
+        finally:
+            _close(twins)
         if goes_on and self._changed and self._swap(obsolete, cleaned):
             return
         yield partial(_discard, cleaned)
@@ -251,7 +259,6 @@ class Cleaning:
             sync_folder(self.log.folder)
         finally:
             cleaned.close()
-            _close(twins)
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
         """Its header says how the sequence of its producer goes on, if that is still remembered. What was

@@ -312,6 +312,11 @@ class FileStorage:
         """The compaction that is most due, step by step: see ``Cleaner.next_cleaning``."""
         return self._cleaner.next_cleaning(now_ms, high_watermarks)
 
+    @property
+    def last_cleaning(self) -> str:
+        """What the last compaction did; empty if there was none, or nothing to do for it."""
+        return self._cleaner.last
+
     # ------------------------------------------------------------ the end
 
     def close(self) -> bool:
