@@ -35,9 +35,9 @@ def seal(slots: Slots, evidence: Path) -> Path | None:
     return written
 
 
-def to_arrow(slots: Slots) -> Any:
-    """The rows of a journal as an Arrow table."""
-    rows = slots.rows()
+def to_arrow(slots: Slots, rows: int | None = None) -> Any:
+    """The rows of a journal, or the first so many of them, as an Arrow table."""
+    rows = slots.rows() if rows is None else rows
     schema = arrow_schema(_TABLES[slots.table])
     marks = pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(slots.marks[:rows])])
     arrays = []

@@ -139,6 +139,17 @@ class Slots:
         finally:
             os.close(fd)
 
+    @classmethod
+    def watch(cls, path: Path) -> Self:
+        """A file that somebody may be writing, to look at only. Raises `CorruptSlots`, or an OSError if it
+        is gone: sealed, that is."""
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            header = _header(path, os.pread(fd, HEADER_BYTES, 0))
+            return cls(path, mmap.mmap(fd, 0, access=mmap.ACCESS_READ), header)
+        finally:
+            os.close(fd)
+
     def release(self) -> None:
         """Unmap the file and give its lock back. No view of it may be in use."""
         self.marks.release()

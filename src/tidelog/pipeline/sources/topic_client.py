@@ -47,6 +47,7 @@ class TopicOptions:
         self.starting = _offsets(given.get("startingoffsets", EARLIEST), "startingOffsets")
         self.ending = _offsets(given.get("endingoffsets", LATEST), "endingOffsets")
         self.max_rows = _number(given, "max_rows", "maxoffsetspertrigger")
+        self.recheck = _number(given, "recheck") or 0
         self.tolerant = given.get("failondataloss", "true").lower() == "false"
 
     def consumer(self, **more: Any) -> Consumer:
@@ -111,6 +112,20 @@ class Topics:
                 if name not in known or known[name].error is not None:
                     raise PipelineError(f"there is no topic {name} at {self._options.servers}")
         return [(name, number) for name in names for number in sorted(known[name].partitions)]
+
+    def cluster_id(self) -> str:
+        known = self._asked(lambda: self._consumer.list_topics(timeout=ANSWER_WITHIN_S))
+        return str(known.cluster_id)
+
+    def is_compacted(self, topic: str) -> bool:
+        """Whether records of the topic may be taken out from between others."""
+        from confluent_kafka import admin
+
+        settings: dict[str, Any] = {"log_level": 0, "error_cb": lambda error: None}
+        client = admin.AdminClient(settings | self._options.settings)
+        wanted = admin._config.ConfigResource("topic", topic)
+        answers = client.describe_configs([wanted], request_timeout=ANSWER_WITHIN_S)
+        return "compact" in (self._asked(answers[wanted].result)["cleanup.policy"].value or "")
 
     def position(self, at: str | Position) -> Position:
         """Where `at` is, for every partition there is."""

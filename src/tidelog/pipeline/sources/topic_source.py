@@ -5,7 +5,8 @@
 
 Options: `subscribe` (topics, by commas) or `subscribePattern`; `startingOffsets` and, for a table,
 `endingOffsets`: `earliest`, `latest` or `{"topic": {"0": 17}}`; `max_rows`: how many offsets a micro-batch
-takes at most; `failOnDataLoss`: `false` goes on where offsets have vanished; `kafka.…`: librdkafka's own.
+takes at most; `failOnDataLoss`: `false` goes on where offsets have vanished; `recheck`: each micro-batch of a
+stream reads so many offsets once more, to see whether they have changed; `kafka.…`: librdkafka's own.
 
 Rules of the file:
 
@@ -46,7 +47,14 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments import texts
 from tidelog.pipeline.segments.columns import BY_NAME, arrow_schema
 from tidelog.pipeline.sources.choosing import chosen_columns
-from tidelog.pipeline.sources.topic_client import Position, TopicOptions, Topics, entries, limited
+from tidelog.pipeline.sources.topic_client import (
+    ANSWER_WITHIN_S,
+    Position,
+    TopicOptions,
+    Topics,
+    entries,
+    limited,
+)
 
 COLUMNS: Final = (
     "topic",
@@ -85,21 +93,22 @@ class TopicSource(DataSource):
 
 
 class _Span(InputPartition):
-    """Offsets of one partition, `end` exclusive."""
+    """Offsets of one partition, `end` exclusive; and how many of those before are read once more."""
 
-    def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
+    def __init__(self, topic: str, partition: int, start: int, end: int, recheck: int = 0) -> None:
         super().__init__(None)
         self.topic, self.partition, self.start, self.end = topic, partition, start, end
+        self.recheck = recheck
 
     @property
     def words(self) -> str:
         return f"{self.topic}-{self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-def _spans(start: Position, end: Position) -> list[InputPartition]:
+def _spans(start: Position, end: Position, recheck: int = 0) -> list[InputPartition]:
     """A partition that is new in `end` is read from its first record on."""
     return [
-        _Span(topic, partition, begin, offset)
+        _Span(topic, partition, begin, offset, recheck)
         for topic, partition, offset in entries(end)
         if (begin := start.get(topic, {}).get(str(partition), OFFSET_BEGINNING)) < offset and offset > 0
     ]
@@ -169,7 +178,7 @@ class _StreamReader(_Readers, DataSourceStreamReader, SupportsTriggerAvailableNo
         return limited(start, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
-        return _spans(start, end)
+        return _spans(start, end, TopicOptions(self._options).recheck)
 
     def stop(self) -> None:
         if self._topics is not None:
@@ -184,11 +193,20 @@ def read_span(options: TopicOptions, span: _Span, columns: Sequence[str]) -> Ite
     """The records of a span, in Arrow batches."""
     consumer = options.consumer()
     try:
-        consumer.assign([TopicPartition(span.topic, span.partition, span.start)])
+        consumer.assign([TopicPartition(span.topic, span.partition, _begin(consumer, span))])
         for messages in _messages(consumer, span, options):
             yield _rows(messages, columns)
     finally:
         consumer.close()
+
+
+def _begin(consumer: Consumer, span: _Span) -> int:
+    """The start, or as far before it as shall be read once more and is still there."""
+    if not span.recheck or span.start <= 0:
+        return span.start
+    place = TopicPartition(span.topic, span.partition)
+    known: tuple[int, int] | None = consumer.get_watermark_offsets(place, timeout=ANSWER_WITHIN_S)
+    return span.start if known is None else min(span.start, max(known[0], span.start - span.recheck))
 
 
 def _messages(consumer: Consumer, span: _Span, options: TopicOptions) -> Iterator[list[Message]]:

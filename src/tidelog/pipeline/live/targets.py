@@ -1,0 +1,186 @@
+"""What can be followed: the evidence of a trial, or a live topic. Each knows who it is, what to read, and
+when there is nothing more to come."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tidelog.evidence.folder import RUNNING, EvidenceError, Manifest
+from tidelog.evidence.growing import Growth
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.live import query
+from tidelog.pipeline.live.sightings import DUPLICATED, GAP, NONMONOTONIC_POLL, POLL_SKIP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BEGINS_WITHIN_S: Final = 120.0
+_LOOK_S: Final = 0.2
+
+
+class Target(Protocol):
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to."""
+        ...
+
+    def sightings(self, spark: SparkSession) -> DataFrame: ...
+
+    def has_ended(self) -> bool:
+        """Whether nothing more will come."""
+        ...
+
+    def end(self) -> dict[str, Any]:
+        """How far there is something to read."""
+        ...
+
+    def severity(self, finding: dict[str, Any]) -> str: ...
+
+
+class TrialTarget:
+    """A folder of evidence. Raises `PipelineError` if it is none."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.exists():
+            raise PipelineError(f"{folder}: there is no such folder")
+        if not folder.is_dir():
+            raise PipelineError(f"{folder} is a file: give the folder that a trial writes")
+        self.folder = folder.absolute()
+        self._manifest()
+        self._growth = Growth(self.folder)
+
+    def _manifest(self) -> Manifest:
+        try:
+            return Manifest.read(self.folder)
+        except EvidenceError as error:
+            raise PipelineError(str(error)) from None
+
+    def identity(self) -> dict[str, Any]:
+        # A trial that is just being started does not know its beginning yet.
+        deadline = time.monotonic() + _BEGINS_WITHIN_S
+        while not (manifest := self._manifest()).started_us and not self.has_ended():
+            if time.monotonic() > deadline:
+                raise PipelineError(f"the trial in {self.folder} does not begin")
+            time.sleep(_LOOK_S)
+        return {
+            "stage": manifest.stage,
+            "generation": manifest.generation,
+            "seed": manifest.seed,
+            "started_us": manifest.started_us,
+        }
+
+    def sightings(self, spark: SparkSession) -> DataFrame:
+        return query.of_evidence(spark, self.folder)
+
+    def has_ended(self) -> bool:
+        return self._manifest().state != RUNNING or not self._is_held()
+
+    def _is_held(self) -> bool:
+        """Whether somebody runs the trial: who was killed holds no lock."""
+        try:
+            fd = os.open(self.folder / ".lock", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def end(self) -> dict[str, Any]:
+        return {name: rows for name, rows in self._growth.position().items() if rows}
+
+    def severity(self, finding: dict[str, Any]) -> str:
+        """As the audit has it: by who sent, and by whether the consumer knew."""
+        if finding["anomaly"] == DUPLICATED:
+            producer = (finding["value"] or "").rpartition("-")[0]
+            idempotent = {
+                client["name"] for client in self._manifest().clients if client.get("idempotent", False)
+            }
+            return VIOLATION if producer in idempotent else NOTICE
+        if finding["anomaly"] in (POLL_SKIP, NONMONOTONIC_POLL, GAP):
+            return NOTICE if self._was_told(finding) else VIOLATION
+        return str(finding["severity"])
+
+    def _was_told(self, finding: dict[str, Any]) -> bool:
+        """Whether the consumer had noticed before that its place no longer exists."""
+        for path in sorted((self.folder / "journal").glob("client_events-*.jsonl")):
+            with suppress(OSError):
+                for line in path.read_text("utf-8").splitlines():
+                    with suppress(ValueError):
+                        if _vanished(json.loads(line), finding):
+                            return True
+        from tidelog.evidence.parquet import rows_of
+        from tidelog.evidence.tables import CLIENT_EVENTS
+
+        return any(_vanished(row, finding) for row in rows_of(self.folder, CLIENT_EVENTS))
+
+
+def _vanished(event: dict[str, Any], finding: dict[str, Any]) -> bool:
+    return (
+        event.get("event") == "out_of_range"
+        and event.get("client") == finding["consumer"]
+        and (event.get("topic"), event.get("partition")) == (finding["topic"], finding["partition"])
+        and int(event.get("time_us", 0)) <= finding["time_us"]
+    )
+
+
+class TopicTarget:
+    """A topic of a cluster that runs. Raises `PipelineError` if it cannot be reached."""
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        from_beginning: bool = False,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        from tidelog.pipeline.sources.topic_client import EARLIEST, LATEST, TopicOptions, Topics
+
+        self._servers, self._topic = servers, topic
+        self._settings = settings or {}
+        self._start = EARLIEST if from_beginning else LATEST
+        named = {f"kafka.{name}": value for name, value in self._settings.items()}
+        options = TopicOptions({**named, "kafka.bootstrap.servers": servers, "subscribe": topic})
+        topics = Topics(options)
+        try:
+            topics.partitions()
+            self._cluster = topics.cluster_id()
+            self._dense = not topics.is_compacted(topic)
+        finally:
+            topics.close()
+
+    def identity(self) -> dict[str, Any]:
+        return {"cluster": self._cluster, "topic": self._topic}
+
+    def sightings(self, spark: SparkSession) -> DataFrame:
+        return query.of_topic(
+            spark,
+            self._servers,
+            self._topic,
+            dense=self._dense,
+            start=self._start,
+            settings=self._settings,
+        )
+
+    def has_ended(self) -> bool:
+        return False
+
+    def end(self) -> dict[str, Any]:
+        return {}
+
+    def severity(self, finding: dict[str, Any]) -> str:
+        return str(finding["severity"])
+
+
+Tell = Callable[[dict[str, Any]], None]
