@@ -124,6 +124,41 @@ def test_members_stay_members(cluster: LocalCluster) -> None:
         cluster.start_broker(victim)
 
 
+def test_positions_survive_all_brokers(cluster: LocalCluster) -> None:
+    """kill -9 of every broker at once: after their return the positions are read from their disks."""
+    with closing(Commits(cluster.bootstrap_servers, "surviving")) as commits:
+        commits.reach(5)
+        for broker in cluster.brokers:
+            cluster.kill(broker.id)
+        for broker in cluster.brokers:
+            cluster.start_broker(broker.id)
+        commits.check()
+        commits.reach(1)
+
+
+def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:
+    """A topic that is deleted and made again has no positions from before."""
+    admin = AdminClient(quiet(cluster.bootstrap_servers))
+    settings = {**quiet(cluster.bootstrap_servers), "group.id": "forgetting", "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+
+        def commit() -> bool:
+            try:
+                consumer.commit(offsets=[TopicPartition("fleeting", 0, 5)], asynchronous=False)
+            except KafkaException:
+                return False  # the coordinator has not heard of the topic yet
+            return True
+
+        def forgotten() -> bool:
+            return bool(consumer.committed([TopicPartition("fleeting", 0)], timeout=30)[0].offset < 0)
+
+        admin.create_topics([NewTopic("fleeting", 1, 3)])["fleeting"].result(30)
+        eventually(commit)
+        assert not forgotten()
+        admin.delete_topics(["fleeting"], operation_timeout=30)["fleeting"].result(30)
+        eventually(forgotten)
+
+
 def test_a_dead_member_is_noticed(cluster: LocalCluster) -> None:
     """A member that stops sending heartbeats is gone after its session, and another has its partitions."""
     group = "dying"

@@ -45,7 +45,7 @@ _MAY_BE_NAMELESS = (CommitRequest, PositionsRequest, DescribeRequest, DeleteRequ
 
 
 class Coordinator:
-    __slots__ = ("_ctx", "_groups", "_loading", "_membership", "_offsets", "effects")
+    __slots__ = ("_ctx", "_groups", "_loading", "_membership", "_offsets", "effects", "topics")
 
     def __init__(
         self, config: GroupConfig, time_of_day: Callable[[], Millis], draw_id: Callable[[], str]
@@ -56,6 +56,8 @@ class Coordinator:
         self._offsets = Offsets(self._ctx, self._membership)
         self._groups: dict[str, Group] = {}
         self._loading = True
+        self.topics: set[str] = set()
+        """Those in which any group may have a position, for whoever knows which topics there are."""
 
     # ------------------------------------------------------------ the log
 
@@ -75,6 +77,7 @@ class Coordinator:
             group.positions.pop(record.tp, None)
         else:
             group.positions[record.tp] = record.committed
+            self.topics.add(record.tp.topic)
 
     def loaded(self, now: Millis) -> None:
         self._ctx.now = now
@@ -178,6 +181,7 @@ class Coordinator:
             # We have never heard of this generation, or it is long gone.
             self._ctx.answer(to, refusal(request, ErrorCode.ILLEGAL_GENERATION))
         else:
+            self.topics.update(tp.topic for tp in request.positions)
             self._offsets.commit(self._group(request.group), request, to)
 
     # ------------------------------------------------------------ groups as a whole
@@ -195,11 +199,16 @@ class Coordinator:
     def topics_deleted(self, topics: Collection[str], now: Millis) -> None:
         """Positions in these mean nothing any more. A topic of the same name that comes later starts at 0."""
         self._ctx.now = now
-        for group in () if self._loading else list(self._groups.values()):
+        if self._loading:
+            return
+        forgotten = set(topics)
+        for group in self._groups.values():
             tps = dict.fromkeys((*group.positions, *group.pending_positions))
             gone = [tp for tp in tps if tp.topic in topics]
             if gone and group.state is not State.DEAD:
                 self._offsets.drop(group, gone)
+                forgotten.difference_update(tp.topic for tp in gone)  # once that is written
+        self.topics -= forgotten
 
     def _bury(self, group: Group, then: Then) -> None:
         """Forget an empty group and all its positions, in the log first. Until that is done it is neither

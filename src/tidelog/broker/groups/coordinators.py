@@ -48,9 +48,8 @@ class Coordinators:
         self._led: dict[TopicPartition, LedPartition] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._retention_seconds = settings.offsets_retention_check_interval_ms / 1000
-        self._topics: set[str] = set()
-        """What there was when we last looked, and what was missing then."""
         self._missing: set[str] = set()
+        """Topics in which groups have positions and that were not there when we last looked."""
 
     def close(self) -> None:
         for timer in self._timers.values():
@@ -139,12 +138,12 @@ class Coordinators:
 
     def _look_for_deleted_topics(self) -> None:
         """A topic that is missing twice in a row is gone: nobody's positions hang on one message."""
-        there = self._node.core.metadata.topics.keys()
-        gone = {topic for topic in self._missing if topic not in there}
-        self._missing = {topic for topic in self._topics if topic not in there}
-        self._topics = set(there)
-        for led in self._all_led() if gone else ():
-            led.topics_deleted(gone)
+        there, led = self._node.core.metadata.topics, self._all_led()
+        missing = {topic for each in led for topic in each.coordinator.topics if topic not in there}
+        gone = missing & self._missing
+        self._missing = missing
+        for each in led if gone else ():
+            each.topics_deleted(gone)
 
 
 def topic_request(settings: Settings) -> CreateTopicRequest:
