@@ -304,5 +304,5 @@ def _prepare_for(inputs: Inputs, size: int) -> None:
     conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if inputs.large else "NO_CODEGEN")
     pieces = min(size // _SHUFFLE_BYTES, _PIECES_MAX)
     name = "spark.sql.shuffle.partitions"
-    if pieces > int(str(conf.get(name, "0") or 0)):
+    if pieces > int(str(conf.get(name, "1") or 1)):
         conf.set(name, str(pieces))
