@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.clients.drivers.confluent import quiet
 from tests.groups.members import ConfluentMember, eventually
 
@@ -157,6 +157,24 @@ def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:
         assert not forgotten()
         admin.delete_topics(["fleeting"], operation_timeout=30)["fleeting"].result(30)
         eventually(forgotten)
+
+
+def test_nobody_else_touches_the_topic(cluster: LocalCluster) -> None:
+    """Records of clients are refused, and so is a number of partitions that would move all groups."""
+    coordinator(cluster, "any")
+    refused: list[int] = []
+    producer = Producer(quiet(cluster.bootstrap_servers))
+
+    def told(error: KafkaError | None, _message: Message) -> None:
+        refused.append(0 if error is None else error.code())
+
+    producer.produce("__consumer_offsets", b"junk", b"\0\1", partition=0, on_delivery=told)
+    assert producer.flush(30) == 0
+    assert refused == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    admin = AdminClient(quiet(cluster.bootstrap_servers))
+    more = admin.create_partitions([NewPartitions("__consumer_offsets", 9)])["__consumer_offsets"]
+    with pytest.raises(KafkaException, match="cannot change"):
+        more.result(30)
 
 
 def test_a_dead_member_is_noticed(cluster: LocalCluster) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
+from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.storage.keyed_records import has_only_keyed_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 VALID_ACKS = (-1, 0, 1)
 KEYS_NEEDED = "Every record of a compacted topic must have a key."
+COORDINATORS_ONLY = "Only the coordinators of groups write to this topic."
 ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
@@ -51,9 +53,13 @@ def handle(node: Node, request: Request) -> None:
             if batch is None or error is not ErrorCode.NONE:
                 pending.deliver(core.ProduceResponse(tp, error))
                 continue
-            if config.compacts and (error := _key_error(batch)) is not ErrorCode.NONE:
-                pending.refuse(tp, error, KEYS_NEEDED)
-                continue
+            if config.compacts:
+                if name == OFFSETS_TOPIC:
+                    pending.refuse(tp, ErrorCode.INVALID_TOPIC_EXCEPTION, COORDINATORS_ONLY)
+                    continue
+                if (error := _key_error(batch)) is not ErrorCode.NONE:
+                    pending.refuse(tp, error, KEYS_NEEDED)
+                    continue
             if config.append_time:
                 batch.stamp_append_time(pending.stamp())
             elif config.message_timestamp_difference_max_ms != ANY_DIFFERENCE and _is_off(
