@@ -16,13 +16,17 @@ Examples:
   tidelog audit trial-1 --json | jq .counts
   tidelog audit trial-1 --report /tmp/report.html
   tidelog audit /mnt/trial-1 --master spark://host:7077
+  tidelog audit --follow trial-1
+  tidelog audit --follow --bootstrap-servers 127.0.0.1:9092 --topic events
 
 \b
 Exit code: 0 every promise held, 1 one was broken, 2 it cannot be said.
+With --follow: 0 nothing was found, 1 something was.
 """
 
 Folder = Annotated[
-    Path, typer.Argument(metavar="EVIDENCE", help="The folder that a trial left.", show_default=False)
+    Path | None,
+    typer.Argument(metavar="EVIDENCE", help="The folder that a trial left.", show_default=False),
 ]
 Report = Annotated[
     Path | None,
@@ -39,9 +43,38 @@ Remote = Annotated[
 ]
 WithUi = Annotated[bool, typer.Option("--ui", help="Have Spark show its own web page meanwhile.")]
 
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow",
+        help="Tell of gaps, duplicates and rewrites while a trial runs, or in a live topic.",
+    ),
+]
+Servers = Annotated[
+    str | None,
+    typer.Option(metavar="H:P", help="Follow a topic of this cluster.", show_default=False),
+]
+Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Which.", show_default=False)]
+FromBeginning = Annotated[
+    bool,
+    typer.Option("--from-beginning", help="What the topic holds already, too."),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Where to keep what is known: whoever follows again goes on from there.",
+        show_default="EVIDENCE/audit/live",
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(min=1, help="End after so long.", show_default="with the trial, or Ctrl-C"),
+]
+
 
 def audit(
-    folder: Folder,
+    folder: Folder = None,
     *,
     report: Report = None,
     no_report: NoReport = False,
@@ -49,6 +82,12 @@ def audit(
     remote: Remote = None,
     ui: WithUi = False,
     as_json: JsonOption = False,
+    follow: Follow = False,
+    bootstrap_servers: Servers = None,
+    topic: Topic = None,
+    from_beginning: FromBeginning = False,
+    checkpoint: Checkpoint = None,
+    seconds: Seconds = None,
 ) -> int:
     """Judge the evidence of a trial: what was lost, repeated, changed or out of order, and why.
 
@@ -56,6 +95,16 @@ def audit(
     """
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
+    live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)
+    if follow:
+        from tidelog.cli.follow import Wanted
+        from tidelog.cli.follow import follow as follow_it
+
+        return follow_it(Wanted(folder, *live, master, remote, ui, as_json))
+    if any(live):
+        raise Refusal("a live topic, --checkpoint and --seconds are for --follow: give it as well")
+    if folder is None:
+        raise Refusal("give the folder that a trial left")
     from tidelog.cli.audit_folder import judgeable
     from tidelog.cli.audit_run import Auditor
     from tidelog.cli.audit_verdict import exit_code, present
