@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from tests.clients.conftest import Cluster, Topics
 from tests.groups.members import eventually
 
-from tidelog.broker.client import Client
+from tidelog.broker.client import Client, Unreachable
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import (
@@ -40,7 +41,6 @@ class Desk:
     generation: int = -1
     instance_id: str | None = None
     assignment: bytes = b"mine"
-    known: dict[str, Any] = field(default_factory=dict)
 
     def join(self, **other: Any) -> Any:
         values = {
@@ -72,6 +72,8 @@ class Desk:
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
             "assignments": [],
             **other,
         }
@@ -201,6 +203,12 @@ def test_unknown_members(desk: Desk) -> None:
     assert desk.position() == (7, "")
 
 
+def test_syncs_name_their_protocol(desk: Desk) -> None:
+    """A member that believes in another protocol, or says nothing of it, is not given a share."""
+    for wrong in ({"protocol_name": "other"}, {"protocol_type": "connect"}, {"protocol_name": None}):
+        assert desk.sync(**wrong).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 def test_joins_that_cannot_be(desk: Desk) -> None:
     """A protocol that nobody shares, a session that is too short or too long, no protocol at all."""
     other = [join_group.JoinGroupRequestProtocol(name="other", metadata=b"")]
@@ -234,16 +242,23 @@ def test_commits_for_what_does_not_exist(desk: Desk) -> None:
 
 
 def test_a_group_id_of_32_kb(cluster: Cluster, topic: str) -> None:
-    """The longest name that a record can hold makes a group like any other; one byte more is no name."""
+    """The longest name that a record can hold makes a group like any other."""
     desk = open_desk(cluster, topic, uuid.uuid4().hex + "x" * (32_767 - 32))
     with desk.client:
         desk.form()
         desk.check_unharmed()
         assert desk.leave(desk.member_id) == ErrorCode.NONE
-        longer = desk.group + "x"
-        assert desk.join(group_id=longer).error_code == ErrorCode.INVALID_GROUP_ID
-        assert desk.commit(9, group_id=longer) == ErrorCode.INVALID_GROUP_ID
-        assert desk.heartbeat(group_id=longer) == ErrorCode.INVALID_GROUP_ID
+
+
+def test_a_group_id_of_one_byte_more(cluster: Cluster, topic: str) -> None:
+    """It is refused with a code that says why. (Apache Kafka hangs up.)"""
+    client = Client.to(cluster.bootstrap_servers)
+    desk = Desk(client, "x" * 32_768, topic, generation=1, member_id="m")
+    with client, suppress(Unreachable):
+        assert desk.join().error_code == ErrorCode.INVALID_GROUP_ID
+        assert desk.heartbeat() == ErrorCode.INVALID_GROUP_ID
+        assert desk.sync().error_code == ErrorCode.INVALID_GROUP_ID
+        assert desk.commit(9) == ErrorCode.INVALID_GROUP_ID
 
 
 def test_a_fenced_member(cluster: Cluster, topic: str) -> None:

@@ -1,7 +1,7 @@
 """SyncGroup (14): the leader of a group hands in the assignment, every member is sent its own part.
 
 Behaviour: answered when the assignment is committed to the group's partition of ``__consumer_offsets``.
-Versions: 0 to 5; from 5 on the member names the protocol it believes in, and is refused if it is wrong.
+Versions: 0 to 5; from 5 on the member must name the protocol it believes in, and is refused if it is wrong.
 Not done: nothing.
 """
 
@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+NAMES_PROTOCOL_SINCE = 5
+
+
 def handle(node: Node, request: Request) -> None:
     body: SyncGroupRequest = request.body
+    nameless = body.protocol_type is None or body.protocol_name is None
+    if nameless and request.header.api_version >= NAMES_PROTOCOL_SINCE:
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        request.respond(SyncGroupResponse(error_code=error, assignment=b""), failed=True)
+        return
     question = groups.SyncRequest(
         group=body.group_id,
         generation=body.generation_id,
