@@ -37,6 +37,7 @@ WINDOW: Final = 65_536
 _JUMPS_MAX: Final = 256
 _TOLD_MAX: Final = 4_096
 _READ: Final = np.int64(1)
+_MORE: Final = "; and more like it"
 
 
 @dataclass(slots=True)
@@ -228,15 +229,15 @@ def _rewrite(anomaly: str, seen: Sightings, row: int, was_read: bool) -> Finding
 def in_runs(found: list[Finding], most: int) -> list[Finding]:
     """Neighbours that say the same become one finding; of each anomaly at most so many, the rest counted."""
     merged: list[Finding] = []
-    for finding in found:
+    for finding in sorted(found, key=lambda finding: (finding.anomaly, finding.offset)):
         last = merged[-1] if merged else None
         if (
             last is not None
-            and (last.anomaly, last.who) == (finding.anomaly, finding.who)
+            and last.anomaly == finding.anomaly
             and last.last_offset + 1 == finding.offset
-            and finding.anomaly not in (POLL_SKIP, NONMONOTONIC_POLL)
+            and finding.anomaly not in (POLL_SKIP, NONMONOTONIC_POLL, GAP)
         ):
-            last.last_offset, last.count = finding.last_offset, last.count + finding.count
+            _add(last, finding)
         else:
             merged.append(finding)
     kept: list[Finding] = []
@@ -246,8 +247,11 @@ def in_runs(found: list[Finding], most: int) -> list[Finding]:
         if number <= most:
             kept.append(finding)
         else:
-            last = next(other for other in reversed(kept) if other.anomaly == finding.anomaly)
-            last.last_offset = max(last.last_offset, finding.last_offset)
-            last.count += finding.count
-            last.detail = last.detail.partition("; and more")[0] + "; and more like it"
+            _add(kept[-1], finding)
     return kept
+
+
+def _add(to: Finding, more: Finding) -> None:
+    to.last_offset = max(to.last_offset, more.last_offset)
+    to.count += more.count
+    to.detail = to.detail.removesuffix(_MORE) + _MORE
