@@ -13,6 +13,7 @@ Rules of the file:
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -57,12 +58,17 @@ class Follower:
         self._findings = Findings(self._folder / "findings")
         self._found = 0
         self._failure: PipelineError | None = None
-        _own(self._folder, target.identity())
+        self._held = _own(self._folder, target.identity())
         self.found_before = self._findings.kept()
 
     def follow(self, *, seconds: float | None = None, enough: threading.Event | None = None) -> Followed:
-        """Raises `PipelineError`."""
-        enough = enough or threading.Event()
+        """Raises `PipelineError`. Afterwards the folder is free for the next follower."""
+        try:
+            return self._follow(seconds, enough or threading.Event())
+        finally:
+            os.close(self._held)
+
+    def _follow(self, seconds: float | None, enough: threading.Event) -> Followed:
         deadline = None if seconds is None else time.monotonic() + seconds
         running = self._start(once=self._target.has_ended())
         ended = False
@@ -144,20 +150,27 @@ def _stop(running: Any) -> None:
         raise PipelineError(f"following cannot be ended: {first_line(error)}") from error
 
 
-def _own(folder: Path, identity: dict[str, Any]) -> None:
+def _own(folder: Path, identity: dict[str, Any]) -> int:
+    """Make the folder ours, or find that it is; a descriptor that holds it against others."""
     path = folder / _OWNER
     try:
-        if path.exists():
-            if json.loads(path.read_text("utf-8")) != identity:
-                raise PipelineError(f"{folder} is the checkpoint of something else: choose another folder")
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise PipelineError(f"{folder} is not empty and no checkpoint: choose another folder")
-        unfinished = path.with_name(f".{_OWNER}.tmp")
-        unfinished.write_text(json.dumps(identity) + "\n", "utf-8")
-        os.replace(unfinished, path)
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_name(f".{_OWNER}.tmp")
+            if any(found != unfinished for found in folder.iterdir()):
+                raise PipelineError(f"{folder} is not empty and no checkpoint: choose another folder")
+            unfinished.write_text(json.dumps(identity) + "\n", "utf-8")
+            os.replace(unfinished, path)
+        if json.loads(path.read_text("utf-8")) != identity:
+            raise PipelineError(f"{folder} is the checkpoint of something else: choose another folder")
+        held = os.open(path, os.O_RDONLY)
     except OSError as error:
         raise PipelineError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
     except ValueError:
         raise PipelineError(f"{path} cannot be understood: choose another folder") from None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise PipelineError(f"somebody follows with {folder} already: choose another folder") from None
+    return held
