@@ -84,9 +84,18 @@ class Commits:
 
     def check(self) -> None:
         """What is written down is at least what was acknowledged, and nothing that nobody tried."""
-        wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-        for found in self._consumer.committed(wanted, timeout=30):
-            assert self.acknowledged <= found.offset <= self.attempted
+        found: list[int] = []
+
+        def read() -> bool:
+            wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+            try:
+                found[:] = [each.offset for each in self._consumer.committed(wanted, timeout=10)]
+            except KafkaException:
+                return False  # librdkafka gives up on a coordinator that has just died; ask again
+            return True
+
+        eventually(read)
+        assert all(self.acknowledged <= offset <= self.attempted for offset in found)
 
     def close(self) -> None:
         self._consumer.close()
