@@ -66,7 +66,13 @@ class Follower:
         try:
             return self._follow(seconds, enough or threading.Event())
         finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let the folder go."""
+        if self._held >= 0:
             os.close(self._held)
+            self._held = -1
 
     def _follow(self, seconds: float | None, enough: threading.Event) -> Followed:
         deadline = None if seconds is None else time.monotonic() + seconds

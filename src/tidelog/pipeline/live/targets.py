@@ -52,8 +52,9 @@ class TrialTarget:
             raise PipelineError(f"{folder}: there is no such folder")
         if not folder.is_dir():
             raise PipelineError(f"{folder} is a file: give the folder that a trial writes")
+        self.folder = folder
+        self._manifest()  # refuses in the words of whoever asked
         self.folder = folder.absolute()
-        self._manifest()
         self._growth = Growth(self.folder)
 
     def _manifest(self) -> Manifest:

@@ -1,0 +1,80 @@
+"""What `tidelog audit --follow` refuses, before Spark is started: one line each, exit code 2."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from tidelog.cli import main
+from tidelog.evidence.folder import COMPLETE, Manifest
+from tidelog.pipeline.live.following import Follower
+from tidelog.pipeline.live.targets import TrialTarget
+from tidelog.pipeline.sources import topic_client
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--follow", "--follow needs the folder of a trial, or --bootstrap-servers and --topic"),
+        ("--follow nowhere", "nowhere: there is no such folder"),
+        ("--follow .", ". is not a folder of evidence: it has no trial.json"),
+        ("--follow . --topic t", "--follow needs the folder of a trial, or --bootstrap-servers and --topic"),
+        ("--follow --topic t", "a live topic needs both --bootstrap-servers and --topic"),
+        (
+            "--follow . --from-beginning",
+            "--from-beginning is for live topics: evidence is always read as a whole",
+        ),
+        (
+            "--follow . --remote sc://h",
+            "--follow runs Spark itself, here or at a --master: leave out --remote",
+        ),
+        (
+            "--follow --bootstrap-servers 127.0.0.1:1 --topic t",
+            "no broker answers at 127.0.0.1:1: is the cluster running?",
+        ),
+        (
+            ". --seconds 5",
+            "a live topic, --checkpoint and --seconds are for --follow: give it as well",
+        ),
+        ("", "give the folder that a trial left"),
+    ],
+)
+def test_one_line(
+    words: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(topic_client, "ANSWER_WITHIN_S", 1.0)
+    assert main(["audit", *words.split()]) == 2
+    assert capsys.readouterr().err == f"tidelog: {said}\n"
+
+
+def test_a_folder_belongs_to_one_thing_and_one_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the checkpoint of something else is used, nor one in use, nor a folder of other files."""
+    for name, seed in (("a", 1), ("b", 2)):
+        (tmp_path / name).mkdir()
+        Manifest(stage="sim", state=COMPLETE, seed=seed).write(tmp_path / name)
+    kept, session = tmp_path / "kept", None
+
+    def refused(evidence: str, folder: Path) -> str:
+        with pytest.raises(Exception) as refusal:  # noqa: PT011
+            Follower(session, TrialTarget(tmp_path / evidence), folder, print)  # type: ignore[arg-type]
+        return str(refusal.value)
+
+    Follower(session, TrialTarget(tmp_path / "a"), kept, print).close()  # type: ignore[arg-type]
+    assert refused("b", kept) == f"{kept} is the checkpoint of something else: choose another folder"
+    assert refused("b", tmp_path) == f"{tmp_path} is not empty and no checkpoint: choose another folder"
+    held = os.open(kept / "following.json", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert refused("a", kept) == f"somebody follows with {kept} already: choose another folder"
+    os.close(held)
+    (kept / "following.json").write_text("{")
+    assert refused("a", kept) == f"{kept}/following.json cannot be understood: choose another folder"
