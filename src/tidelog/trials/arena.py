@@ -357,6 +357,7 @@ class Arena:
             **_DEFAULTS,
             "default.replication.factor": replicas,
             "offsets.topic.replication.factor": replicas,
+            "offsets.topic.num.partitions": "1",  # consumers only ask for a coordinator here
             **self.plan.settings,
             "tidelog.generation": self.plan.generation,
             "broker.id": str(broker),
