@@ -39,6 +39,7 @@ bench: $(STAMP) ## measure the lab, the codec, and the broker against Apache Kaf
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/wire.py
 	$(BIN)/python -m bench.broker
+	$(BIN)/python -m bench.audit
 
 # A third of the usual rate: enough to find what there is to find, and an audit that does not keep one waiting.
 TRIAL ?= build/trial-$(shell date +%Y%m%d-%H%M%S)

@@ -1,4 +1,4 @@
-"""How fast the audit reads: segment files into Arrow on one core, and into Spark on two.
+"""How fast the audit is: segment files into Arrow on one core and into Spark on two, and all of it.
 
 The records are of 100 bytes with a key, in batches of 160 as a busy producer makes them, uncompressed. What
 is read are the columns that the audit needs of them: place, epoch, producer, the value's id and its CRC.
@@ -11,13 +11,20 @@ so that other work on the machine disturbs less.
 DuckDB over a Parquet file of the same rows, to which somebody would have had to convert them first. Time by
 the clock counts, so a busy machine shows.
 
-    python -m bench.audit --records 1000000 10000000
+*The whole audit*, `local[2]`, of synthetic evidence (`synthetic_evidence.py`): every send, every read and
+every record of two replicas, from Spark's start to the written verdict, beside six of its sixteen audits as
+plain queries of DuckDB. Each runs in a process of its own, so that its memory is its own. Both must find
+exactly what was planted, or there is no figure.
+
+    python -m bench.audit --millions 1,10
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -28,6 +35,9 @@ from zlib import crc32
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
+from bench.family import FamilyWatch
+from bench.processes import spawn, stop
+from bench.synthetic_evidence import Shape, make_evidence
 
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import Segment
@@ -45,6 +55,7 @@ RECORD_BY_RECORD_MAX = 200_000
 
 Row = tuple[str, int, float]
 """What was measured, how many records, and how long it took in seconds."""
+_MB = 1 << 20
 
 
 # ---------------------------------------------------------------- what is read
@@ -200,17 +211,69 @@ def _clock(name: str, work: Callable[[], int]) -> Row:
     return name, *best
 
 
+# ---------------------------------------------------------------- the whole audit
+
+
+def measure_whole(folder: Path, records: int) -> Iterable[Row]:
+    """Records are sends: for each there is a row of the ledger, one of the reads and two records."""
+    shape = Shape.of(records)
+    evidence = folder / "evidence"
+    start = perf_counter()
+    expected = make_evidence(evidence, shape).expected()
+    yield "making the evidence", shape.sends, perf_counter() - start
+    programs: dict[str, list[str | Path]] = {
+        "Spark": ["bench.audit_spark", evidence],
+        "DuckDB": ["bench.audit_duckdb", evidence, folder / "decoded"],
+    }
+    for name, words in programs.items():
+        told, watch = _run_watched(words)
+        wrong = {kind: n for kind, n in told["counts"].items() if n != expected.get(kind, 0)}
+        if wrong:
+            raise SystemExit(f"{name} found {wrong}, planted were {expected}")
+        phases = told["phases"]
+        yield f"{name}, all of it", shape.sends, sum(phases.values())
+        for phase, seconds in phases.items():
+            if seconds >= _SHOWN_FROM * sum(phases.values()):
+                yield f"  {phase}", shape.sends, seconds
+        yield "  CPU time, all processes", shape.sends, watch.cpu_seconds
+        memory = ", ".join(f"{kind} {size / _MB:,.0f} MB" for kind, size in sorted(watch.peaks.items()))
+        print(f"    memory at most: {memory}", flush=True)
+
+
+_SHOWN_FROM = 0.03
+"""Phases below this part of the whole are left out."""
+
+
+def _run_watched(words: list[str | Path]) -> tuple[dict[str, Any], FamilyWatch]:
+    """What a program of ours says in its last line, and who watched it."""
+    process = spawn([sys.executable, "-m", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        with FamilyWatch(process.pid) as watch:
+            said, complaints = process.communicate()
+    finally:
+        stop([process])
+    if process.returncode:
+        raise SystemExit(f"{words[0]} failed: {complaints.decode().strip().splitlines()[-1]}")
+    told: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return told, watch
+
+
 # ---------------------------------------------------------------- the table
 
 PARTS: dict[str, tuple[str, Callable[[Path, int], Iterable[Row]]]] = {
     "decoders": ("decoders, one core, CPU time", measure_decoders),
     "spark": ("aggregation, local[2], time by the clock", measure_spark),
+    "whole": ("the whole audit, local[2], time by the clock", measure_whole),
 }
+
+
+def _sizes(text: str) -> list[int]:
+    return [int(float(millions) * 1_000_000) for millions in text.split(",")]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--records", type=int, nargs="+", default=[1_000_000, 10_000_000])
+    parser.add_argument("--millions", type=_sizes, default="1,10", help="how many million records; 1,10")
     parser.add_argument("--part", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--scratch", type=Path, help="where to make the files; the system's if not given")
     arguments = parser.parse_args()
@@ -218,7 +281,7 @@ def main() -> int:
     for part in arguments.part:
         title, measure = PARTS[part]
         print(f"{title:<44} {'records':>11} {'seconds':>8} {'M records/s':>12}")
-        for records in arguments.records:
+        for records in arguments.millions:
             with tempfile.TemporaryDirectory(dir=arguments.scratch, prefix="tidelog-bench-") as scratch:
                 for name, read, seconds in measure(Path(scratch), records):
                     print(f"  {name:<42} {read:11,} {seconds:8.2f} {read / seconds / 1e6:12.2f}", flush=True)
