@@ -1,8 +1,9 @@
 """Metadata (3).
 
-Behaviour: from the cache that the controller fills. A topic that does not exist is created when the client
-and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks again, or why it cannot be. So it is
-while this broker has not heard from a controller yet.
+Behaviour: from the cache that the controller fills; before it does, a broker names itself, because librdkafka
+forgets every broker that an answer does not name and would have nobody left to ask. A topic that does not
+exist is created when the client and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks
+again, or why it cannot be. So it is while this broker has not heard from a controller yet.
 Versions: 0 to 9.
 Not done: authorised operations (there are no ACLs).
 """
@@ -40,7 +41,7 @@ def handle(node: Node, request: Request) -> None:
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker, host=at.host, port=at.port, rack=at.rack)
-            for broker, at in sorted(cache.endpoints.items())
+            for broker, at in sorted((cache.endpoints or {node.id: node.endpoint}).items())
         ],
         cluster_id=node.cluster_id,
         controller_id=node.core.known_controller,
