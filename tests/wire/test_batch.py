@@ -139,11 +139,10 @@ def test_what_a_leader_accepts() -> None:
         ("h", ATTRIBUTES, 0x05),
         ("h", ATTRIBUTES, 0x07),
         ("i", BASE_SEQUENCE, -1),
-        ("h", PRODUCER_EPOCH, -1),
     ],
 )
 def test_what_a_leader_refuses(format: str, position: int, value: int) -> None:
-    """Counts that contradict each other, control batches, unknown codecs, half an idempotent producer."""
+    """Counts that contradict each other, control batches, unknown codecs, a producer without sequences."""
     data = build_batch(RECORDS, producer_id=5, producer_epoch=0, base_sequence=0)
     batch = altered(data, format, position, value)
     assert batch.crc_ok()

@@ -152,7 +152,7 @@ class RecordBatch:
             return ErrorCode.INVALID_RECORD
         if self.producer_id < 0:
             return ErrorCode.INVALID_RECORD if attributes & TRANSACTIONAL_BIT else _VALID
-        return _VALID if self.base_sequence >= 0 and self.producer_epoch >= 0 else ErrorCode.INVALID_RECORD
+        return _VALID if self.base_sequence >= 0 else ErrorCode.INVALID_RECORD
 
     @property
     def size(self) -> int:
