@@ -51,9 +51,10 @@ QUERIES = {
         anti join ledger using (topic, partition, value)""",
     "reordered": """
         with copies as (
-            select topic, partition, value, min("offset") as at from final_log group by all)
+            select topic, partition, value, min("offset") as first_offset from final_log group by all)
         select count(*) from (
-            select at < lag(at) over (partition by topic, partition, producer order by sequence) as late
+            select first_offset < lag(first_offset) over (
+                partition by topic, partition, producer order by sequence) as late
             from ledger join copies using (topic, partition, value) where outcome = 'ok') where late""",
     "diverged": """
         select count(*) from (
