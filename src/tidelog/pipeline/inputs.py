@@ -11,8 +11,9 @@ Rules of the file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ from tidelog.evidence.tables import (
     Table,
 )
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.stored import Read, Replica, Spans, inside, some_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -107,6 +109,8 @@ class Inputs:
     be made of them."""
     large: bool = False
     """Too large for all audits to be one job."""
+    stored: Read | None = None
+    """How to read only some of the records; None: there is nothing to gain by it."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
     _counted: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -123,6 +127,18 @@ class Inputs:
         """How far apart the clocks and buffers of those who tell may be: brokers hold moves of the high
         watermark back for a quarter of a second. The simulator has one clock, and holds nothing back."""
         return 0 if self.manifest.stage == _SIM else 1_000_000
+
+    def records_of(
+        self,
+        columns: Sequence[str],
+        *,
+        replicas: Collection[Replica] | None = None,
+        spans: Spans | None = None,
+    ) -> DataFrame:
+        """Records, of which only these columns, replicas and offsets matter; others may come along."""
+        if self.stored is None:
+            return inside(self.records.select(*columns), spans)
+        return some_records(self.stored, columns, replicas, spans)
 
     @property
     def readable_records(self) -> DataFrame:
@@ -194,7 +210,9 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     _note_the_state(inputs)
     parquet = sum(path.stat().st_size for found in files.values() for path in found)
     _prepare_for(inputs, parquet * _UNPACKED + sum(segments.values()))
-    if segments and not inputs.large:
+    if segments and inputs.large:
+        inputs.stored = partial(_segment_records, spark, folder, segments)
+    elif segments:
         # Each look at segment files starts Python workers, which costs more than a few records do.
         inputs.records.persist()
     return inputs
@@ -272,10 +290,16 @@ def _segments(folder: Path, replicas: list[Path], unjudged: list[str]) -> dict[s
     return found
 
 
-def _segment_records(spark: SparkSession, folder: Path, segments: Mapping[str, int]) -> DataFrame:
-    from tidelog.pipeline.sources.evidence_log import evidence_records
+def _segment_records(
+    spark: SparkSession,
+    folder: Path,
+    segments: Mapping[str, int],
+    columns: Sequence[str] | None = None,
+    wanted: Callable[[Replica], bool] = lambda replica: True,
+) -> DataFrame:
+    from tidelog.pipeline.sources.evidence_log import NAMES, evidence_records
 
-    return evidence_records(spark, folder, sorted(segments))
+    return evidence_records(spark, folder, sorted(segments), columns or NAMES, wanted)
 
 
 def _note_the_state(inputs: Inputs) -> None:

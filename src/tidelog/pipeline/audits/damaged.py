@@ -23,7 +23,7 @@ def find(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
     found = with_sends(inputs, of_kind(inputs, "damaged").select(*PLACE, "value"))
-    bad = with_copies(inputs, found).withColumn(
+    bad = with_copies(inputs, "damaged", found).withColumn(
         "bad", f.expr("try_element_at(filter(copied, c -> c.value_crc32 != sent_crc), 1)")
     )
     return anomalies(

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
 from tidelog.pipeline.audits.final_log import PLACE, ends
-from tidelog.pipeline.audits.sums import STRETCHES, WHOLE_RECORD, replica_sums, within
+from tidelog.pipeline.audits.sums import STRETCHES, WHOLE_RECORD, replica_sums, spans_of_stretches, within
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_COMPARED = [*PLACE, "broker", "offset", "leader_epoch", "control", "value", "value_crc32", "problem"]
 
 
 def find(inputs: Inputs) -> DataFrame:
@@ -33,8 +35,11 @@ def find(inputs: Inputs) -> DataFrame:
         )
         .where("differ")
     )
+    spans = spans_of_stretches(inputs, differing)
+    if spans is not None and not spans.places:
+        return none(inputs.spark)
     found = (
-        within(inputs.readable_records, differing)
+        within(inputs.records_of(_COMPARED, spans=spans).where("problem is null"), differing)
         .withColumn("hash", f.expr(WHOLE_RECORD))
         .groupBy(*PLACE, "offset")
         .agg(

@@ -27,7 +27,7 @@ def find(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
     twice = of_kind(inputs, "duplicated").select(*PLACE, "value", "sends")
-    copied = with_copies(inputs, twice).select(*PLACE, "value", "copied", "sends")
+    copied = with_copies(inputs, "duplicated", twice).select(*PLACE, "value", "copied", "sends")
     sent = with_sends(inputs, copied)
     nobodys = copied.where("sends = 0")
     found = sent.unionByName(nobodys, allowMissingColumns=True)

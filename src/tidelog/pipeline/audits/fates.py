@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.pipeline.audits.final_log import PLACE, committed_values, ends
 from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.stored import spans_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +41,7 @@ def suspects(inputs: Inputs) -> DataFrame:
     """Values of which something has to be said, with:
 
     sends, ok, failed, unknown: how many sends of it there were, by outcome;
-    copies, first_offset: how often it stands in the final log, and where first;
+    copies, first_offset, last_offset: how often it stands in the final log, and where first and last;
     told_offset: where the broker said it stands;
     damaged: a copy's bytes are not those that were sent;
     previous_sequence, previous_offset, previous_settled_us: the send before it of the same producer to the
@@ -73,6 +74,7 @@ def _suspects(inputs: Inputs) -> DataFrame:
         f.max("stored_crc").alias("stored_crc_max"),
         f.max("told_offset").alias("told_offset"),
         f.min("offset").alias("first_offset"),
+        f.max("offset").alias("last_offset"),
     )
     # Only sends whose order means something are compared with each other; the rest is spread out.
     in_line = fates.withColumn("in_line", f.expr("sends = 1 and ok = 1 and copies > 0")).withColumn(
@@ -93,7 +95,8 @@ def _suspects(inputs: Inputs) -> DataFrame:
         )
         .selectExpr(
             *VALUE,
-            *("sends", "ok", "failed", "unknown", "copies", "told_offset", "first_offset", "reordered"),
+            *("sends", "ok", "failed", "unknown", "copies", "told_offset", "reordered"),
+            *("first_offset", "last_offset"),
             "coalesce(damaged, false) as damaged",
             "if(reordered, previous.sequence, null) as previous_sequence",
             "if(reordered, previous.first_offset, null) as previous_offset",
@@ -170,12 +173,15 @@ def with_sends(inputs: Inputs, found: DataFrame) -> DataFrame:
     )
 
 
-def with_copies(inputs: Inputs, found: DataFrame) -> DataFrame:
-    """Values with the copies of each in the final log, in the order of offsets, as `copied`."""
+def with_copies(inputs: Inputs, kind: str, found: DataFrame) -> DataFrame:
+    """Suspects of a kind with the copies of each in the final log, in the order of offsets, as `copied`."""
     from pyspark.sql import functions as f
 
+    spans = None
+    if inputs.stored is not None:
+        spans = spans_of(of_kind(inputs, kind), "first_offset", "last_offset + 1")
     return (
-        committed_values(inputs)
+        committed_values(inputs, spans, with_producers=True)
         .join(found.select(*VALUE), VALUE, "left_semi")
         .groupBy(*VALUE)
         .agg(

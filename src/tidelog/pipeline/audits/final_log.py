@@ -9,9 +9,11 @@ Rules of the file: `ends` is one small row per partition; whoever needs records 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tidelog.pipeline.inputs import FINAL_READ, REPLICA_LOGS, Inputs
+from tidelog.pipeline.stored import Spans, inside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -103,29 +105,38 @@ def _told_ends(inputs: Inputs) -> DataFrame:
     return inputs.spark.createDataFrame(rows, "topic string, partition int, told_end bigint")
 
 
-def final_log(inputs: Inputs) -> DataFrame:
+def final_log(inputs: Inputs, spans: Spans | None = None, *, with_producers: bool = False) -> DataFrame:
     """One row for every committed record: topic, partition, offset, leader_epoch, control, value, crc, and
-    who produced it where the log tells."""
-    return inputs.shared("final_log", lambda: _final_log(inputs))
+    who produced it where the log tells. With `spans`, those there; others may come along."""
+    if spans is None and not with_producers:
+        return inputs.shared("final_log", lambda: _final_log(inputs, None, {}))
+    return _final_log(inputs, spans, _PRODUCERS if with_producers else {})
 
 
-def _final_log(inputs: Inputs) -> DataFrame:
+def _final_log(inputs: Inputs, spans: Spans | None, producers: Mapping[str, str]) -> DataFrame:
     from pyspark.sql import functions as f
 
     limits = f.broadcast(ends(inputs))
     columns = [*PLACE, "offset", "leader_epoch", "control", "value", "value_crc32"]
-    producers = ["producer_id", "producer_epoch", "producer_sequence"]
     found = None
     if REPLICA_LOGS in inputs.facts:
+        chosen = None
+        if inputs.stored is not None:
+            chosen = {
+                (topic, partition, broker)
+                for topic, partition, broker in ends(inputs).select(*PLACE, "broker").collect()
+            }
         found = (
-            inputs.readable_records.join(limits, [*PLACE, "broker"])
+            inputs.records_of([*columns, *producers, "broker", "problem"], replicas=chosen, spans=spans)
+            .where("problem is null")
+            .join(limits, [*PLACE, "broker"])
             .where("offset >= start and offset < end")
             .select(*columns, *producers)
         )
     if FINAL_READ in inputs.facts:
-        unseen = [f.lit(None).cast(kind).alias(name) for name, kind in zip(producers, _KINDS, strict=True)]
+        unseen = [f.lit(None).cast(kind).alias(name) for name, kind in producers.items()]
         read = (
-            inputs.of_final_reader(inputs.reads)
+            inside(inputs.of_final_reader(inputs.reads), spans)
             .join(limits.where("broker is null"), PLACE)
             .withColumn("control", f.lit(False))
             .select(*columns, *unseen)
@@ -136,12 +147,14 @@ def _final_log(inputs: Inputs) -> DataFrame:
     return found
 
 
-_KINDS = ("bigint", "int", "int")
+_PRODUCERS = {"producer_id": "bigint", "producer_epoch": "int"}
 
 
-def committed_values(inputs: Inputs) -> DataFrame:
+def committed_values(
+    inputs: Inputs, spans: Spans | None = None, *, with_producers: bool = False
+) -> DataFrame:
     """The final log without what belongs to the protocol, and without records that cannot be recognised."""
-    return final_log(inputs).where("not control and value is not null")
+    return final_log(inputs, spans, with_producers=with_producers).where("not control and value is not null")
 
 
 def promised_copies(inputs: Inputs) -> DataFrame:

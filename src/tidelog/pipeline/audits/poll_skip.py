@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
 from tidelog.pipeline.audits.final_log import PLACE, committed_values
 from tidelog.pipeline.audits.polls import moved, moves
-from tidelog.pipeline.audits.sums import STRETCH, STRETCHES, within
+from tidelog.pipeline.audits.sums import STRETCH, STRETCHES, spans_of_stretches, within
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def find(inputs: Inputs) -> DataFrame:
         )
     )
     passed = (
-        within(committed_values(inputs), jumps)
+        within(committed_values(inputs, spans_of_stretches(inputs, jumps)), jumps)
         .selectExpr(*PLACE, "offset", "value", "leader_epoch", f"offset div {STRETCH} as stretch")
         .join(jumps, STRETCHES)
         .where("offset >= position_before and offset < landed")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.pipeline.audits.final_log import PLACE, ends, final_log
-from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, within
+from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, spans_of_stretches, within
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _strays(inputs: Inputs) -> DataFrame:
             f.count("*").alias("count"),
         )
     )
-    now = within(final_log(inputs), differing).selectExpr(
+    now = within(final_log(inputs, spans_of_stretches(inputs, differing)), differing).selectExpr(
         *PLACE,
         "offset",
         "true as held",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.pipeline.audits.final_log import PLACE, committed_values, ends
 from tidelog.pipeline.inputs import REPLICA_LOGS, Inputs
+from tidelog.pipeline.stored import Spans, spans_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ STRETCH_OF_OFFSET: Final = f"offset div {STRETCH} as stretch"
 STRETCHES: Final = [*PLACE, "stretch"]
 WHOLE_RECORD: Final = "xxhash64(offset, leader_epoch, control, value, value_crc32)"
 _VALUE: Final = "xxhash64(offset, value)"
+_SUMMED: Final = (*PLACE, "broker", "offset", "leader_epoch", "control", "value", "value_crc32")
 
 
 def replica_sums(inputs: Inputs) -> DataFrame:
@@ -37,7 +39,8 @@ def _replica_sums(inputs: Inputs) -> DataFrame:
 
     limits = f.broadcast(ends(inputs).select(*PLACE, "start", "end"))
     return (
-        inputs.records.join(limits, PLACE, "left")
+        inputs.records_of([*_SUMMED, "problem"])
+        .join(limits, PLACE, "left")
         .selectExpr(
             *PLACE,
             "broker",
@@ -87,6 +90,13 @@ def _summed(found: DataFrame, by: list[str]) -> DataFrame:
         .groupBy(*STRETCHES, *by)
         .agg(f.count("value_hash").alias("values"), f.expr("bit_xor(value_hash)").alias("value_sum"))
     )
+
+
+def spans_of_stretches(inputs: Inputs, stretches: DataFrame) -> Spans | None:
+    """The offsets in which these stretches lie, where it helps to know that beforehand."""
+    if inputs.stored is None:
+        return None
+    return spans_of(stretches, f"stretch * {STRETCH}", f"(stretch + 1) * {STRETCH}")
 
 
 def within(found: DataFrame, stretches: DataFrame, by: list[str] | None = None) -> DataFrame:

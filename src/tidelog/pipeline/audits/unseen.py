@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
 from tidelog.pipeline.audits.fates import VALUE
 from tidelog.pipeline.audits.final_log import PLACE, committed_values
-from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, within
+from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, spans_of_stretches, within
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ def find(inputs: Inputs) -> DataFrame:
         .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
         .select(*STRETCHES)
     )
+    spans = spans_of_stretches(inputs, differing)
+    if spans is not None and not spans.places:
+        return none(inputs.spark)
     unread = (
-        within(committed_values(inputs), differing)
+        within(committed_values(inputs, spans), differing)
         .select(*PLACE, "offset", "leader_epoch", "value")
         .join(final.select(*PLACE, "offset", "value"), [*PLACE, "offset", "value"], "left_anti")
     )

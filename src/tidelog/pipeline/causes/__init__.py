@@ -57,6 +57,9 @@ def _with_uncommitted(anomalies: DataFrame, inputs: Inputs) -> DataFrame:
     if FINAL_LOG not in inputs.facts or REPLICA_LOGS not in inputs.facts:
         return anomalies.withColumn("uncommitted", f.lit(False))
     tails = ends(inputs).where("broker is not null and log_end > end").select(*PLACE, "broker", "end")
+    # Mostly there are none, and then no log has to be looked at.
+    if not inputs.counted("tails", lambda: tails.selectExpr("count(*) as n"))["n"]:
+        return anomalies.withColumn("uncommitted", f.lit(False))
     held = (
         inputs.readable_records.join(f.broadcast(tails), [*PLACE, "broker"])
         .where("offset >= end and value is not null")
