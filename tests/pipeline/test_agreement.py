@@ -22,7 +22,7 @@ from tests.pipeline.simulated import (
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import judge
 
-RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "150"))
+RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "60"))
 
 
 @pytest.mark.slow

@@ -9,11 +9,13 @@ import pytest
 from bench.apache_kafka import ApacheKafka
 from bench.jars import KAFKA_VERSION, cache
 from confluent_kafka import Producer
+from tests.effort import takes_long
 from tests.pipeline.segment_specimens import expected, rows
 
 from tidelog.pipeline.sources.finding import find_segments
 
 pytestmark = [
+    takes_long,
     pytest.mark.slow,
     pytest.mark.skipif(not shutil.which("java"), reason="no java on the path"),
     pytest.mark.skipif(

@@ -199,6 +199,7 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     for table in _ALL:
         files[table.name] = _readable(folder, table, unjudged)
         tables[table.name] = _table(spark, table, list(files[table.name]))
+    tables[EVENTS.name] = _of_the_trial(tables[EVENTS.name], manifest)
     segments = {} if files[RECORDS.name] else _segments(folder, list(files[REPLICAS.name]), unjudged)
     if segments:
         tables[RECORDS.name] = _segment_records(spark, folder, segments)
@@ -268,6 +269,14 @@ def _table(spark: SparkSession, table: Table, files: list[Path]) -> DataFrame:
     if not files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*(str(path.absolute()) for path in files))
+
+
+def _of_the_trial(events: DataFrame, manifest: Manifest) -> DataFrame:
+    """Without those of topics that are no part of the trial, such as the positions of consumer groups."""
+    from pyspark.sql import functions as f
+
+    topics = [topic["name"] for topic in manifest.topics]
+    return events.where(f.col("topic").isNull() | f.col("topic").isin(topics)) if topics else events
 
 
 def _widened(records: DataFrame) -> DataFrame:
