@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.effort import takes_long
 from tests.pipeline.simulated import (
     catalogue_runs,
     compare,
@@ -25,6 +26,7 @@ from tidelog.pipeline.verdict import judge
 RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "60"))
 
 
+@takes_long
 @pytest.mark.slow
 @pytest.mark.timeout(0 if "TIDELOG_AGREEMENT" in os.environ else 600)
 def test_lab_and_audit_agree(spark: SparkSession, tmp_path: Path) -> None:
