@@ -12,17 +12,6 @@ settings.register_profile("tidelog", deadline=None, derandomize=True, max_exampl
 settings.load_profile("tidelog")
 
 
-ONE_PROCESS = ("clients", "failover")
-"""Folders whose tests share a cluster: one test process takes all of them."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = item.path.parent.name
-        if folder in ONE_PROCESS:
-            item.add_marker(pytest.mark.xdist_group(folder))
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",

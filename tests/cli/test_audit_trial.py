@@ -8,7 +8,7 @@ import pytest
 from tests.cli.calling import COMMAND, environment
 from tests.effort import takes_long
 
-pytestmark = [takes_long, pytest.mark.slow, pytest.mark.timeout(500), pytest.mark.xdist_group("spark")]
+pytestmark = [takes_long, pytest.mark.slow, pytest.mark.timeout(500)]
 
 _OPTIONS = (
     "--seconds 4 --rate 300 --partitions 2 --producers 2 --consumers 1 --faults kill --seed 3 --evidence e"

@@ -12,12 +12,10 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """They all run in one test process, so that only one Java machine is started."""
+    """The first of them waits for Spark to start, which takes a busy machine a while."""
     for item in items:
         if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            # The first of them waits for Spark to start, which takes a busy machine a while.
-            item.add_marker(pytest.mark.timeout(300), append=False)
+            item.add_marker(pytest.mark.timeout(600), append=False)
 
 
 @pytest.fixture(scope="session")
