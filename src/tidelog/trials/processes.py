@@ -235,4 +235,7 @@ def _looked_at(task: asyncio.Task[Any]) -> None:
 
 
 async def _finish(tasks: set[asyncio.Task[Any]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """Nothing runs any more that one of them could wait for: who does not heed its cancellation is left."""
+    done, _ = await asyncio.wait(tasks, timeout=END_SECONDS)
+    for task in done:
+        _looked_at(task)
