@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Protocol
 
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
@@ -24,16 +25,20 @@ from tidelog.lab.grammar import Condition, Places, Step
 from tidelog.lab.invariants import Broken, Grade, Watch
 from tidelog.lab.network import Channel
 from tidelog.lab.scenario import Scenario
-from tidelog.lab.world import booted
+from tidelog.lab.world import World, booted
 
 CONVERGENCE_LIMIT_MS = 120_000
 _EXHAUSTIVE_TICKS = 12
 """How far the exhaustive search looks: so many timers, which is long enough for a session to expire twice."""
 _PROCESS_VERBS = ("crash", "power-off", "restart", "pause", "resume")
+_BOOKED_VERBS = (*_PROCESS_VERBS, "keeper-stop", "keeper-start")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 FAULT_KINDS = ("crash", "pause", "cut", "reset", "power", "elect")
+ALL_FAULT_KINDS = (*FAULT_KINDS, "zone", "blackout", "keeper")
+"""The last three hit more than one machine, or the keeper: a sweep asks for them by name."""
+_RECOVERIES = ("restart", "resume", "heal", "keeper-start")
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,6 +51,12 @@ class Faults:
     reset: bool = True
     power: bool = False
     elect: bool = True
+    zone: bool = False
+    """A whole zone is cut off. (``cut`` does that too, and cuts single links between zones.)"""
+    blackout: bool = False
+    """All brokers of a zone lose power at once."""
+    keeper: bool = False
+    """A member of the keeper stops."""
     budget: int = 6
     """How many failures at most in one schedule; recoveries are free."""
 
@@ -61,15 +72,25 @@ class Finding:
     grade: Grade = Grade.DATA
 
 
+class Witness(Protocol):
+    """Who watches a trial: told every event, and asked for a judgement when all is quiet."""
+
+    def attach(self, world: World) -> None: ...
+    def __call__(self, event: object) -> None: ...
+    def at_end(self) -> None: ...
+
+
 class Trial:
     """One schedule being made: the world, what has been done to it, and what may still be done."""
 
-    def __init__(self, scenario: Scenario, operations: int, faults: Faults) -> None:
+    def __init__(
+        self, scenario: Scenario, operations: int, faults: Faults, witness: Witness | None = None
+    ) -> None:
         self.scenario = scenario
         self.operations = operations
         self.faults = faults
         self.steps: list[tuple[str, tuple[object, ...]]] = []
-        self.watch = Watch()
+        self.watch: Witness = Watch() if witness is None else witness
         self.world = booted(scenario.setup, self.watch)
         self.watch.attach(self.world)
         self.actions = Actions(scenario, self.world)
@@ -77,6 +98,7 @@ class Trial:
         self.fault_budget = faults.budget
         self.down: list[int] = []
         self.paused: list[int] = []
+        self.stopped_keepers: list[int] = []
         told = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
         letters = [letter for letter in _LETTERS if letter not in told]
         self._values = letters + [f"v{number}" for number in range(operations)]
@@ -98,11 +120,7 @@ class Trial:
 
     def focus(self, rng: Random) -> None:
         """Swarm testing: leave out some kinds of failure in this schedule, so that the others meet more."""
-        kinds = [
-            kind
-            for kind in ("crash", "pause", "cut", "reset", "power", "elect")
-            if getattr(self.faults, kind)
-        ]
+        kinds = [kind for kind in ALL_FAULT_KINDS if getattr(self.faults, kind)]
         kept = [kind for kind in kinds if rng.random() < 0.6] or kinds
         self.faults = replace(self.faults, **dict.fromkeys((k for k in kinds if k not in kept), False))
 
@@ -139,6 +157,7 @@ class Trial:
         found += [("resume", (b,)) for b in self.paused]
         if world.network.blocked:
             found.append(("heal", ()))
+        found += [("keeper-start", (member,)) for member in self.stopped_keepers]
         if self.fault_budget <= 0:
             return found
         if faults.crash:
@@ -155,6 +174,22 @@ class Trial:
             found += [("reset", (a, b)) for a in running for b in running if a < b]
         if faults.elect:
             found.append(("elect-preferred", ()))
+        if faults.zone or faults.blackout or faults.keeper:
+            found += self._large_faults(running)
+        return found
+
+    def _large_faults(self, running: list[int]) -> list[tuple[str, tuple[object, ...]]]:
+        """What hits more than one machine, or the keeper."""
+        faults, world = self.faults, self.world
+        found: list[tuple[str, tuple[object, ...]]] = []
+        if faults.zone and not faults.cut and not world.network.blocked:
+            found += [("isolate", (zone,)) for zone in world.zones()]
+        if faults.blackout:
+            homes = dict.fromkeys(map(world.zone_of, running))
+            found += [("power-off", tuple(b for b in running if world.zone_of(b) == zone)) for zone in homes]
+        if faults.keeper:
+            members = range(world.setup.keepers)
+            found += [("keeper-stop", (member,)) for member in members if member not in self.stopped_keepers]
         return found
 
     def inflict_any(self, pick: Callable[[int], int]) -> None:
@@ -163,15 +198,19 @@ class Trial:
             self.inflict(*options[pick(len(options))])
 
     def inflict(self, verb: str, args: tuple[object, ...]) -> None:
-        if verb not in ("restart", "resume", "heal"):
+        if verb not in _RECOVERIES:
             self.fault_budget -= 1
-        if verb in _PROCESS_VERBS:
-            assert isinstance(args[0], int)
-            self._book(verb, args[0])
+        for place in args if verb in _BOOKED_VERBS else ():
+            assert isinstance(place, int)
+            self._book(verb, place)
         self.perform(verb, *args)
 
     def _book(self, verb: str, broker: int) -> None:
         """Remember who is down and who sleeps."""
+        if verb == "keeper-stop":
+            self.stopped_keepers.append(broker)
+        elif verb == "keeper-start":
+            self.stopped_keepers.remove(broker)
         if verb in ("crash", "power-off", "resume") and broker in self.paused:
             self.paused.remove(broker)
         if verb in ("crash", "power-off") and broker not in self.down:
@@ -188,6 +227,8 @@ class Trial:
         self.perform("release", "all")
         if self.world.network.blocked:
             self.perform("heal")
+        for member in self.stopped_keepers:
+            self.perform("keeper-start", member)
         for broker in self.paused:
             self.perform("resume", broker)
         for broker in self.down:

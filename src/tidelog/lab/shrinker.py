@@ -13,20 +13,31 @@ from dataclasses import replace
 
 from tidelog.lab.explorer import CONVERGENCE_LIMIT_MS, Finding
 from tidelog.lab.grammar import Condition, Duration, Step
+from tidelog.lab.invariants import Broken
 from tidelog.lab.runner import first_failure
 from tidelog.lab.scenario import Scenario
 
 _SETTLE = Step("settle")
 _PAUSES = tuple(Step("advance", (Duration(ms),)) for ms in (1_000, 4_000, 10_000))
 
+Trouble = Callable[[Scenario, bool], Broken | None]
+"""What goes wrong when a scenario is played; the second argument: whether claims about its end count."""
+
+
+def _first_failure(scenario: Scenario, judge_end: bool) -> Broken | None:
+    return first_failure(scenario, judge_end=judge_end)
+
 
 class _Shrinker:
-    def __init__(self, finding: Finding, budget: int, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, finding: Finding, budget: int, progress: Callable[[int], None], trouble: Trouble
+    ) -> None:
         self._scenario = finding.scenario
         self.body, self.recovery = _split(finding.scenario)
         self._invariant = finding.invariant
         self._budget = budget
         self._progress = progress
+        self.trouble = trouble
 
     def fails(self, steps: list[Step]) -> bool:
         if self._budget <= 0:
@@ -34,7 +45,7 @@ class _Shrinker:
         self._budget -= 1
         scenario = replace(self._scenario, steps=steps + self.recovery)
         # Without a recovery the violation was seen on the way, and must be seen there again.
-        failure = first_failure(scenario, judge_end=bool(self.recovery))
+        failure = self.trouble(scenario, bool(self.recovery))
         return failure is not None and failure.name == self._invariant
 
     def minimise(self, steps: list[Step]) -> list[Step]:
@@ -94,20 +105,25 @@ class _Shrinker:
 
 
 def shrink(
-    finding: Finding, *, budget: int = 4_000, progress: Callable[[int], None] = lambda _: None
+    finding: Finding,
+    *,
+    budget: int = 4_000,
+    progress: Callable[[int], None] = lambda _: None,
+    trouble: Trouble = _first_failure,
 ) -> Finding:
-    """The smallest schedule found within ``budget`` replays. It breaks the same invariant."""
-    shrinker = _Shrinker(finding, budget, progress)
+    """The smallest schedule found within ``budget`` replays. It breaks the same invariant, or whatever else
+    ``trouble`` gives the finding's name to."""
+    shrinker = _Shrinker(finding, budget, progress, trouble)
     if not shrinker.fails(shrinker.body):
         return finding
     body = shrinker.readable(shrinker.minimise(shrinker.body))
     steps = body + _needed(body, shrinker.recovery)
     scenario = _without_idle_clients(replace(finding.scenario, steps=steps))
     judge_end = bool(shrinker.recovery)
-    failure = first_failure(scenario, judge_end=judge_end)
+    failure = trouble(scenario, judge_end)
     if failure is None or failure.name != finding.invariant:
         scenario = replace(finding.scenario, steps=steps)
-        failure = first_failure(scenario, judge_end=judge_end)
+        failure = trouble(scenario, judge_end)
     message = failure.message if failure is not None else finding.message
     return replace(finding, scenario=scenario, message=message)
 
@@ -120,6 +136,8 @@ def _split(scenario: Scenario) -> tuple[list[Step], list[Step]]:
         if steps[index].verb == "release":
             brokers = tuple(range(scenario.setup.brokers))
             mend = [Step("heal"), Step("resume", brokers), Step("restart", brokers)]
+            stopped = {step.args: None for step in steps if step.verb == "keeper-stop"}
+            mend = [Step("keeper-start", member) for member in stopped] + mend
             wait = Step("wait", (Condition("converged", (), CONVERGENCE_LIMIT_MS),))
             return steps[:index], [steps[index], *mend, wait]
     return steps, []
@@ -129,8 +147,13 @@ def _needed(body: list[Step], recovery: list[Step]) -> list[Step]:
     """The recovery without the repair of what is not broken."""
     down: dict[object, None] = {}
     paused: dict[object, None] = {}
+    keepers: dict[object, None] = {}
     cut = held = False
     for step in body:
+        if step.verb == "keeper-stop":
+            keepers[step.args] = None
+        elif step.verb == "keeper-start":
+            keepers.pop(step.args, None)
         if step.verb in ("crash", "power-off"):
             down.update(dict.fromkeys(step.args))
         elif step.verb == "pause":
@@ -147,7 +170,12 @@ def _needed(body: list[Step], recovery: list[Step]) -> list[Step]:
         "resume": [Step("resume", tuple(paused))] if paused else [],
         "restart": [Step("restart", tuple(down))] if down else [],
     }
-    return [kept for step in recovery for kept in needed.get(step.verb, [step])]
+    return [
+        kept
+        for step in recovery
+        if step.verb != "keeper-start" or step.args in keepers
+        for kept in needed.get(step.verb, [step])
+    ]
 
 
 def _without_idle_clients(scenario: Scenario) -> Scenario:

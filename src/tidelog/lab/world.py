@@ -27,6 +27,13 @@ Observer = Callable[[Any], None]
 ADMIN = "admin"
 
 _EXPIRE = "session"
+MOST_DELIVERIES = 200_000
+"""In one go until nothing is in flight. A cluster needs a few hundred; one that needs more goes round in
+circles, and would do so for ever."""
+
+
+class Stuck(Exception):
+    """The world does not come to rest. The message says in one line what was seen."""
 
 
 class World:
@@ -263,7 +270,7 @@ class World:
     def settle(self) -> None:
         """Run until nothing is in flight that may move. Timers fire only if they come due on the way."""
         network, paused, timers = self.network, self.paused, self._timers
-        while True:
+        for _ in range(MOST_DELIVERIES):
             head = network.earliest(paused)
             if head is None:
                 return
@@ -273,6 +280,7 @@ class World:
                 continue
             self.now = max(self.now, due)
             self.deliver(channel)
+        raise Stuck(f"{MOST_DELIVERIES} messages later there are still some in flight, at {self.now} ms")
 
     def advance(self, duration: Millis) -> None:
         until = self.now + duration

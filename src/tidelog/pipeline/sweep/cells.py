@@ -1,0 +1,179 @@
+"""A cell of the grid: one configuration under one mix of faults. Its name says all of it, and reads back.
+
+    epoch.acks-all.rf3.min2.clean.roll.plain.retries2.caught-up-time.crash+power.zones3
+
+Rules of the file: a name never needs quoting, neither in a shell nor as a file's name. Two cells that cannot
+behave differently have one *plain* form, and only that one is played.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+from tidelog.core.config import BrokerConfig, IsrRule
+from tidelog.core.generations import GENERATIONS
+from tidelog.core.types import TopicConfig
+from tidelog.lab.clients import ProducerConfig
+from tidelog.lab.scenario import ClientSetup, Scenario
+from tidelog.lab.setup import Setup, TopicSetup
+from tidelog.pipeline.sweep.mixes import PARTING, POWERFUL, canonical, kinds_of
+
+OPERATIONS = 16
+"""Sends and polls in a trial."""
+REPLICAS_MAX = 7
+RETRIES_MAX = 20
+ZONES_MAX = 5
+
+_BROKERS_MIN = 3
+"""With fewer, a dead broker often is the controller, and there is nobody to take over."""
+_LAG_MESSAGES = 2
+"""Of the rule by messages: few, because a trial has few."""
+_NAME = re.compile(
+    r"(?P<generation>\w+)\.acks-(?P<acks>0|1|all)\.rf(?P<replicas>\d+)\.min(?P<min_insync>\d+)"
+    r"\.(?P<unclean>clean|unclean)\.(?P<flush>roll|always)\.(?P<idempotent>plain|idempotent)"
+    r"\.retries(?P<retries>\d+)\.(?P<isr_rule>[a-z-]+)\.(?P<faults>[a-z+-]+)\.zones(?P<zones>\d+)"
+)
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    generation: str = "epoch"
+    acks: str = "all"
+    replicas: int = 3
+    min_insync: int = 1
+    unclean: bool = False
+    flush: str = "roll"
+    idempotent: bool = False
+    retries: int = 2
+    isr_rule: str = IsrRule.CAUGHT_UP_TIME.value
+    faults: str = "crash"
+    zones: int = 3
+
+    @cached_property
+    def name(self) -> str:
+        return (
+            f"{self.generation}.acks-{self.acks}.rf{self.replicas}.min{self.min_insync}"
+            f".{'unclean' if self.unclean else 'clean'}.{self.flush}"
+            f".{'idempotent' if self.idempotent else 'plain'}.retries{self.retries}.{self.isr_rule}"
+            f".{self.faults}.zones{self.zones}"
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return kinds_of(self.faults)
+
+    def as_json(self) -> dict[str, str | int | bool]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    # ------------------------------------------------------------ what can be, and what is the same
+
+    def impossible(self) -> str | None:
+        """Why there can be no such cluster or producer; None if there can."""
+        if self.min_insync > self.replicas:
+            return f"{self.replicas} replicas never meet min.insync.replicas={self.min_insync}"
+        if self.idempotent and self.acks != "all":
+            return f"an idempotent producer needs acks=all, not {self.acks}"
+        if self.idempotent and self.retries == 0:
+            return "an idempotent producer needs retries"
+        if self.zones == 1 and any(kind in PARTING for kind in self.kinds):
+            return f"{self.faults} needs two zones, and there is one"
+        return None
+
+    def plain(self) -> Cell:
+        """The cell without settings that cannot matter in it: the one that is played for both."""
+        cell = self
+        if self.acks != "all" and self.min_insync != 1:
+            cell = replace(cell, min_insync=1)  # a leader asks for in-sync replicas only then
+        if self.flush != "roll" and not any(kind in POWERFUL for kind in self.kinds):
+            cell = replace(cell, flush="roll")
+        if not GENERATIONS[self.generation].commits_by_isr:
+            cell = replace(cell, min_insync=1, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
+        if self.replicas == 1:
+            cell = replace(cell, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
+        return cell
+
+    # ------------------------------------------------------------ the cluster
+
+    def scenario(self) -> Scenario:
+        """The cluster and its clients. Times are short, so that a trial of a few hundred steps sees sessions
+        expire, followers lag and checkpoints happen."""
+        brokers = max(_BROKERS_MIN, self.replicas)
+        config = BrokerConfig(
+            replica_lag_time_max_ms=4_000,
+            replica_fetch_wait_max_ms=2_000,
+            high_watermark_checkpoint_interval_ms=2_500,
+            isr_rule=IsrRule(self.isr_rule),
+            replica_lag_max_messages=_LAG_MESSAGES,
+        )
+        topic = TopicConfig(min_insync_replicas=self.min_insync, unclean_leader_election=self.unclean)
+        setup = Setup(
+            brokers=brokers,
+            zones=tuple(f"az{broker % self.zones + 1}" for broker in range(brokers)),
+            controller=brokers - 1,
+            topics=(TopicSetup("t", tuple(range(self.replicas)), topic),),
+            generation=self.generation,
+            config=config,
+            session_timeout_ms=3_000,
+            sync_each_append=self.flush == "always",
+        )
+        producer = ProducerConfig(
+            acks={"0": 0, "1": 1, "all": -1}[self.acks],
+            retries=self.retries,
+            idempotent=self.idempotent,
+            request_timeout_ms=4_000,
+            delivery_timeout_ms=8_000,
+            retry_backoff_ms=500,
+            retry_backoff_max_ms=2_000,
+        )
+        clients = [
+            ClientSetup("p", setup.zone(0), producer),
+            ClientSetup("q", setup.zone(1), producer),
+            ClientSetup("c", setup.zone(brokers - 1), None),
+        ]
+        return Scenario("trial", setup, clients=clients)
+
+
+def cell_named(name: str) -> Cell:
+    """The cell of a name. Raises `ValueError` if it is none."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name} is not the name of a cell: it looks like {Cell().name}")
+    words = found.groupdict()
+    cell = Cell(
+        generation=words["generation"],
+        acks=words["acks"],
+        replicas=int(words["replicas"]),
+        min_insync=int(words["min_insync"]),
+        unclean=words["unclean"] == "unclean",
+        flush=words["flush"],
+        idempotent=words["idempotent"] == "idempotent",
+        retries=int(words["retries"]),
+        isr_rule=words["isr_rule"],
+        faults=canonical(words["faults"]),
+        zones=int(words["zones"]),
+    )
+    check_values(cell)
+    return cell
+
+
+def check_values(cell: Cell) -> None:
+    """Whether each setting has a value that exists, on its own. Raises `ValueError` naming what to write."""
+    kinds_of(cell.faults)
+    for what, value, known in (
+        ("generation", cell.generation, tuple(GENERATIONS)),
+        ("acks", cell.acks, ("0", "1", "all")),
+        ("flush", cell.flush, ("roll", "always")),
+        ("isr rule", cell.isr_rule, tuple(rule.value for rule in IsrRule)),
+    ):
+        if value not in known:
+            raise ValueError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
+    for what, number, least, most in (
+        ("replicas", cell.replicas, 1, REPLICAS_MAX),
+        ("min-insync", cell.min_insync, 1, REPLICAS_MAX),
+        ("retries", cell.retries, 0, RETRIES_MAX),
+        ("zones", cell.zones, 1, ZONES_MAX),
+    ):
+        if not least <= number <= most:
+            raise ValueError(f"{what} {number} is out of range: {least} to {most}")

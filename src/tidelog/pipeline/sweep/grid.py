@@ -1,0 +1,109 @@
+"""Which cells a sweep plays: every combination of the values wanted for each setting, without those that
+cannot be and with those that cannot differ played once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import product
+from typing import Any
+
+from tidelog.pipeline.sweep.cells import Cell, check_values
+from tidelog.pipeline.sweep.mixes import canonical
+
+AXES = tuple(axis.name for axis in fields(Cell))
+COMBINATIONS_MAX = 100_000
+"""More cells than anybody looks at; a slip of the pen, mostly."""
+
+Values = Sequence[str | int | bool]
+
+DEFAULT_AXES: dict[str, Values] = {
+    "generation": ("hw", "kip101", "epoch", "majority"),
+    "acks": ("1", "all"),
+    "replicas": (3,),
+    "min_insync": (1, 2),
+    "unclean": (False, True),
+    "flush": ("roll", "always"),
+    "idempotent": (False,),
+    "retries": (2,),
+    "isr_rule": ("caught-up-time",),
+    "faults": ("crash", "power", "pause", "cut", "all"),
+    "zones": (3,),
+}
+DEFAULT_SEEDS = 500
+
+
+class GridError(ValueError):
+    """There is no such grid. The message is one line that says what to change."""
+
+
+@dataclass(slots=True, frozen=True)
+class Dropped:
+    """A combination that is not played, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(slots=True, frozen=True)
+class Grid:
+    axes: Mapping[str, tuple[Any, ...]]
+    cells: tuple[Cell, ...]
+    """What is played, each once."""
+    same_as: Mapping[Cell, Cell]
+    """Combinations in which a setting cannot matter, and the cell that speaks for them."""
+    dropped: tuple[Dropped, ...] = field(default=())
+
+    def wanted(self) -> Iterator[tuple[Cell, Cell]]:
+        """Every combination that can be, with the cell that was played for it."""
+        for cell in self.cells:
+            if self._asked_for(cell):
+                yield cell, cell
+        yield from self.same_as.items()
+
+    def _asked_for(self, cell: Cell) -> bool:
+        return all(getattr(cell, axis) in values for axis, values in self.axes.items())
+
+
+def make_grid(axes: Mapping[str, Values]) -> Grid:
+    """All combinations; settings that are not named have the values of a usual cell."""
+    usual = Cell()
+    values = {axis: _distinct(axis, axes.get(axis, (getattr(usual, axis),))) for axis in AXES}
+    count = 1
+    for given in values.values():
+        count *= len(given)
+    if count > COMBINATIONS_MAX:
+        raise GridError(
+            f"the grid has {count:,} combinations, at most {COMBINATIONS_MAX:,}: name fewer values"
+        )
+    played: dict[Cell, None] = {}
+    same_as: dict[Cell, Cell] = {}
+    dropped: list[Dropped] = []
+    for combination in product(*values.values()):
+        cell = Cell(**dict(zip(AXES, combination, strict=True)))
+        try:
+            check_values(cell)
+        except ValueError as error:
+            raise GridError(str(error)) from None
+        if (reason := cell.impossible()) is not None:
+            dropped.append(Dropped(cell, reason))
+            continue
+        plain = cell.plain()
+        played[plain] = None
+        if plain != cell:
+            same_as[cell] = plain
+    if not played:
+        why = dropped[0].reason if dropped else "it is empty"
+        raise GridError(f"no combination of this grid can be: {why}")
+    return Grid(values, tuple(played), same_as, tuple(dropped))
+
+
+def _distinct(axis: str, given: Values) -> tuple[Any, ...]:
+    if not given:
+        raise GridError(f"{axis.replace('_', '-')} has no value: name at least one")
+    if axis == "faults":
+        try:
+            given = [canonical(str(mix)) for mix in given]
+        except ValueError as error:
+            raise GridError(str(error)) from None
+    return tuple(dict.fromkeys(given))

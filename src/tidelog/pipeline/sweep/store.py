@@ -1,0 +1,172 @@
+"""The folder of a sweep, and what is still missing in it.
+
+    sweep.json           what was asked for, and by which rules it was played
+    trials/*.parquet     one row per trial; each file is whole, or not there
+    cells.json           the counts per cell
+    schedules/*.scenario the smallest failing schedule of each bad cell
+    atlas.html           all of it to look at
+
+Rules of the file: a trial is named by (cell, seed) and plays the same every time, so a sweep that was
+interrupted goes on by playing what is not there. Trials of different rules never meet in one folder: the
+sources that decide how a trial goes are summed up in the manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tidelog
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.sweep.cells import OPERATIONS
+from tidelog.pipeline.sweep.grid import Grid
+from tidelog.pipeline.sweep.player import Block
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFEST = "sweep.json"
+TRIALS = "trials"
+CELLS = "cells.json"
+SCHEDULES = "schedules"
+PAGE = "atlas.html"
+
+_DECIDING = (
+    "core",
+    "core/generations",
+    "keeper/tree.py",
+    "storage/memory_log.py",
+    *(
+        f"lab/{name}.py"
+        for name in (
+            *("actions", "census", "clients", "commands", "convergence", "ensemble", "explorer", "network"),
+            *("processes", "quorum", "setup", "snapshot", "verdict", "world"),
+        )
+    ),
+    "pipeline/sweep/cells.py",
+    "pipeline/sweep/mixes.py",
+)
+"""The sources that decide how a trial goes."""
+
+
+def rules_print() -> str:
+    """A short sum of the sources that decide how a trial goes."""
+    total = hashlib.sha256()
+    root = files(tidelog)
+    for name in _DECIDING:
+        place = root.joinpath(name)
+        texts = [place] if place.is_file() else sorted(place.iterdir(), key=lambda entry: entry.name)
+        for text in texts:
+            if text.name.endswith(".py"):
+                total.update(text.read_bytes())
+    return total.hexdigest()[:16]
+
+
+@dataclass(slots=True, frozen=True)
+class Store:
+    folder: Path
+
+    @property
+    def trials(self) -> Path:
+        return self.folder / TRIALS
+
+    def open(self, grid: Grid, seeds: int, *, fresh: bool = False) -> None:
+        """Make the folder ready for this sweep, whatever of it is there. Raises `PipelineError`."""
+        manifest = _manifest(grid, seeds)
+        try:
+            before = self.manifest()
+            if fresh and before is not None:
+                for part in (TRIALS, SCHEDULES):
+                    shutil.rmtree(self.folder / part, ignore_errors=True)
+            elif before is None and self.folder.is_dir() and any(self.folder.iterdir()):
+                raise PipelineError(f"{self.folder} holds something else than a sweep: name another --out")
+            elif before is not None and before.get("rules") != manifest["rules"]:
+                raise PipelineError(
+                    f"{self.folder} was swept by other rules than these: name another --out, or give --fresh"
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.write(MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        except OSError as error:
+            raise PipelineError(
+                f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}"
+            ) from None
+
+    def manifest(self) -> dict[str, Any] | None:
+        path = self.folder / MANIFEST
+        if not path.exists():
+            return None
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise PipelineError(f"{path} cannot be read: name another --out, or remove it")
+        return found
+
+    def write(self, name: str, text: str) -> Path:
+        """A reader sees the old file or the new one."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.tmp")
+        unfinished.write_text(text, "utf-8")
+        os.replace(unfinished, path)
+        return path
+
+    # ------------------------------------------------------------ what is there
+
+    def holds_trials(self) -> bool:
+        return self.trials.is_dir() and any(self.trials.glob("*.parquet"))
+
+    def runs(self, spark: SparkSession) -> dict[str, list[tuple[int, int]]]:
+        """For each cell the seeds that were played, as runs without a gap: (first, behind the last)."""
+        if not self.holds_trials():
+            return {}
+        from pyspark.sql import Window
+        from pyspark.sql import functions as f
+
+        place = f.row_number().over(Window.partitionBy("cell").orderBy("seed"))
+        rows = (
+            spark.read.parquet(str(self.trials.absolute()))
+            .select("cell", "seed")
+            .distinct()
+            .select("cell", "seed", (f.col("seed") - place).alias("run"))
+            .groupBy("cell", "run")
+            .agg(f.min("seed").alias("first"), f.max("seed").alias("last"))
+            .collect()
+        )
+        found: dict[str, list[tuple[int, int]]] = {}
+        for row in rows:
+            found.setdefault(row["cell"], []).append((row["first"], row["last"] + 1))
+        return found
+
+
+def _manifest(grid: Grid, seeds: int) -> dict[str, Any]:
+    return {
+        "tidelog": tidelog.__version__,
+        "rules": rules_print(),
+        "axes": {axis: list(values) for axis, values in grid.axes.items()},
+        "seeds": seeds,
+        "operations": OPERATIONS,
+        "dropped": [{"cell": dropped.cell.name, "reason": dropped.reason} for dropped in grid.dropped],
+    }
+
+
+def missing(cells: Iterable[str], seeds: int, runs: Mapping[str, Sequence[tuple[int, int]]]) -> list[Block]:
+    """What of the seeds 0 to before ``seeds`` of every cell is in no run."""
+    left: list[Block] = []
+    for cell in cells:
+        at = 0
+        for first, end in sorted(runs.get(cell, ())):
+            if at < min(first, seeds):
+                left.append(Block(cell, at, min(first, seeds)))
+            at = max(at, end)
+        if at < seeds:
+            left.append(Block(cell, at, seeds))
+    return left

@@ -1,0 +1,124 @@
+"""Spark plays the trials: one task is a few seconds of them, and leaves one whole file.
+
+The plan travels with the function; a row of the range is the number of a task. Files are committed task by
+task (the committer's second algorithm renames each task's file into place when the task ends), so whatever
+happens to the job, what was played is there and counts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.sweep.player import PATIENCE_S, Block, play_guarded
+from tidelog.pipeline.sweep.rows import as_arrow, spark_schema
+from tidelog.pipeline.sweep.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+    from pyspark.sql import SparkSession
+
+TASK_S = 3.0
+"""How long a task should take: long enough that starting it does not matter, short enough that little is
+lost when the job is killed."""
+_SAMPLE_S = 0.5
+
+Task = tuple[Block, ...]
+
+
+def tasks_of(blocks: Sequence[Block], trials_per_task: int) -> list[Task]:
+    """Pieces of about the same number of trials: large blocks are cut, small ones put together."""
+    tasks: list[Task] = []
+    pending: list[Block] = []
+    room = trials_per_task
+    for block in blocks:
+        first = block.first
+        while first < block.end:
+            end = min(block.end, first + room)
+            pending.append(Block(block.cell, first, end))
+            room -= end - first
+            first = end
+            if room == 0:
+                tasks.append(tuple(pending))
+                pending, room = [], trials_per_task
+    if pending:
+        tasks.append(tuple(pending))
+    return tasks
+
+
+def play_on_spark(
+    spark: SparkSession,
+    store: Store,
+    tasks: Sequence[Task],
+    *,
+    done: Callable[[int], object] = lambda trials: None,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Play them all. ``done`` is told now and then how many trials are. Raises `PipelineError`."""
+    plan = list(tasks)
+
+    def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from as_arrow(play_guarded(plan[number], patience_s))
+
+    numbers = spark.range(0, len(plan), 1, len(plan))
+    writer = (
+        numbers.mapInArrow(play, spark_schema())
+        .write.mode("append")
+        .option("mapreduce.fileoutputcommitter.algorithm.version", "2")
+    )
+    with _told(spark, plan, done):
+        try:
+            writer.parquet(str(store.trials.absolute()))
+        except KeyboardInterrupt:
+            raise
+        except Exception as error:  # Spark's errors share no class
+            raise PipelineError(f"the sweep stopped: {first_line(error)}") from error
+
+
+@contextmanager
+def _told(spark: SparkSession, plan: Sequence[Task], done: Callable[[int], object]) -> Iterator[None]:
+    """Say how many trials are done, from the number of tasks that are."""
+    sizes = [sum(block.size for block in task) for task in plan]
+
+    def tell(tasks: int) -> None:
+        done(sum(sizes[:tasks]))
+
+    if not hasattr(spark, "_jsparkSession"):
+        with _told_by_server(spark, tell):
+            yield
+        return
+    over = threading.Event()
+
+    def sample() -> None:
+        tracker = spark.sparkContext.statusTracker()
+        while not over.wait(_SAMPLE_S):
+            with suppress(Exception):  # a stage that ended between two questions
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                tell(sum(stage.numCompletedTasks for stage in stages if stage is not None))
+
+    sampler = threading.Thread(target=sample, name="sweep-progress", daemon=True)
+    sampler.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sampler.join()
+
+
+@contextmanager
+def _told_by_server(spark: Any, tell: Callable[[int], None]) -> Iterator[None]:
+    """A Spark Connect server tells by itself, if somebody wants to hear it."""
+
+    def heard(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        tell(sum(stage.num_completed_tasks for stage in stages or ()))
+
+    spark.registerProgressHandler(heard)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(heard)
