@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from tidelog.broker.groups.coordinators import Coordinators
 from tidelog.broker.metrics import LATENCY_BOUNDS_US, ApiFigures, Metrics
 from tidelog.broker.metrics_table import TABLE, Definition
 from tidelog.broker.readings import Sources
@@ -193,12 +194,13 @@ async def serve(
     *,
     keeper: KeeperConnection | None = None,
     recorder: EventRecorder | None = None,
+    groups: Coordinators | None = None,
     host: str,
     port: int,
 ) -> Exposition:
     """Answer scrapes of ``http://host:port/metrics`` from now on; OSError if the port is taken."""
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(Sources(metrics, broker, storage, keeper, recorder)))
+    registry.register(BrokerCollector(Sources(metrics, broker, storage, keeper, recorder, groups)))
     ProcessCollector(registry=registry)
     exposition = Exposition(registry)
     await exposition.listen(host, port)

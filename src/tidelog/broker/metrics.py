@@ -48,12 +48,18 @@ class ApiFigures:
         self.failed = 0
         self.errors: Counter[int] = Counter()
 
+    def add(self, latency_us: float) -> None:
+        self.latency_us[bisect_left(LATENCY_BOUNDS_US, latency_us)] += 1
+        self.latency_sum_us += latency_us
+
 
 class Metrics:
     """The counters of one broker process. Public attributes are for anybody to raise."""
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiFigures] = {}
+        self.group_writes = ApiFigures()
+        """Appends to ``__consumer_offsets`` by coordinators here, from being wanted to being committed."""
         self.bytes_in = 0
         self.bytes_out = 0
         self.connections = 0
@@ -95,8 +101,7 @@ class Metrics:
         figures = self.apis.get(api_key)
         if figures is None:
             figures = self.apis[api_key] = ApiFigures()
-        figures.latency_us[bisect_left(LATENCY_BOUNDS_US, latency_us)] += 1
-        figures.latency_sum_us += latency_us
+        figures.add(latency_us)
         if error:
             figures.failed += 1
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.broker import readings
-from tidelog.broker.readings import Reader, counted, one, over_leaders, per_replica
+from tidelog.broker.readings import Reader, counted, of_groups, one, over_leaders, per_replica
 from tidelog.core.leader import LeaderRole
 
 
@@ -208,6 +208,44 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "The size of its segment files.",
             per_replica(readings.log_bytes),
             *_PARTITION,
+        ),
+    ),
+    "Consumer groups that it coordinates": (
+        _gauge(
+            "groups",
+            "Groups by state, named as in DescribeGroups. A group is counted by its coordinator only.",
+            readings.groups_by_state,
+            "state",
+        ),
+        _gauge("group_members", "Members of all of them.", of_groups(lambda g: g.members_count())),
+        _gauge(
+            "group_partitions_loading",
+            "Partitions of __consumer_offsets it has come to lead and not read yet: their groups wait.",
+            of_groups(lambda g: g.loading_count),
+        ),
+        _counter(
+            "group_rebalances",
+            "Generations that began with members in them.",
+            of_groups(lambda g: g.tally.rebalances),
+        ),
+        _counter(
+            "group_members_expired",
+            "Members that were silent for their session's timeout.",
+            of_groups(lambda g: g.tally.members_expired),
+        ),
+        _counter(
+            "offset_commits",
+            "Commits that were answered with success for all their partitions.",
+            of_groups(lambda g: g.tally.commits),
+        ),
+        _counter("offsets_committed", "Positions in them.", of_groups(lambda g: g.tally.positions)),
+        Definition(
+            "tidelog_group_write_latency_seconds",
+            "histogram",
+            (),
+            "From a coordinator's wish to write (commits of one moment are one write) to its commit. "
+            "What a client sees of it is in tidelog_request_latency_seconds, api OffsetCommit.",
+            readings.group_writes,
         ),
     ),
     "Requests": (

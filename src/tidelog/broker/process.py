@@ -118,6 +118,7 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
         clock=lambda: wall_clock() + settings.tidelog_clock_offset_ms,
         # Before KIP-279 a log could hold epochs out of order, and before KIP-101 none at all.
         verify_epochs=GENERATIONS[settings.tidelog_generation].guards.truncate_on_every_epoch,
+        producer_expiration_ms=settings.producer_id_expiration_ms,
         dedupe_bytes=settings.log_cleaner_dedupe_buffer_size,
         cleaner_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second or UNLIMITED,
     )
@@ -266,6 +267,7 @@ async def _expose(node: Node, leaving: AsyncExitStack) -> int:
             node.storage,
             keeper=node.keeper,
             recorder=node.recorder,
+            groups=node.groups,
             host=settings.listeners.host,
             port=settings.tidelog_metrics_port,
         )

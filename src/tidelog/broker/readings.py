@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidelog import __version__
+from tidelog.broker.groups.coordinators import Coordinators
 from tidelog.broker.metrics import Metrics
 from tidelog.core.broker import Broker
 from tidelog.core.cluster import PartitionPhase
@@ -20,6 +21,7 @@ from tidelog.core.leader import LeaderRole
 from tidelog.core.replica import Replica
 from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET
 from tidelog.evidence.recorder import EventRecorder
+from tidelog.groups.group import State
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
@@ -36,6 +38,7 @@ class Sources:
     storage: FileStorage | None = None
     keeper: KeeperConnection | None = None
     recorder: EventRecorder | None = None
+    groups: Coordinators | None = None
 
 
 Sample = tuple[tuple[str, ...], Any]
@@ -152,6 +155,25 @@ def recovery_seconds(sources: Sources) -> float | None:
 
 def recording(sources: Sources) -> float | None:
     return None if sources.recorder is None else sources.recorder.active
+
+
+# ---------------------------------------------------------------- of consumer groups
+
+
+def groups_by_state(sources: Sources) -> Iterable[Sample]:
+    if sources.groups is None:
+        return []
+    found = sources.groups.states()
+    # All states, always: a graph of one that has just begun needs the zero before.
+    return [((state.value,), found[state.value]) for state in State if state is not State.DEAD]
+
+
+def of_groups(value: Callable[[Coordinators], float]) -> Reader:
+    return one(lambda sources: None if sources.groups is None else value(sources.groups))
+
+
+def group_writes(sources: Sources) -> Iterable[Sample]:
+    return [((), sources.metrics.group_writes)]
 
 
 # ---------------------------------------------------------------- of the controller

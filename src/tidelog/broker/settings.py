@@ -46,6 +46,7 @@ _KEY: Final = "setting"
 GENERATIONS: Final = ("hw", "kip101", "epoch", "majority")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 FLUSHES: Final = ("always", "interval", "roll")
+OFFSETS_PARTITIONS_MAX: Final = 100
 
 # Other names for a setting: the first is KRaft's, the second Kafka's oldest.
 ALIASES: Final = {"node.id": "broker.id", "log.dir": "log.dirs"}
@@ -261,6 +262,9 @@ class Settings:
     log_message_timestamp_difference_max_ms: int = _setting(
         int64(0), LONG_MAX, "How far a producer's clock may be off before its records are refused."
     )
+    producer_id_expiration_ms: int = _setting(
+        int32(1), 24 * _HOUR_MS, "An idempotent producer that is silent for so long is forgotten."
+    )
     tidelog_clock_offset_ms: int = _setting(
         int64(), 0, "How far its clock is ahead of its machine's, or behind: to see what a wrong one does."
     )
@@ -275,7 +279,9 @@ class Settings:
     )
     group_max_size: int = _setting(int32(1), _INT_MAX, "Members of a group.")
     offset_metadata_max_bytes: int = _setting(int32(0), 4_096, "Text that may go with a committed offset.")
-    offsets_topic_num_partitions: int = _setting(int32(1), 50, "Partitions of the offsets topic.")
+    offsets_topic_num_partitions: int = _setting(
+        Integer(1, OFFSETS_PARTITIONS_MAX), 50, "Partitions of the offsets topic; more than 100 only cost."
+    )
     offsets_topic_replication_factor: int = _setting(
         int32(1), 3, "Its replicas (`tidelog up`: at most as many as there are brokers)."
     )

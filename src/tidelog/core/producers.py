@@ -16,6 +16,7 @@ from tidelog.core.types import NO_PRODUCER, UNKNOWN_OFFSET, Offset
 from tidelog.wire.errors import ErrorCode
 
 REMEMBERED_BATCHES = 5
+NO_SEQUENCE = -1
 SEQUENCES = 2**31
 """After the sequence number 2^31 - 1 comes 0."""
 
@@ -94,6 +95,9 @@ class ProducerStates:
         known = self._producers.get(batch.producer_id)
         if known is None or batch.producer_epoch != known.epoch:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch, 0)
+        if batch.base_sequence == NO_SEQUENCE:
+            # The end of a transaction, written by a coordinator: it may raise the epoch, and counts nothing.
+            return
         records = batch.next_offset - batch.base_offset
         known.next_sequence = (batch.base_sequence + records) % SEQUENCES
         known.recent.append((batch.base_sequence, records, batch.base_offset))

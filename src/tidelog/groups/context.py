@@ -29,6 +29,19 @@ class GroupConfig:
     retention_ms: Millis = 7 * 24 * 3_600_000
 
 
+@dataclass(slots=True)
+class Tally:
+    """What has happened, for whoever watches. It may outlive a coordinator: the world may hand one and the
+    same to all of them."""
+
+    rebalances: int = 0
+    """Generations that began with members in them."""
+    members_expired: int = 0
+    commits: int = 0
+    """Requests of which every position was taken."""
+    positions: int = 0
+
+
 @dataclass(slots=True, frozen=True)
 class Answer:
     to: ReplyTo
@@ -56,15 +69,20 @@ Then = Callable[[ErrorCode], None]
 
 
 class Context:
-    __slots__ = ("_then", "_writes", "config", "draw_id", "effects", "now", "time_of_day", "timers")
+    __slots__ = ("_then", "_writes", "config", "draw_id", "effects", "now", "tally", "time_of_day", "timers")
 
     def __init__(
-        self, config: GroupConfig, time_of_day: Callable[[], Millis], draw_id: Callable[[], str]
+        self,
+        config: GroupConfig,
+        time_of_day: Callable[[], Millis],
+        draw_id: Callable[[], str],
+        tally: Tally,
     ) -> None:
         self.config = config
         self.time_of_day = time_of_day
         self.draw_id = draw_id
         """A text that nobody has drawn before."""
+        self.tally = tally
         self.effects: list[Effect] = []
         self.timers = Timers()
         self.now: Millis = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis
-from tidelog.groups.context import Context, Effect, GroupConfig, Then
+from tidelog.groups.context import Context, Effect, GroupConfig, Tally, Then
 from tidelog.groups.group import Group, State
 from tidelog.groups.membership import Membership
 from tidelog.groups.messages import (
@@ -48,9 +48,13 @@ class Coordinator:
     __slots__ = ("_ctx", "_groups", "_loading", "_membership", "_offsets", "effects", "topics")
 
     def __init__(
-        self, config: GroupConfig, time_of_day: Callable[[], Millis], draw_id: Callable[[], str]
+        self,
+        config: GroupConfig,
+        time_of_day: Callable[[], Millis],
+        draw_id: Callable[[], str],
+        tally: Tally | None = None,
     ) -> None:
-        self._ctx = Context(config, time_of_day, draw_id)
+        self._ctx = Context(config, time_of_day, draw_id, tally or Tally())
         self.effects: list[Effect] = self._ctx.effects
         self._membership = Membership(self._ctx)
         self._offsets = Offsets(self._ctx, self._membership)
@@ -189,6 +193,9 @@ class Coordinator:
     def groups(self) -> Iterable[ListedGroup]:
         for group in self._groups.values():
             yield ListedGroup(group.id, group.protocol_type or "", group.state.value)
+
+    def members_count(self) -> int:
+        return sum(len(group.members) for group in self._groups.values())
 
     def _delete(self, group: Group, to: ReplyTo) -> None:
         if group.state is not State.EMPTY:

@@ -228,6 +228,7 @@ class Membership:
         if not group.members:
             self._become_empty(group)
             return
+        self._ctx.tally.rebalances += 1
         self.enter(group, State.COMPLETING)
         for member in group.members.values():
             if member.awaits_join is not None:
@@ -344,6 +345,7 @@ class Membership:
         if member.deadline > now:
             self._set_session_timer(group, member)
         elif member.is_new or (member.awaits_join is None and member.awaits_sync is None):
+            self._ctx.tally.members_expired += 1
             self.remove(group, member)
         else:
             self.touch(group, member)  # it waits for us

@@ -92,6 +92,9 @@ class Offsets:
                 del group.pending_positions[tp]
             if error is ErrorCode.NONE:
                 group.positions[tp] = committed
+        if error is ErrorCode.NONE:
+            self._ctx.tally.commits += len(taken) == len(errors)
+            self._ctx.tally.positions += len(taken)
         told = of_commit(error)
         self._ctx.answer(to, CommitResponse({tp: told if tp in taken else errors[tp] for tp in errors}))
 

@@ -8,6 +8,7 @@ sent on, before somebody asks.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
 from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import CreateTopicRequest
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
-from tidelog.groups.context import GroupConfig
+from tidelog.groups.context import GroupConfig, Tally
 from tidelog.groups.coordinator import name_is_illegal
 from tidelog.groups.messages import ListedGroup, Request, refusal
 from tidelog.groups.records import TOPIC, partition_of
@@ -45,6 +46,8 @@ class Coordinators:
             settings.offset_metadata_max_bytes,
             settings.offsets_retention_minutes * _MINUTE_MS,
         )
+        self.tally = Tally()
+        """Of all coordinators that there were in this process."""
         self._led: dict[TopicPartition, LedPartition] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._retention_seconds = settings.offsets_retention_check_interval_ms / 1000
@@ -91,6 +94,18 @@ class Coordinators:
             return None
         return [group for partition in led for group in partition.coordinator.groups()]
 
+    def states(self) -> Counter[str]:
+        """How many groups are in each state. Those that are being loaded are left out."""
+        known = (led.coordinator for led in self._led.values() if not led.coordinator.loading)
+        return Counter(group.state for coordinator in known for group in coordinator.groups())
+
+    def members_count(self) -> int:
+        return sum(led.coordinator.members_count() for led in self._led.values())
+
+    @property
+    def loading_count(self) -> int:
+        return sum(led.coordinator.loading for led in self._led.values())
+
     # ------------------------------------------------------------ leadership
 
     def observe(self, event: Any) -> None:
@@ -109,7 +124,7 @@ class Coordinators:
             led.end()
             led = None
         if led is None and isinstance(role, LeaderRole):
-            led = self._led[tp] = LedPartition(self._node, tp, role, self._config)
+            led = self._led[tp] = LedPartition(self._node, tp, role, self._config, self.tally)
             self._every(self._retention_seconds, self._expire)
             self._every(TOPICS_SECONDS, self._look_for_deleted_topics)
         return led

@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.groups.appending import Appending
 from tidelog.broker.groups.loading import Loading
 from tidelog.core.leader import LeaderRole
-from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
 from tidelog.core.types import TopicPartition
-from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
+from tidelog.groups.context import Answer, GroupConfig, Tally, WakeAt, Write
 from tidelog.groups.coordinator import Coordinator
 from tidelog.groups.messages import Request
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.records import Record, RecordBatch, build_batch
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -30,15 +28,18 @@ Deliver = Callable[[Any], None]
 
 
 class LedPartition:
-    def __init__(self, node: Node, tp: TopicPartition, role: LeaderRole, config: GroupConfig) -> None:
+    def __init__(
+        self, node: Node, tp: TopicPartition, role: LeaderRole, config: GroupConfig, tally: Tally
+    ) -> None:
         self.tp = tp
         self.role = role
         self._node = node
         self._loop = asyncio.get_running_loop()
         self._wake_at: asyncio.TimerHandle | None = None
-        self.coordinator = Coordinator(config, node.time_ms, _draw_id)
+        self.coordinator = Coordinator(config, node.time_ms, _draw_id, tally)
         self._began = node.now()
         self._ended = False
+        self._appending = Appending(node, tp, lambda: self._leads, self.written)
         self._loading = Loading(node, tp, self.coordinator.load, self._loaded)
         self._loading.go_on()
 
@@ -103,7 +104,7 @@ class LedPartition:
                 if isinstance(effect, Answer):
                     self._answer(effect)
                 elif isinstance(effect, Write):
-                    self._write(effect)
+                    self._appending.add(effect)
                 else:
                     self._schedule(effect)
 
@@ -123,33 +124,6 @@ class LedPartition:
                 return
             self._wake_at.cancel()
         self._wake_at = self._loop.call_at(at, self._wake)
-
-    def _write(self, write: Write) -> None:
-        node = self._node
-        if not self._leads:
-            node.when_settled(partial(self.written, write.number, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-            return
-        now = node.time_ms()
-        records = [Record(timestamp=now, key=key, value=value) for key, value in write.entries]
-        batch = RecordBatch.parse(bytearray(build_batch(records)))
-        if batch.size > node.topics.of(self.tp.topic).max_message_bytes:
-            node.when_settled(partial(self.written, write.number, ErrorCode.MESSAGE_TOO_LARGE))
-            return
-        timeout = node.settings.offsets_commit_timeout_ms
-        node.ask(_Written(self, write.number), ProduceRequest(self.tp, ACKS_ALL, batch, timeout))
-
-
-class _Written:
-    """Where the fate of one write is told."""
-
-    __slots__ = ("_number", "_partition")
-
-    def __init__(self, partition: LedPartition, number: int) -> None:
-        self._partition = partition
-        self._number = number
-
-    def deliver(self, response: ProduceResponse) -> None:
-        self._partition.written(self._number, response.error)
 
 
 def _draw_id() -> str:
