@@ -261,12 +261,13 @@ def batch(
     crc: int | None = None,
     count: int | None = None,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    timestamp: int | None = None,
 ) -> bytes:
     """A magic-2 batch of records without keys; what is given replaces what would be right.
 
     `producer` is producer id, producer epoch and base sequence.
     """
-    now = int(time.time() * 1000)
+    now = int(time.time() * 1000) if timestamp is None else timestamp
     records = bytearray()
     for number, value in enumerate(values):
         record = b"\0" + varint(0) + varint(number) + varint(-1) + varint(len(value)) + value + varint(0)

@@ -1,11 +1,11 @@
-"""Consumer groups of real clients: they share the work, take over from each other, find their place again."""
+"""Consumer groups of real clients together, and their administration. What each client can do alone is in
+`test_matrix`."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
@@ -16,7 +16,6 @@ from tests.clients.conftest import Cluster, Topics
 from tests.clients.drivers.base import Outgoing
 from tests.clients.drivers.confluent import Confluent, quiet
 from tests.groups.members import (
-    MEMBERS,
     AioKafkaMember,
     ConfluentMember,
     KafkaPythonMember,
@@ -54,33 +53,6 @@ def closing_all() -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.name)
-def test_members_share_and_take_over(kind: type[Any], cluster: Cluster, topic: str, group: str) -> None:
-    """Two members share the partitions; when both have committed everything and one has left, the other has
-    all partitions and nothing left to read."""
-    first = kind(cluster.bootstrap_servers, group, topic)
-    second = kind(cluster.bootstrap_servers, group, topic)
-    with closing(first):
-        with closing(second):
-            eventually(lambda: share_evenly([first, second], PARTITIONS), [first, second])
-            eventually(lambda: all_committed(cluster, group, topic, [first, second]), [first, second])
-        eventually(lambda: len(first.partitions()) == PARTITIONS, [first])
-        before = len(first.records)
-        for _ in range(5):
-            first.poll()
-        assert first.records[before:] == []
-
-
-def all_committed(cluster: Cluster, group: str, topic: str, members: list[Member]) -> bool:
-    for member in members:
-        member.commit()
-    settings = {**quiet(cluster.bootstrap_servers), "group.id": group}
-    with closing(Consumer(settings)) as anybody:
-        wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        found = anybody.committed(wanted, timeout=20)
-    return [each.offset for each in found] == [RECORDS // PARTITIONS] * PARTITIONS
-
-
 def test_clients_of_different_making(
     cluster: Cluster, topic: str, group: str, closing_all: ExitStack
 ) -> None:
@@ -90,23 +62,6 @@ def test_clients_of_different_making(
         member = kind(cluster.bootstrap_servers, group, topic)
         members.append(closing_all.enter_context(closing(member)))
         eventually(lambda: share_evenly(members, PARTITIONS), members)
-
-
-def test_a_static_member_comes_back(cluster: Cluster, topic: str, group: str, closing_all: ExitStack) -> None:
-    """A process that ends without a word and starts again under its name has its partitions again, and the
-    other one has not been disturbed."""
-    servers = cluster.bootstrap_servers
-    other = ConfluentMember(servers, group, topic, group_instance_id="other")
-    closing_all.enter_context(closing(other))
-    old = ConfluentMember(servers, group, topic, group_instance_id="static")
-    eventually(lambda: share_evenly([other, old], PARTITIONS), [other, old])
-    had, disturbed = old.partitions(), other.rebalances
-    old.close()  # a static member does not say goodbye
-    new = ConfluentMember(servers, group, topic, group_instance_id="static")
-    closing_all.enter_context(closing(new))
-    eventually(lambda: bool(new.partitions()), [other, new])
-    assert new.partitions() == had
-    assert other.rebalances == disturbed
 
 
 def test_positions_without_a_membership(cluster: Cluster, topic: str, group: str) -> None:

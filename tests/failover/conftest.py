@@ -15,7 +15,13 @@ from bench.processes import Unavailable
 from bench.tidelog_up import TidelogUp
 from tests.failover.control import ControlledCluster
 
-SETTINGS = {"replica.lag.time.max.ms": "2000"}
+SETTINGS = {
+    "replica.lag.time.max.ms": "2000",
+    "producer.id.expiration.ms": "3600000",
+    # How often to look for such: ours does it along with retention, Kafka by a clock of its own.
+    "log.retention.check.interval.ms": "500",
+    "producer.id.expiration.check.interval.ms": "500",
+}
 KAFKA_SETTINGS = SETTINGS | {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 
 

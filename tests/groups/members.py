@@ -16,7 +16,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import KafkaConsumer  # type: ignore[import-untyped]
+from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
 
 SESSION_MS = 6_000
 PATIENCE_SECONDS = 60.0
@@ -27,6 +27,10 @@ class Member(ABC):
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
+        self.rebalances = 0
+        """How often it was told what it has."""
+        self.revoked: set[int] = set()
+        """What it ever had to give up."""
 
     @abstractmethod
     def poll(self) -> None: ...
@@ -49,7 +53,6 @@ class ConfluentMember(Member):
 
     def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
         super().__init__()
-        self.rebalances = 0
         self.consumer = Consumer(
             {
                 "bootstrap.servers": servers,
@@ -62,10 +65,13 @@ class ConfluentMember(Member):
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
-        self.consumer.subscribe([topic], on_assign=self._assigned)
+        self.consumer.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked)
 
     def _assigned(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self.rebalances += 1
+
+    def _revoked(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.revoked |= {each.partition for each in partitions}
 
     def poll(self) -> None:
         for message in self.consumer.consume(100, 0.05):
@@ -93,13 +99,15 @@ class ConfluentMember(Member):
         self.consumer.close()
 
 
-class CooperativeMember(ConfluentMember):
-    name = "confluent, cooperative"
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, member: Member) -> None:
+        self._member = member
 
-    def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
-        super().__init__(
-            servers, group, topic, partition_assignment_strategy="cooperative-sticky", **settings
-        )
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._member.rebalances += 1
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._member.revoked |= {each.partition for each in revoked}
 
 
 class KafkaPythonMember(Member):
@@ -108,7 +116,6 @@ class KafkaPythonMember(Member):
     def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
         super().__init__()
         self._consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=servers,
             group_id=group,
             auto_offset_reset="earliest",
@@ -117,6 +124,7 @@ class KafkaPythonMember(Member):
             heartbeat_interval_ms=200,
             **settings,
         )
+        self._consumer.subscribe([topic], listener=_Listener(self))
 
     def poll(self) -> None:
         for records in self._consumer.poll(timeout_ms=50).values():
@@ -187,9 +195,6 @@ class AioKafkaMember(Member):
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-MEMBERS: tuple[type[Any], ...] = (ConfluentMember, CooperativeMember, KafkaPythonMember, AioKafkaMember)
 
 
 def eventually(check: Callable[[], bool], poll: Sequence[Member] = ()) -> None:
