@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 from tests.cli.calling import call, refused
 
-from tidelog.cli.comparison import Comparison
+from tidelog.lab.comparison import Comparison
 from tidelog.trials import catalogue
 
 

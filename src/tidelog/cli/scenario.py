@@ -145,7 +145,7 @@ def compare(
 
     Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
     """
-    from tidelog.cli.comparison import Comparison
+    from tidelog.lab.comparison import Comparison
 
     if stages:
         return _compare_stages(name, generation or [], pace, as_json=as_json)

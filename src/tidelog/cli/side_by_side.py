@@ -10,11 +10,11 @@ from rich.text import Text
 
 from tidelog.cli import palette, replicas
 from tidelog.cli.account import happenings, heading, opening, page_width, remark, without_gaps
-from tidelog.cli.comparison import Comparison, essence, essence_of_replica
 from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.page import BETWEEN, beside, box, rule, wrap
 from tidelog.core.events import Truncated
 from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed
+from tidelog.lab.comparison import Comparison, essence, essence_of_replica
 from tidelog.lab.runner import Run
 from tidelog.lab.snapshot import PartitionSnapshot, Snapshot
 

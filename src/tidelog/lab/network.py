@@ -137,6 +137,10 @@ class Network:
     def release(self, channel: Channel) -> None:
         self._held.discard(channel)
 
+    def held(self) -> list[Channel]:
+        """Channels that are held one by one."""
+        return sorted(self._held, key=str)
+
     def release_everything(self) -> None:
         self.hold_all = False
         self._held.clear()

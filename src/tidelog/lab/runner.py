@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,12 @@ from tidelog.lab.grammar import Step
 from tidelog.lab.invariants import Broken, Watch
 from tidelog.lab.narration import narrate
 from tidelog.lab.scenario import FACTS, VERDICT_KINDS, Scenario
+from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import Snapshot, take
 from tidelog.lab.verdict import Verdict, judge, ledger_of
-from tidelog.lab.world import World, booted
+from tidelog.lab.world import Observer, World, booted
+
+MakeWorld = Callable[[Setup, Observer], World]
 
 
 @dataclass(slots=True)
@@ -128,8 +132,16 @@ def _step_json(number: int, played: Played) -> dict[str, Any]:
     }
 
 
-def run(scenario: Scenario) -> Run:
-    """Play all steps. A broken invariant is noted and the play goes on: watching it fail is the point."""
+def run(
+    scenario: Scenario,
+    *,
+    make_world: MakeWorld = World,
+    after_step: Callable[[World], None] = lambda world: None,
+) -> Run:
+    """Play all steps. A broken invariant is noted and the play goes on: watching it fail is the point.
+
+    Whoever wants to see more than a run tells may bring a world that takes notes, and look at it after each
+    step, the beginning included."""
     watch = Watch()
     broken: list[Broken] = []
     broken_at: list[int] = []
@@ -158,8 +170,9 @@ def run(scenario: Scenario) -> Run:
         assert world is not None
         played.append(Played(step, remark, events, take(world)))
         events = []
+        after_step(world)
 
-    world = World(scenario.setup, observe)
+    world = make_world(scenario.setup, observe)
     watch.attach(world)
     actions = Actions(scenario, world)
     finish_step(None, "")
