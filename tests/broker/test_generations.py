@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.broker.running import (
     Lines,
     consume,
@@ -18,6 +19,9 @@ from tests.broker.running import (
     wait_until_equal,
     without_tracebacks,
 )
+from tests.effort import takes_long
+from tests.groups.members import ConfluentMember
+from tests.groups.members import eventually as await_members
 
 from tidelog.broker.local_cluster import LocalCluster
 
@@ -29,6 +33,7 @@ SETTINGS = {
     # Longer than a test: a broker that is killed knows no high watermark when it comes back.
     "replica.high.watermark.checkpoint.interval.ms": "600000",
     "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "1",
 }
 
 
@@ -77,6 +82,36 @@ def test_a_cluster_goes_on_without_its_leader(tmp_path: Path, generation: str):
         else:
             assert cut == []
         assert read_values(cluster, 100) == values(0, 100)
+
+
+@pytest.mark.parametrize("generation", ["hw", pytest.param("kip101", marks=takes_long), "majority"])
+def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
+    """A member reads and commits; its coordinator is killed. The next one has its position, and takes more.
+    (What `epoch` promises beyond that is in tests/clients/test_groups_failover.py.)"""
+    with cluster_of(generation, tmp_path) as cluster:
+        assert produce(cluster, TOPIC, values(0, 20)) == []
+        member = ConfluentMember(cluster.bootstrap_servers, "group", TOPIC, session_timeout_ms=30_000)
+        with closing(member):
+            await_members(lambda: len(set(member.records)) == 20, [member])
+            member.commit()
+            reached = position(cluster)
+            assert reached >= 20, "under majority a leader's own record counts too"
+            cluster.kill(wait_for_leader(cluster, "__consumer_offsets"))
+            await_members(lambda: position(cluster) == reached)
+            assert produce(cluster, TOPIC, values(20, 30)) == []
+            await_members(lambda: len(set(member.records)) == 30, [member])
+            member.commit()
+            assert position(cluster) >= reached + 10
+
+
+def position(cluster: LocalCluster) -> int:
+    """Where the group is in the topic, for whoever asks; -1 if nobody can say."""
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "log_level": 0}
+    with closing(Consumer(settings)) as anybody:
+        try:
+            return int(anybody.committed([TopicPartition(TOPIC, 0)], timeout=10)[0].offset)
+        except KafkaException:
+            return -1
 
 
 def test_a_majority_survives_the_loss_of_any_broker(tmp_path: Path):

@@ -7,11 +7,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.clients.drivers.confluent import quiet
-from tests.groups.members import ConfluentMember, eventually
+from tests.groups.members import ConfluentMember, eventually, share_evenly
 
 from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
@@ -131,6 +139,33 @@ def test_members_stay_members(cluster: LocalCluster) -> None:
         assert member.partitions() == set(range(PARTITIONS))
         assert member.rebalances == before
         cluster.start_broker(victim)
+
+
+def test_a_rebalance_outlives_its_coordinator(cluster: LocalCluster) -> None:
+    """Killed while the group waits for a member to join again: with the next coordinator the two share, and
+    commit."""
+    group, servers = "rebalancing", cluster.bootstrap_servers
+    admin = AdminClient(quiet(servers))
+    with closing(ConfluentMember(servers, group, TOPIC, session_timeout_ms=30_000)) as first:
+        eventually(lambda: len(first.partitions()) == PARTITIONS, [first])
+        with closing(ConfluentMember(servers, group, TOPIC, session_timeout_ms=30_000)) as second:
+            # Nobody polls the first one, so it gives nothing up, and the group waits for it.
+            eventually(lambda: state(admin, group) is ConsumerGroupState.PREPARING_REBALANCING, [second])
+            victim = coordinator(cluster, group)
+            cluster.kill(victim)
+            both = [first, second]
+            eventually(lambda: share_evenly(both, PARTITIONS), both)
+            eventually(lambda: len({*first.records, *second.records}) == 10, both)
+            for member in both:
+                member.commit()
+            cluster.start_broker(victim)
+
+
+def state(admin: AdminClient, group: str) -> ConsumerGroupState | None:
+    try:
+        return admin.describe_consumer_groups([group])[group].result(20).state
+    except KafkaException:
+        return None
 
 
 def test_positions_survive_all_brokers(cluster: LocalCluster) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
-from bench.jars import cache, java, keep, run_maven
+from bench.jars import java
 from bench.processes import Unavailable
 from tests.clients.conftest import Cluster, Topics
-
-PROJECT = Path(__file__).parent / "java"
+from tests.clients.matrix.remote import compiled
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EVERYTHING = [
@@ -21,20 +17,6 @@ EVERYTHING = [
     *("consume", "offsets", "describe", "list offsets", "log folders"),
     *("configs", "delete records", "create partitions", "elect leaders", "delete"),
 ]
-
-
-def compiled(version: str) -> str:
-    """The class path of the program, compiled against this client unless that was done before."""
-    sources = b"".join(path.read_bytes() for path in sorted(PROJECT.rglob("*.*")))
-    folder = cache() / f"java-client-{version}-{hashlib.sha256(sources).hexdigest()[:12]}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".java-client-") as scratch:
-            made = Path(scratch, "made")
-            goals = ("compiler:compile", "dependency:copy-dependencies")
-            run_maven(PROJECT, *goals, f"-Dkafka.version={version}", f"-Dinto={made}")
-            keep(made, folder)
-    return f"{folder}/classes:{folder}/jars/*"
 
 
 @pytest.mark.slow

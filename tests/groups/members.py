@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,7 +17,10 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
 
 SESSION_MS = 6_000
 PATIENCE_SECONDS = 60.0

@@ -1,0 +1,130 @@
+"""`docs/compatibility.md`: written from cells that have been run, and read again by the test that guards it.
+
+python -m tests.clients.matrix.page        runs every cell, and writes the page if all of them hold
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.clients.matrix.client import FEATURES, NOT_BUILT, Client
+from tests.clients.matrix.kcat import Kcat
+from tests.clients.matrix.python_clients import AioKafkaClient, ConfluentKafka, KafkaPythonClient
+from tests.clients.matrix.remote import FranzGo, Java3, Java4, Spark
+
+CLIENTS: tuple[type[Client], ...] = (
+    ConfluentKafka,
+    KafkaPythonClient,
+    AioKafkaClient,
+    Java3,
+    Java4,
+    FranzGo,
+    Kcat,
+    Spark,
+)
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "compatibility.md"
+RESULTS = "TIDELOG_MATRIX_RESULTS"
+"""Names a file to which every cell that was run adds a line."""
+WORKS, LACKS, NOT_YET = "yes", "–", "not yet"
+
+HEAD = """\
+# Which clients work
+
+Every *yes* was run: that client, that feature, against `tidelog up` with three brokers. What a cell does is
+in [features.py](../tests/clients/matrix/features.py).
+
+| command | |
+|---|---|
+| `make test` | the cells of the Python clients and of kcat |
+| `TIDELOG_EFFORT=2 .venv/bin/python -m pytest tests/clients/test_matrix.py` | all of them; those are skipped whose java, mvn, go or kcat is missing |
+| `.venv/bin/python -m tests.clients.matrix.page` | all of them, and writes this page if they hold |
+
+"""  # noqa: E501
+MEANINGS = """
+- *produce*: acks=all, at the offsets that the client was told.
+- *consume*: from the beginning, without a group.
+- *groups*: two members share, commit, and take over from each other (eager assignors).
+- *cooperative*: with the cooperative-sticky assignor nobody ever gives up what it keeps.
+- *static*: a member with `group.instance.id` comes back, and the others do not notice.
+- *idempotent*: the sequence numbers in the log have neither gap nor repetition.
+- *admin*: topics are created, described and deleted.
+- *transactions*: tidelog does not offer their APIs yet.
+
+"""
+
+
+def cells() -> list[tuple[type[Client], str]]:
+    """Every client with every feature that it has."""
+    return [(client, feature) for client in CLIENTS for feature in FEATURES if feature not in client.lacks]
+
+
+def note(client: type[Client], feature: str) -> None:
+    """A cell held: remember it, if somebody collects."""
+    if path := os.environ.get(RESULTS):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps([client.name, client.version(), feature]) + "\n")
+
+
+def table(text: str) -> dict[str, dict[str, str]]:
+    """The table of a page: what each client's row says of each feature."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+    start = next(number for number, row in enumerate(rows) if row[0] == "client")
+    header, _rule, *body = rows[start:]
+    return {row[0]: dict(zip(header[2:], row[2:], strict=True)) for row in body}
+
+
+def expected() -> dict[str, dict[str, str]]:
+    return {
+        client.name: {
+            **{feature: LACKS if feature in client.lacks else WORKS for feature in FEATURES},
+            **dict.fromkeys(NOT_BUILT, NOT_YET),
+        }
+        for client in CLIENTS
+    }
+
+
+def page(versions: dict[str, str]) -> str:
+    columns = [*FEATURES, *NOT_BUILT]
+    lines = [f"| client | version | {' | '.join(columns)} |", "|---|---|" + "---|" * len(columns)]
+    for name, row in expected().items():
+        lines.append(f"| {name} | {versions[name]} | {' | '.join(row[column] for column in columns)} |")
+    reasons = [
+        f"- {client.name}, {feature}: {reason}."
+        for client in CLIENTS
+        for feature, reason in client.lacks.items()
+    ]
+    what_is_lacking = "Where a client has nothing to run (–):\n\n" + "\n".join(reasons)
+    return HEAD + "\n".join(lines) + "\n" + MEANINGS + what_is_lacking + "\n"
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        results = Path(scratch, "results")
+        results.touch()
+        environment = {**os.environ, RESULTS: str(results), "TIDELOG_EFFORT": "2"}
+        command = [sys.executable, "-m", "pytest", "-q", "tests/clients/test_matrix.py::test_cell"]
+        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+        held = [json.loads(line) for line in results.read_text().splitlines()]
+    missing = {(client.name, feature) for client, feature in cells()} - {
+        (name, what) for name, _, what in held
+    }
+    if code or missing:
+        told = ", ".join(f"{name}: {feature}" for name, feature in sorted(missing))
+        print(f"the page stays as it was; cells that did not hold or were skipped: {told}", file=sys.stderr)
+        return 1
+    PAGE.write_text(page({name: version for name, version, _ in held}), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
