@@ -15,8 +15,10 @@ from tidelog.cli import (
     evidence,
     explore,
     keeper,
+    lab,
     replay,
     scenario,
+    sweep,
     topics,
     trial,
     up,
@@ -29,6 +31,7 @@ Examples:
   tidelog scenario run hw-loss -g hw    see an acknowledged record disappear
   tidelog scenario compare hw-loss      the same faults under newer rules
   tidelog explore -g hw --seed 1        search for more of the kind
+  tidelog lab                           watch all of it on a page
 
 \b
 Exit code: 0 every promise held, 1 one was broken, 2 wrong usage.
@@ -66,8 +69,10 @@ app.add_typer(topics.app, name="topics")
 app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)
+app.command("lab", epilog=lab.EXAMPLES)(lab.lab)
 app.command("trial", epilog=trial.EXAMPLES)(trial.trial)
 app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
+app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.add_typer(evidence.app, name="evidence")
 
 

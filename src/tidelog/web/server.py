@@ -1,0 +1,167 @@
+"""The page's server: static files, the catalogue, and one question, ``play``. It keeps no state.
+
+It listens on this machine only, unless told otherwise, and still trusts nobody: a page from elsewhere must
+not be able to use it through a reader's browser. So the ``Host`` must be one we serve under (a foreign name
+that resolves to 127.0.0.1 is refused), an ``Origin`` must be our own, and the page may load nothing from
+elsewhere and run no script that is not a file of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from tidelog.trials import catalogue
+from tidelog.web.playing import CannotPlay, play
+from tidelog.web.shelf import shelf, static
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+BODY_BYTES_MAX = 1_000_000
+PLAYS_AT_ONCE = 2
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+}
+_INLINE_SCRIPT = re.compile(r"<script type=\"importmap\">(.*?)</script>", re.DOTALL)
+
+
+def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
+    """The application, for requests addressed to one of ``hosts``; an empty tuple is any."""
+    limiter = anyio.CapacityLimiter(PLAYS_AT_ONCE)
+
+    async def answer_play(request: Request) -> Response:
+        asked = await _body(request)
+        text, generation, against = (_text_of(asked, key) for key in ("text", "generation", "against"))
+        if text is None:
+            return _refused("the request holds no text to play")
+        try:
+            # In a thread: the page and other readers are served while the simulator works.
+            return JSONResponse(await run_sync(play, text, generation, against, limiter=limiter))
+        except CannotPlay as error:
+            return _refused(str(error))
+
+    return Starlette(
+        routes=[
+            Route("/", _index),
+            Route("/static/{name}", _static_file),
+            Route("/api/catalogue", _catalogue),
+            Route("/api/scenario/{name}", _scenario),
+            Route("/api/play", answer_play, methods=["POST"]),
+        ],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(hosts))],
+    )
+
+
+# ---------------------------------------------------------------- what is served
+
+
+async def _index(request: Request) -> Response:
+    return _file("index.html")
+
+
+async def _static_file(request: Request) -> Response:
+    return _file(request.path_params["name"])
+
+
+def _file(name: str) -> Response:
+    found = next((file for file in static().iterdir() if file.name == name), None)
+    suffix = "." + name.rpartition(".")[2]
+    if found is None or suffix not in TYPES:
+        raise HTTPException(404, "there is no such file")
+    return Response(found.read_bytes(), media_type=TYPES[suffix])
+
+
+async def _catalogue(request: Request) -> Response:
+    return JSONResponse(await run_sync(shelf))
+
+
+async def _scenario(request: Request) -> Response:
+    try:
+        return JSONResponse({"text": catalogue.text(request.path_params["name"])})
+    except catalogue.UnknownScenario as error:
+        return _refused(str(error), 404)
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    content = b""
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > BODY_BYTES_MAX:
+            raise HTTPException(413, f"more than {BODY_BYTES_MAX} bytes: this is no scenario")
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise HTTPException(400, "expected a JSON object")
+    return found
+
+
+def _text_of(asked: dict[str, Any], key: str) -> str | None:
+    value = asked.get(key)
+    if value is not None and not isinstance(value, str):
+        raise HTTPException(400, f"{key} must be a text")
+    return value
+
+
+def _refused(message: str, status: int = 422) -> Response:
+    return JSONResponse({"error": message}, status)
+
+
+# ---------------------------------------------------------------- whom we serve
+
+
+def content_security_policy(html: str) -> str:
+    """Only our own files, and the one inline script that the page cannot do without: its import map."""
+    hashes = [
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in _INLINE_SCRIPT.findall(html)
+    ]
+    return (
+        f"default-src 'none'; script-src 'self' {' '.join(hashes)}; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+def _guard(hosts: tuple[str, ...]) -> Callable[[Request, Next], Awaitable[Response]]:
+    headers = {
+        "Content-Security-Policy": content_security_policy((static() / "index.html").read_text("utf-8")),
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-cache",
+    }
+
+    async def dispatch(request: Request, call_next: Next) -> Response:
+        host = request.headers.get("host", "")
+        origin = request.headers.get("origin")
+        if hosts and re.sub(r":[0-9]+$", "", host) not in hosts:
+            response: Response = PlainTextResponse("this page is not served under that name\n", 421)
+        elif origin is not None and origin.partition("://")[2] != host:
+            response = PlainTextResponse("only the page itself may ask\n", 403)
+        else:
+            response = await call_next(request)
+        response.headers.update(headers)
+        return response
+
+    return dispatch

@@ -1,0 +1,27 @@
+"""Links that hold a whole play: the scenario's text, the generations and the step, in the URL's fragment.
+
+The fragment never leaves the browser, and nothing is kept anywhere. The page makes and reads the same links
+(``static/links.js``): JSON, deflated without a header, in URL-safe base64 without padding.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from urllib.parse import quote
+
+PREFIX = "#/p/"
+
+
+def fragment(text: str, generation: str | None = None, step: int = 0, against: str | None = None) -> str:
+    """What to put behind the page's address to open this play at this step."""
+    play = {"text": text, "generation": generation, "step": step, "against": against}
+    told = json.dumps({key: value for key, value in play.items() if value}, ensure_ascii=False)
+    deflated = zlib.compress(told.encode(), level=9, wbits=-15)
+    return PREFIX + base64.urlsafe_b64encode(deflated).decode().rstrip("=")
+
+
+def catalogue_fragment(name: str, generation: str | None = None) -> str:
+    """What to put behind the page's address to open a scenario of the catalogue."""
+    return f"#/s/{quote(name)}" + (f"?g={generation}" if generation else "")

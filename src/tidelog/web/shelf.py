@@ -1,0 +1,47 @@
+"""The catalogue as the page lists it: titles, a lead for each scenario, and what its author expects of it."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from tidelog import __version__
+from tidelog.core.generations import GENERATIONS
+from tidelog.lab.scenario import Scenario
+from tidelog.trials import catalogue
+
+
+def static() -> Traversable:
+    return files("tidelog.web") / "static"
+
+
+@cache
+def leads() -> dict[str, str]:
+    """Two sentences for each scenario: what one is about to see."""
+    found: dict[str, str] = json.loads((static() / "leads.json").read_text("utf-8"))
+    return found
+
+
+@cache
+def shelf() -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "generations": [{"name": g.name, "summary": g.summary} for g in GENERATIONS.values()],
+        "groups": [
+            {"title": group.title, "scenarios": [_card(catalogue.load(name)) for name in group.names]}
+            for group in catalogue.groups()
+        ],
+    }
+
+
+def _card(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "name": scenario.name,
+        "title": scenario.title,
+        "lead": leads().get(scenario.name, ""),
+        "source": scenario.source,
+        "expect": {expectation.generation: expectation.facts for expectation in scenario.expectations},
+    }

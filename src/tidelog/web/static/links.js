@@ -1,0 +1,67 @@
+// Links that hold a whole play in the fragment: JSON, deflated, URL-safe base64 (the same as web/share.py).
+
+export class BrokenLink extends Error {}
+
+async function through(bytes, stream) {
+  const piped = new Blob([bytes]).stream().pipeThrough(stream);
+  return new Uint8Array(await new Response(piped).arrayBuffer());
+}
+
+export async function inflate(base64) {
+  const binary = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = await through(Uint8Array.from(binary, (c) => c.charCodeAt(0)), new DecompressionStream("deflate-raw"));
+  return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+}
+
+export async function deflate(text) {
+  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  let binary = "";
+  for (const byte of bytes) binary += String.fromCharCode(byte);
+  return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+// What the address asks for: {page: "shelf" | "make" | "scenario" | "play", …}
+export async function readLink(fragment) {
+  const [path, query = ""] = fragment.replace(/^#\/?/, "").split("?");
+  const [kind, ...rest] = path.split("/");
+  const asked = new URLSearchParams(query);
+  if (kind === "s") {
+    const step = Number.parseInt(asked.get("step") ?? "0", 10);
+    return {
+      page: "scenario",
+      name: decodeURIComponent(rest.join("/")),
+      generation: asked.get("g"),
+      against: asked.get("vs"),
+      step: Number.isFinite(step) ? step : 0,
+    };
+  }
+  if (kind === "p") {
+    try {
+      const play = JSON.parse(await inflate(rest.join("/")));
+      if (typeof play.text !== "string") throw new Error("no text");
+      return { page: "play", text: play.text, generation: play.generation ?? null, against: play.against ?? null, step: Number(play.step) || 0 };
+    } catch {
+      throw new BrokenLink();
+    }
+  }
+  if (kind === "make") return { page: "make" };
+  if (kind === "") return { page: "shelf" };
+  throw new BrokenLink();
+}
+
+export function scenarioLink(name, { generation, against, step } = {}) {
+  const asked = new URLSearchParams();
+  if (generation) asked.set("g", generation);
+  if (against) asked.set("vs", against);
+  if (step) asked.set("step", step);
+  const query = asked.toString();
+  return `#/s/${encodeURIComponent(name)}${query ? `?${query}` : ""}`;
+}
+
+export async function playLink({ text, generation, against, step }) {
+  const play = { text };
+  if (generation) play.generation = generation;
+  if (step) play.step = step;
+  if (against) play.against = against;
+  return `#/p/${await deflate(JSON.stringify(play))}`;
+}

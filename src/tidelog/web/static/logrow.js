@@ -1,0 +1,117 @@
+// One replica's log: a row of cells, the two marks that move along it, and what the replica takes itself for.
+
+import { s, set, text } from "lab/dom.js";
+import { t } from "lab/words.js";
+
+const EPOCH_COLOURS = 8;
+
+export class LogRow {
+  constructor(key, place, layout, showsDisk) {
+    this.layout = layout;
+    this.showsDisk = showsDisk;
+    this.height = layout.cellHeight;
+    this.cells = [];
+    this.ghosts = s("g", { class: "ghosts" });
+    this.cellLayer = s("g");
+    this.belief = s("text", { class: "stale", x: layout.width - place.x - 16, y: -this.height / 2 - 10, "text-anchor": "end" });
+    this.hw = mark("hw", this.height, "HW", 1, layout.narrow);
+    this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
+    this.base = s("line", { class: "row-base", x1: -6, y1: this.height / 2 + 1, x2: layout.width - place.x - 16, y2: this.height / 2 + 1 });
+    this.element = s("g", { class: "row", role: "img", transform: `translate(${place.x} ${place.y + 4})` },
+      this.base, this.belief, this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
+  }
+
+  draw(log, { former, broker, part, id, differing, moved }) {
+    const { cell } = this.layout;
+    const records = log.records;
+    while (this.cells.length > records.length) this.cells.pop().element.remove();
+    records.forEach(([epoch, value], offset) => {
+      let shown = this.cells[offset];
+      if (!shown) {
+        shown = this.cells[offset] = this.#makeCell(offset, moved);
+        this.cellLayer.append(shown.element);
+      }
+      const replaced = former && offset < former.records.length && former.records[offset][1] !== value ? former.records[offset][1] : null;
+      const state = ["cell", epoch === null ? "no-epoch" : `epoch-${epoch % EPOCH_COLOURS}`, offset < log.hw ? "committed" : "uncommitted"];
+      if (differing.has(offset)) state.push("differs");
+      if (replaced !== null) state.push("replaced");
+      if (value === null) state.push("control");
+      if (this.showsDisk && offset < log.synced) state.push("on-disk");
+      if (shown.isNew) state.push("new");
+      set(shown.element, "class", state.join(" "));
+      text(shown.value, value === null ? "·" : value.length > 3 ? `${value.slice(0, 2)}…` : value);
+      text(shown.epoch, epoch === null ? "" : String(epoch));
+      text(shown.hint, cellWords(offset, epoch, value, log));
+    });
+    this.#drawGhosts(log, former);
+    this.hw.move(log.hw, cell);
+    this.leo.move(log.leo, cell);
+    set(this.element, "class", `row ${broker.process}`);
+    text(this.belief, this.layout.narrow ? "" : beliefWords(log, broker, part));
+    set(this.element, "aria-label", rowWords(id, log));
+  }
+
+  #makeCell(offset, moved) {
+    const { cell } = this.layout;
+    const height = this.height;
+    const parts = {
+      value: s("text", { class: "value", x: cell / 2 - 1, "text-anchor": "middle", dy: "0.36em" }),
+      epoch: s("text", { class: "epoch", x: cell - 6, y: height / 2 - 4, "text-anchor": "end" }),
+      hint: s("title"),
+    };
+    const element = s("g", { transform: `translate(${offset * cell} 0)` },
+      s("rect", { class: "box", x: 1, y: -height / 2, width: cell - 3, height, rx: 4 }),
+      s("rect", { class: "disk", x: 5, y: height / 2 - 4, width: cell - 11, height: 2, rx: 1 }),
+      s("text", { class: "differs-mark", x: 5, y: -height / 2 + 9 }, "≠"),
+      parts.value, parts.epoch, parts.hint);
+    return { element, isNew: moved, ...parts };
+  }
+
+  // What this step has cut off, where it was.
+  #drawGhosts(log, former) {
+    this.ghosts.replaceChildren();
+    if (!former || former.leo <= log.leo) return;
+    const { cell } = this.layout;
+    for (let offset = log.leo; offset < former.leo; offset += 1) {
+      const value = former.records[offset]?.[1] ?? "·";
+      this.ghosts.append(s("g", { class: "ghost", transform: `translate(${offset * cell} 0)` },
+        s("rect", { x: 1, y: -this.height / 2, width: cell - 3, height: this.height, rx: 4 }),
+        s("text", { x: cell / 2 - 1, "text-anchor": "middle", dy: "0.36em" }, value),
+        s("line", { x1: 6, x2: cell - 8, y1: this.height / 2 - 6, y2: -this.height / 2 + 6 })));
+    }
+  }
+}
+
+// What a running broker would tell a client, if that is not what the keeper holds.
+function beliefWords(log, broker, part) {
+  const believes = log.believes;
+  if (broker.process !== "up" || !believes) return "";
+  if (believes.leader === part.leader && believes.leader_epoch === part.epoch) return "";
+  return believes.leader < 0 ? t("believesNobody") : t("believes", { leader: believes.leader, epoch: believes.leader_epoch });
+}
+
+function mark(kind, height, name, side, narrow) {
+  const y = side * (height / 2);
+  const label = s("text", { class: "mark-name", "text-anchor": "middle", y: y + (side > 0 ? 19 : -10) }, name);
+  const element = s("g", { class: `mark ${kind}` },
+    s("line", { x1: 0, x2: 0, y1: -height / 2 - (side < 0 ? 4 : 0), y2: height / 2 + (side > 0 ? 4 : 0) }),
+    s("path", { d: `M 0 ${y + side * 2} l -4.5 ${side * 6} h 9 z` }), label);
+  return {
+    element,
+    move(offset, cell) {
+      element.style.transform = `translate(${offset * cell - 0.5}px, 0)`;
+      text(label, narrow ? name : `${name} ${offset}`);
+    },
+  };
+}
+
+function cellWords(offset, epoch, value, log) {
+  const said = [t("cellLabel", { offset, value: value ?? t("controlRecord") }), t(offset < log.hw ? "committed" : "uncommitted")];
+  if (epoch !== null) said.push(t("inEpoch", { epoch }));
+  return said.join(", ");
+}
+
+function rowWords(id, log) {
+  const cells = log.records.map(([epoch, value], offset) => cellWords(offset, epoch, value, log)).join("; ");
+  return `${t("logOf", { n: id })}: ${cells || t("emptyLog")}. HW ${log.hw}, LEO ${log.leo}.`;
+}

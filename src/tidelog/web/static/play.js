@@ -1,0 +1,96 @@
+// A recording as something to stand in: the scene at any step, and at any beat within a step.
+//
+// A scene is an object of things by key (web/scene.py). Things that did not change are the same objects from
+// scene to scene, so whoever draws can tell by identity what to leave alone.
+
+export class Play {
+  constructor(recording) {
+    this.recording = recording;
+    this.cast = recording.cast;
+    this.scenes = [];
+    let scene = {};
+    for (const step of recording.steps) {
+      scene = { ...scene, ...step.changed };
+      this.scenes.push(scene);
+    }
+  }
+
+  get last() {
+    return this.scenes.length - 1;
+  }
+
+  step(at) {
+    return this.recording.steps[Math.min(at, this.last)];
+  }
+
+  beats(at) {
+    return this.recording.steps[at]?.beats ?? [];
+  }
+
+  scene(at) {
+    return this.scenes[Math.min(Math.max(at, 0), this.last)];
+  }
+
+  // The scene within a step, after so many of its beats. Cuts and holds are the step's own doing and come first.
+  within(at, beat) {
+    const before = this.scene(at - 1);
+    const after = this.scene(at);
+    const waiting = new Set(before.flight.map((message) => JSON.stringify(message)));
+    const scene = {
+      ...before,
+      cuts: after.cuts,
+      held: after.held,
+      flight: after.flight.filter((message) => waiting.has(JSON.stringify(message))),
+    };
+    for (const { changed } of this.beats(at).slice(0, beat + 1)) Object.assign(scene, changed);
+    return scene;
+  }
+
+  // The comment that a step belongs to: its own, or the one above it.
+  chapter(at) {
+    for (let step = Math.min(at, this.last); step > 0; step -= 1) {
+      const { comment } = this.recording.steps[step];
+      if (comment) return { comment, step };
+    }
+    return { comment: "", step: 0 };
+  }
+
+  // What producers were told up to now, in the order of sending, and what became of it.
+  ledger(scene, at) {
+    const lines = [];
+    for (const client of this.cast.clients) {
+      if (client.kind !== "producer") continue;
+      for (const [index, sent] of scene[`client/${client.name}`].entries()) {
+        const lostAt = this.recording.lost_at[sent.value];
+        const lost = sent.outcome === "ok" && lostAt !== undefined && at >= lostAt;
+        lines.push({ ...sent, producer: client.name, lost, copies: this.#copies(scene, sent.value), order: this.#sentAt(client.name, index) });
+      }
+    }
+    return lines.sort((a, b) => a.order - b.order);
+  }
+
+  #order = new Map();
+
+  #sentAt(client, index) {
+    const key = `${client}/${index}`;
+    if (!this.#order.has(key)) {
+      const step = this.scenes.findIndex((scene) => (scene[`client/${client}`]?.length ?? 0) > index);
+      this.#order.set(key, (step < 0 ? this.last : step) * 1000 + index);
+    }
+    return this.#order.get(key);
+  }
+
+  // On how many replicas a value is, how often at most on one, and out of how many replicas.
+  #copies(scene, value) {
+    let replicas = 0, most = 0, all = 0;
+    for (const [topic, { replicas: brokers }] of this.cast.topics.entries()) {
+      for (const broker of brokers) {
+        all += 1;
+        const times = scene[`log/${topic}/${broker}`].records.filter((record) => record[1] === value).length;
+        if (times) replicas += 1;
+        most = Math.max(most, times);
+      }
+    }
+    return { replicas, most, all };
+  }
+}

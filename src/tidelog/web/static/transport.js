@@ -1,0 +1,67 @@
+// Time: the buttons, the slider, and what stands out along the way.
+
+import { fill, h, s, set, text } from "lab/dom.js";
+import { t } from "lab/words.js";
+
+const ICONS = {
+  first: "M4 3h2.4v10H4z M14 3v10L6.5 8z",
+  back: "M11.5 3v10L4 8z",
+  play: "M4.5 2.5v11L14 8z",
+  pause: "M4 3h3v10H4z M9 3h3v10H9z",
+  forward: "M4.5 3v10L12 8z",
+  last: "M2 3v10l7.5-5z M9.6 3H12v10H9.6z",
+};
+
+const icon = (name) => s("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, s("path", { d: ICONS[name], fill: "currentColor" }));
+
+export class Transport {
+  constructor(stage) {
+    const button = (label, sign, action, key) =>
+      h("button", { type: "button", class: `plain icon ${label}`, "aria-label": t(label), title: `${t(label)} (${key})`, onclick: action }, icon(sign));
+    this.playButton = button("play", "play", () => stage.toggle(), "Space");
+    this.slider = h("input", { type: "range", min: 0, max: stage.last, step: 1, "aria-label": t("scrub") });
+    this.slider.addEventListener("input", () => {
+      stage.pause();
+      stage.go(Number(this.slider.value));
+    });
+    this.marks = h("div", { class: "marks", "aria-hidden": "true" });
+    this.where = h("output", { class: "where" });
+    this.speed = h("button", { type: "button", class: "plain speed", title: "[ ]", "aria-label": t("speed"), onclick: () => stage.faster(stage.speed >= 4 ? -5 : 1) });
+    this.element = h("footer", { class: "transport", role: "group", "aria-label": t("transport") },
+      h("div", { class: "buttons" },
+        button("first", "first", () => (stage.pause(), stage.go(0)), "Home"),
+        button("back", "back", () => stage.back(), "←"),
+        this.playButton,
+        button("forward", "forward", () => stage.forward(), "→"),
+        button("last", "last", () => (stage.pause(), stage.go(stage.last)), "End")),
+      h("div", { class: "track" }, this.marks, this.slider),
+      this.where, this.speed);
+    this.#drawMarks(stage);
+  }
+
+  #drawMarks(stage) {
+    const at = (step) => `${(step / Math.max(stage.last, 1)) * 100}%`;
+    const found = [];
+    const place = (kind, step, sign) => {
+      const element = h("span", { class: `tick ${kind}` }, sign);
+      element.style.left = at(step);
+      found.push(element);
+    };
+    stage.recording.steps.forEach(({ comment }, step) => comment && place("chapter", step, ""));
+    for (const { recording } of stage.plays) for (const step of new Set(Object.values(recording.lost_at))) place("loss", step, "✕");
+    if (stage.partsAt !== null) place("parting", stage.partsAt, "◆");
+    fill(this.marks, found);
+  }
+
+  draw(stage) {
+    set(this.slider, "max", stage.last);
+    this.slider.value = stage.step;
+    const beats = stage.plays[0].beats(stage.step).length;
+    const where = stage.step === 0 ? t("atStart") : t("stepOf", { step: stage.step, last: stage.last });
+    text(this.where, stage.beat === null ? where : `${where} · ${t("message", { n: stage.beat + 1, all: beats })}`);
+    set(this.slider, "aria-valuetext", where);
+    set(this.playButton.querySelector("path"), "d", ICONS[stage.playing ? "pause" : "play"]);
+    set(this.playButton, "aria-label", t(stage.playing ? "pause" : "play"));
+    text(this.speed, `${stage.speed}×`);
+  }
+}

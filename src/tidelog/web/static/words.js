@@ -1,0 +1,189 @@
+// Every word the page says, in the reader's language. English sentences of scenarios and events come with the
+// recording; what they are in Chinese is looked up in words.json, by the English text or by the event's fields.
+
+import { h } from "lab/dom.js";
+
+export const LANGUAGES = { en: "English", zh: "中文" };
+
+let words = null;
+let language = "en";
+
+export function setWords(found) {
+  words = found;
+}
+
+export function setLanguage(wanted) {
+  language = wanted in LANGUAGES ? wanted : "en";
+  document.documentElement.lang = language === "zh" ? "zh-Hans" : "en";
+}
+
+export const languageNow = () => language;
+
+const own = () => words[language];
+
+// "{broker} becomes leader" with the fields put in. A field may be missing: then it leaves no trace.
+export function filled(template, fields) {
+  return template.replace(/\{(\w+)\}/g, (_, name) => fields[name] ?? "");
+}
+
+// A word of the interface.
+export function t(key, fields = {}) {
+  const found = own().ui[key] ?? words.en.ui[key];
+  return found === undefined ? key : filled(found, fields);
+}
+
+// Why something cannot be played. What the simulator says is about the text, and in its language.
+export function failureWords(reason) {
+  if (reason === "server-gone") return t("serverGone");
+  if (reason === "not-in-this-file") return t("notInThisFile");
+  return reason;
+}
+
+// A text of the catalogue: a title, a lead, a comment. What nobody has translated stays as it is.
+export function told(english) {
+  return language === "en" ? english : own().texts[english] ?? english;
+}
+
+// ---------------------------------------------------------------- what happened
+
+export function eventWords(event) {
+  if (language === "en") return event.text.replace(/^(\d+) (?=[a-z])/, "Broker $1 ");
+  const template = own().events[event.kind];
+  if (!template) return event.text;
+  const fields = { ...event, reason: reasonWords(event.reason ?? ""), told: reasonWords(event.told ?? ""), error: reasonWords(event.error ?? "") };
+  if (event.kind === "PartitionStateWritten") {
+    fields.leads = event.leader === "-" ? own().ui.nobodyLeads : filled(own().ui.someoneLeads, event);
+  }
+  return filled(template, fields);
+}
+
+function reasonWords(english) {
+  return byPattern(own().reasons, english);
+}
+
+export function remarkWords(english) {
+  if (language === "en") return english;
+  return english.split("; ").map((part) => byPattern(own().remarks, part, { condition: conditionWords })).join("；");
+}
+
+// The first pattern that fits says it in the reader's language; $1 … are what it caught.
+function byPattern(patterns, english, through = {}) {
+  for (const [pattern, template] of patterns) {
+    const found = new RegExp(`^${pattern}$`).exec(english);
+    if (found) {
+      return template.replace(/\$(\d)(\w*)/g, (_, index, how) => {
+        const caught = found[Number(index)] ?? "";
+        return how in through ? through[how](caught.split(" ")) : reasonOr(caught);
+      });
+    }
+  }
+  return english;
+}
+
+const reasonOr = (english) => (own().reasons && /[a-z]{3}/.test(english) ? byPattern(own().reasons, english) : english);
+
+// ---------------------------------------------------------------- messages
+
+export function messageWords(message) {
+  const templates = own().messages;
+  const error = message.error ? "error" : "";
+  const empty = message.values === "" ? "Empty" : "";
+  const template = (error && templates.error) || templates[message.kind + empty] || templates[message.kind] || message.kind;
+  return filled(template, message);
+}
+
+export const channelWords = (channel) => own().channels[channel] ?? channel;
+
+// ---------------------------------------------------------------- commands
+
+export function commandWords(command) {
+  if (!command) return t("start");
+  const [verb, ...rest] = command.split(" ");
+  const verbs = own().verbs;
+  if (verb === "wait") return filled(verbs.wait, { condition: conditionWords(rest) });
+  if (verb === "produce" || verb === "send") return filled(verbs[verb], { client: rest[0], values: listed(rest.slice(1)) });
+  if (verb === "cut" || verb === "heal" || verb === "delay") return placesWords(verb, rest);
+  if ((verb === "hold" || verb === "release") && rest[0] === "all") return verbs[`${verb}-all`];
+  if (["hold", "release", "deliver", "drop"].includes(verb)) return filled(verbs[verb], { channel: channelPhrase(rest) });
+  if (verb === "configure") return filled(verbs.configure, { topic: rest[0], settings: rest.slice(1).join(" ") });
+  if (verb === "advance") return filled(verbs.advance, { duration: rest[0] });
+  if (verb === "reset") return filled(verbs.reset, { a: rest[0], b: rest[1] });
+  const many = rest.length > 1 && verbs[`${verb}-many`] ? `${verb}-many` : verb;
+  return filled(verbs[many] ?? command, { list: listed(rest), client: rest[0], zone: rest[0] });
+}
+
+// "a, b and c"
+const listed = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(t("comma"))}${t("and")}${items.at(-1)}`);
+
+function placesWords(verb, rest) {
+  const verbs = own().verbs;
+  if (!rest.length) return verbs["heal-all"];
+  const oneWay = rest[1] === "->";
+  const [left, right, duration] = oneWay ? [rest[0], rest[2], rest[3]] : [rest[0], rest[1], rest[2]];
+  const name = (places) => listed(places.split(","));
+  return filled(verbs[oneWay ? `${verb}-one-way` : verb], { left: name(left), right: name(right), duration });
+}
+
+function channelPhrase([channel, ends = ""]) {
+  const [from, to] = ends.split("->");
+  return filled(own().verbs.channel, { channel: channelWords(channel), from: nodeWords(from), to: nodeWords(to) });
+}
+
+export function nodeWords(node) {
+  if (/^(broker-)?\d+$/.test(String(node))) return t("brokerN", { n: String(node).replace("broker-", "") });
+  if (node === "keeper") return t("keeper");
+  return String(node);
+}
+
+function conditionWords(parts) {
+  const within = parts.indexOf("within");
+  const condition = within < 0 ? parts : parts.slice(0, within);
+  const [name, a, b] = condition;
+  const conditions = own().conditions;
+  let said;
+  if (name === "in-flight") said = filled(conditions[name], { channel: channelPhrase(condition.slice(1)) });
+  else if (name === "leader" && a === "none") said = conditions["leader-none"];
+  else said = filled(conditions[name] ?? condition.join(" "), { a: name === "isr" ? listed(a.split(",")) : a, b });
+  return within < 0 ? said : said + filled(conditions.within, { duration: parts[within + 1] });
+}
+
+// ---------------------------------------------------------------- the rule that fired
+
+// The rule behind the most telling event of a step: {title, text}, or null.
+export function ruleOf(step, generation) {
+  let best = null;
+  for (const event of step.events ?? []) {
+    for (const [rank, rule] of words.en.rules.entries()) {
+      const fits = rule.kind === event.kind && new RegExp(rule.when ?? "").test(event.reason ?? event.error ?? "");
+      if (fits && (!rule.generations || rule.generations.includes(generation)) && (!best || rank < best.rank)) {
+        best = { rank, ...own().rules[rank], source: rule.source ?? "" };
+      }
+    }
+  }
+  return best;
+}
+
+// ---------------------------------------------------------------- terms
+
+// A text in which the first mention of each term can be asked for its meaning.
+export function withTerms(sentence, seen = new Set()) {
+  const glossary = own().glossary;
+  const pattern = new RegExp(glossary.map((entry) => `(${entry.words})`).join("|"), "g");
+  const parts = [];
+  let from = 0;
+  for (const found of sentence.matchAll(pattern)) {
+    const entry = glossary[found.slice(1).findIndex((caught) => caught !== undefined)];
+    if (seen.has(entry.term)) continue;
+    seen.add(entry.term);
+    parts.push(sentence.slice(from, found.index), termButton(found[0], entry));
+    from = found.index + found[0].length;
+  }
+  parts.push(sentence.slice(from));
+  return parts;
+}
+
+function termButton(shown, entry) {
+  return h("button", { class: "term", type: "button", "data-term": entry.term, "data-meaning": entry.meaning, "aria-label": `${shown}: ${entry.meaning}` }, shown);
+}
+
+export const glossary = () => own().glossary;
