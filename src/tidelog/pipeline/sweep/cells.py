@@ -105,8 +105,9 @@ class Cell:
             replica_fetch_wait_max_ms=2_000,
             high_watermark_checkpoint_interval_ms=2_500,
             isr_rule=IsrRule(self.isr_rule),
-            replica_lag_max_messages=_LAG_MESSAGES,
         )
+        if config.isr_rule is IsrRule.MESSAGE_LAG:
+            config = replace(config, replica_lag_max_messages=_LAG_MESSAGES)
         topic = TopicConfig(min_insync_replicas=self.min_insync, unclean_leader_election=self.unclean)
         setup = Setup(
             brokers=brokers,

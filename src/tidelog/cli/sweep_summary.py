@@ -1,0 +1,48 @@
+"""What a sweep found, in a few lines: how many cells lost something, the worst of them, and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidelog.pipeline.sweep.campaign import Atlas
+from tidelog.pipeline.sweep.summary import DATA_KINDS, CellCount
+
+_SHOWN = 8
+
+
+def summary(atlas: Atlas, page: Path) -> str:
+    counts = atlas.counts
+    tried = [count for count in counts if count.exercised]
+    harmed = [count for count in tried if any(count.bad.get(kind) for kind in DATA_KINDS)]
+    lines = [f"{atlas.trials:,} trials in {len(counts)} cells."]
+    lines.append(
+        f"  {len(harmed)} of {len(tried)} cells lost or changed a record that was acknowledged or read."
+    )
+    doubled = sum(bool(count.bad.get("duplicated")) for count in tried)
+    lines.append(f"  {doubled} wrote a record twice.")
+    if len(tried) < len(counts):
+        lines.append(f"  {len(counts) - len(tried)} are unknown: none of their faults came about.")
+    lines += _troubles(counts)
+    if harmed:
+        lines += ["", "Most often lost:"]
+        worst = sorted(harmed, key=lambda count: count.share("lost").value or 0.0, reverse=True)[:_SHOWN]
+        lines += [f"  {count.share('lost').words():<22} {count.cell.name}" for count in worst]
+    safe = [count for count in tried if count not in harmed]
+    if safe:
+        fewest = min(safe, key=lambda count: count.judged)
+        lines += ["", f"Never lost: {len(safe)} cells, each in {fewest.judged:,} trials or more."]
+    lines += ["", f"The atlas: {page}", ""]
+    return "\n".join(lines)
+
+
+def _troubles(counts: Sequence[CellCount]) -> list[str]:
+    lines = []
+    for outcome in ("crashed", "stuck", "unrecovered"):
+        number = sum(count.outcomes.get(outcome, 0) for count in counts)
+        if number:
+            count = next(count for count in counts if count.outcomes.get(outcome))
+            what = f" ({count.trouble})" if count.trouble and outcome != "unrecovered" else ""
+            trial = f"{count.cell.name}:{count.examples[outcome]}"
+            lines.append(f"  {number:,} trials {outcome}{what}: tidelog sweep --replay {trial}")
+    return lines

@@ -1,0 +1,58 @@
+"""The atlas: one HTML file that needs nothing but a browser.
+
+No font, no picture, no script from elsewhere; readable on a phone, on paper, in the dark, and by those who do
+not tell red from green. The little script inside (``page.js``) only chooses among numbers that stand in the
+page: without it the maps, the answers and the coverage are still there. ``table.py`` puts counts where a map
+wants them, ``maps.py`` draws, ``choosing.py`` is "choose for me", ``coverage.py`` says what was reached,
+``stories.py`` shows the schedules, ``sections.py`` the rest.
+
+It is pure: the same counts give the same bytes. How it looks is the report's style and a little more.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import tidelog
+from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.sweep.atlas import choosing, coverage, maps, sections, stories
+from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.campaign import Atlas
+
+__all__ = ["render"]
+
+
+def render(atlas: Atlas) -> str:
+    table = Table(atlas)
+    ours, theirs = files(__package__), files("tidelog.pipeline.report")
+    style = theirs.joinpath("style.css").read_text("utf-8") + ours.joinpath("style.css").read_text("utf-8")
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", f"{atlas.trials:,} trials · tidelog atlas"),
+        el("style", Markup(style)),
+    )
+    body = el(
+        "body",
+        sections.head_section(table),
+        el(
+            "main",
+            choosing.section(table),
+            maps.section(table),
+            stories.section(table),
+            sections.questions_section(table),
+            coverage.section(table),
+            sections.left_out_section(table),
+            sections.again_section(table),
+        ),
+        el(
+            "footer",
+            f"tidelog {tidelog.__version__} · made {atlas.made or 'today'} by ",
+            el("code", atlas.command),
+        ),
+        el("script", choosing.data(table), type="application/json", id="cells"),
+        el("script", Markup(ours.joinpath("page.js").read_text("utf-8"))),
+    )
+    return "<!doctype html>\n" + join(el("html", head, body, lang="en")) + "\n"
