@@ -1,0 +1,61 @@
+"""Print what every network fault of the catalogue does to a producer that retries.
+
+Run from the root of the tree:
+``.venv/bin/python docs/reference/make_retries.py > docs/reference/retries.md``.
+"""
+
+from collections.abc import Iterator
+
+from tidelog.lab.runner import run
+from tidelog.lab.scenario import Scenario
+from tidelog.trials import catalogue
+from tidelog.trials.retries import RETRIES, has_network_faults, most_copies, with_retries
+
+GENERATION = "epoch"
+NAMED_MAX = 4
+HEAD = f"""\
+# Retries, with and without idempotence
+
+Every scenario of the [catalogue](scenarios.md) in which messages are lost or late, played in the simulator
+under the rules of Kafka 2.7 with producers that use acks=all and retry {RETRIES} times. *Copies* is how often
+one record stood in one replica's log, at most, at any time; *left* are the records that are in the committed
+log more than once in the end. Copies that an isolated leader wrote are cut off when it returns: they do not
+count as left.
+
+**With `enable.idempotence=true` there is one copy of each record, always and everywhere, in all of them.** A
+retry carries the sequence number of the first attempt; whoever has that answers with its offset, be it
+another leader than the one that wrote it: the state is a function of the log.
+
+To see one of them step by step: `tidelog scenario show NAME > mine.scenario`, add `retries=3` or
+`enable.idempotence=true` to its `producer` lines, and `tidelog replay mine.scenario`.
+
+<!-- Written by docs/reference/make_retries.py. -->
+
+| scenario | copies | left | idempotent: copies | left |
+|---|---|---|---|---|
+"""
+
+
+def row(scenario: Scenario) -> str:
+    cells = []
+    for idempotent in (False, True):
+        played = run(with_retries(scenario.under(GENERATION), idempotent=idempotent))
+        left = [str(finding["value"]) for finding in played.verdict.duplicated]
+        told = ", ".join(left) if len(left) <= NAMED_MAX else f"{len(left)} records"
+        cells += [str(most_copies(played)), told]
+    return f"| {scenario.name} | {' | '.join(cells)} |"
+
+
+def rows() -> Iterator[str]:
+    for name in catalogue.names():
+        scenario = catalogue.load(name)
+        if has_network_faults(scenario) and any(client.producer for client in scenario.clients):
+            yield row(scenario)
+
+
+def page() -> str:
+    return HEAD + "\n".join(rows()) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
