@@ -11,10 +11,11 @@ Rules of the file:
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 VIOLATION: Final = "violation"
 NOTICE: Final = "notice"
@@ -68,6 +69,7 @@ def anomalies(found: DataFrame, anomaly: str, severity: str | Column, **columns:
     return found.select(*chosen)
 
 
-def none(spark: SparkSession) -> DataFrame:
-    """No anomaly at all: what an audit returns that has nothing to look up."""
-    return spark.createDataFrame([], ANOMALIES)
+def together(*found: DataFrame | None) -> DataFrame | None:
+    """All of them; None: there is none."""
+    present = [part for part in found if part is not None]
+    return reduce(lambda one, other: one.unionByName(other), present) if present else None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -32,6 +33,7 @@ from tidelog.evidence.tables import (
     Table,
 )
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.literal import brought_home, literal
 from tidelog.pipeline.stored import Read, Replica, Spans, inside, some_records
 
 if TYPE_CHECKING:
@@ -100,10 +102,10 @@ class Inputs:
     replicas: DataFrame
     records: DataFrame
     manifest: Manifest
+    folder: Path
     unjudged: list[str] = field(default_factory=list)
     """What cannot be judged, and why."""
     facts: set[str] = field(default_factory=set)
-    folder: Path | None = None
     damaged: set[tuple[str, int, int]] = field(default_factory=set)
     """Replicas, as topic, partition and broker, whose files could not be read to their end: no final log can
     be made of them."""
@@ -113,6 +115,8 @@ class Inputs:
     """How to read only some of the records; None: there is nothing to gain by it."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
     _counted: dict[str, dict[str, int]] = field(default_factory=dict)
+    _locks: dict[str, RLock] = field(default_factory=dict)
+    _guard: Lock = field(default_factory=Lock)
 
     @property
     def spark(self) -> SparkSession:
@@ -145,25 +149,35 @@ class Inputs:
         """Records without the rows that tell of a problem instead."""
         return self.records.where("problem is null")
 
+    # Audits run beside each other: whoever is the first to want a table makes it, and the others wait.
+
     def once(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """A table that several audits need, computed once. Small ones only: what is suspicious, sums."""
-        if name not in self._made:
-            self._made[name] = make().persist()
-        return self._made[name]
+        """A table that several audits need, computed once: what is suspicious, sums."""
+        with self._alone(name):
+            if name not in self._made:
+                self._made[name] = make().persist()
+            return self._made[name]
+
+    def summary(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
+        """A table of a few rows for each partition. It goes through the driver, as if it were broadcast, so
+        that whatever is joined with it is planned without the way it was made."""
+        with self._alone(name):
+            if name not in self._made:
+                self._made[name] = brought_home(make())
+            return self._made[name]
 
     def counted(self, name: str, table: Callable[[], DataFrame]) -> dict[str, int]:
         """The one row of sums that a table is, asked for once: where there is nothing to look at, an audit
         can say so without a look at anything else."""
-        if name not in self._counted:
-            row = table().first()
-            self._counted[name] = {} if row is None else {k: v or 0 for k, v in row.asDict().items()}
-        return self._counted[name]
+        with self._alone(name):
+            if name not in self._counted:
+                row = table().first()
+                self._counted[name] = {} if row is None else {k: v or 0 for k, v in row.asDict().items()}
+            return self._counted[name]
 
-    def shared(self, name: str, make: Callable[[], DataFrame]) -> DataFrame:
-        """The same without keeping its rows: one plan, so that Spark can see that two audits want it."""
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+    def _alone(self, name: str) -> RLock:
+        with self._guard:
+            return self._locks.setdefault(name, RLock())
 
     def release(self) -> None:
         """Forget what was computed."""
@@ -206,8 +220,19 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     else:
         tables[RECORDS.name] = _widened(tables[RECORDS.name])
     present = {name for name, found in files.items() if sum(found.values())}
-    inputs = assemble(tables, manifest, unjudged, present | ({RECORDS.name} if segments else set()))
-    inputs.folder = folder
+    inputs = Inputs(
+        ledger=tables[LEDGER.name],
+        reads=tables[READS.name],
+        client_events=tables[CLIENT_EVENTS.name],
+        events=tables[EVENTS.name],
+        faults=tables[FAULTS.name],
+        replicas=tables[REPLICAS.name],
+        records=tables[RECORDS.name],
+        manifest=manifest,
+        folder=folder,
+        unjudged=unjudged,
+    )
+    inputs.facts = _facts(present | ({RECORDS.name} if segments else set()), manifest)
     _note_the_state(inputs)
     parquet = sum(path.stat().st_size for found in files.values() for path in found)
     _prepare_for(inputs, parquet * _UNPACKED + sum(segments.values()))
@@ -219,22 +244,9 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     return inputs
 
 
-def assemble(
-    tables: Mapping[str, DataFrame], manifest: Manifest, unjudged: list[str], present: set[str]
-) -> Inputs:
-    """Inputs out of tables, of which those in `present` have rows."""
-    inputs = Inputs(
-        ledger=tables[LEDGER.name],
-        reads=tables[READS.name],
-        client_events=tables[CLIENT_EVENTS.name],
-        events=tables[EVENTS.name],
-        faults=tables[FAULTS.name],
-        replicas=tables[REPLICAS.name],
-        records=tables[RECORDS.name],
-        manifest=manifest,
-        unjudged=unjudged,
-    )
-    facts = inputs.facts
+def _facts(present: Collection[str], manifest: Manifest) -> set[str]:
+    """What audits may need, out of the names of the tables that have rows."""
+    facts = set()
     if LEDGER.name in present:
         facts |= {SENDS, ALL_SENDS}
     if READS.name in present:
@@ -245,7 +257,7 @@ def assemble(
         facts |= {REPLICA_LOGS, FINAL_LOG}
     if EVENTS.name in present:
         facts.add(HAPPENINGS)
-    return inputs
+    return facts
 
 
 # ---------------------------------------------------------------- tables
@@ -267,7 +279,7 @@ def _readable(folder: Path, table: Table, unjudged: list[str]) -> dict[Path, int
 def _table(spark: SparkSession, table: Table, files: list[Path]) -> DataFrame:
     schema = spark_schema(table)
     if not files:
-        return spark.createDataFrame([], schema)
+        return literal(spark, [], schema)
     return spark.read.schema(schema).parquet(*(str(path.absolute()) for path in files))
 
 
@@ -316,7 +328,7 @@ def _note_the_state(inputs: Inputs) -> None:
     manifest = inputs.manifest
     if manifest.state != COMPLETE:
         inputs.unjudged.append(f"the trial's state is {manifest.state}: the verdict is about what it left")
-    if inputs.folder is not None and any((inputs.folder / "journal").glob("*.slots")):
+    if any((inputs.folder / "journal").glob("*.slots")):
         inputs.facts.discard(ALL_SENDS)
         inputs.lacks(
             "sends and reads of the last moments",

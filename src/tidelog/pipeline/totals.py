@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.pipeline.audits.fates import tally
-from tidelog.pipeline.audits.final_log import PLACE, compacted_topics, ends
+from tidelog.pipeline.audits.final_log import compacted_topics, ends
 from tidelog.pipeline.audits.polls import moves
-from tidelog.pipeline.audits.sums import reader_sums, replica_sums
+from tidelog.pipeline.audits.stretches import PLACE, reader_sums
+from tidelog.pipeline.audits.sums import replica_sums
 from tidelog.pipeline.errors import first_line
 from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, FINAL_READ, READ, REPLICA_LOGS, SENDS, Inputs
 

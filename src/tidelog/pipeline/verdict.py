@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.anomalies import ANOMALIES, NOTICE, VIOLATION
 from tidelog.pipeline.audits import AUDITS, Audit
-from tidelog.pipeline.causes import explain
+from tidelog.pipeline.causes import EXPLAINED, explain
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.inputs import ABSENT, Inputs
+from tidelog.pipeline.literal import literal
 from tidelog.pipeline.totals import count_up, name_what_is_not_judged
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ EXAMPLES_MAX: Final = 20
 FOLDER: Final = "audit"
 TABLE: Final = "anomalies"
 FILE: Final = "verdict.json"
+_RAW: Final = "found"
+_BESIDE_EACH_OTHER: Final = 3
 
 
 @dataclass(slots=True)
@@ -83,19 +88,18 @@ class Verdict:
         }
 
 
-def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS, into: Path | None = None) -> Verdict:
-    """Run the audits and write what they found into the folder of the evidence, or into another. Inputs that
-    come from no folder are judged without writing. Raises `PipelineError`."""
+def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS) -> Verdict:
+    """Run the audits and write what they found into the folder of the evidence. Raises `PipelineError`."""
     manifest = inputs.manifest
     verdict = Verdict(manifest.stage, manifest.state, manifest.generation)
-    target = into if into is not None else inputs.folder / FOLDER if inputs.folder is not None else None
+    target = inputs.folder.absolute() / FOLDER
     try:
         verdict.totals = count_up(inputs)
         runnable = _runnable(inputs, audits)
-        findings = _findings(inputs, runnable, target)
+        found, judged = _findings(inputs, runnable, target)
         name_what_is_not_judged(inputs)
-        verdict.judged = [audit.name for audit in findings.judged]
-        _sum_up(verdict, findings.table)
+        verdict.judged = [audit.name for audit in judged]
+        _sum_up(verdict, found)
     except PipelineError:
         raise
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
@@ -104,8 +108,7 @@ def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS, into: Path | None
         inputs.release()
         inputs.records.unpersist()
     verdict.unjudged = list(inputs.unjudged)
-    if target is not None:
-        _write_json(target, verdict)
+    _write_json(target, verdict)
     return verdict
 
 
@@ -123,45 +126,49 @@ def _runnable(inputs: Inputs, audits: Sequence[Audit]) -> list[Audit]:
 # ---------------------------------------------------------------- running
 
 
-@dataclass(slots=True)
-class _Findings:
-    table: DataFrame
-    judged: list[Audit]
-
-
-def _findings(inputs: Inputs, audits: list[Audit], target: Path | None) -> _Findings:
-    """All of them in one go where that is sooner; each by itself if there is much to do, or if one fails."""
+def _findings(inputs: Inputs, audits: list[Audit], target: Path) -> tuple[DataFrame, list[Audit]]:
+    """What the audits found, with causes, and those that could judge. Findings are put down first and
+    explained together: words are made of what happened, which is the same for all of them."""
     if not audits:
         why = "; ".join(inputs.unjudged[:1]) or "the evidence has neither sends nor reads nor logs"
         raise PipelineError(f"there is nothing to judge: {why}")
-    if target is None:
-        return _Findings(_union(inputs, audits).persist(), audits)
-    path = target / TABLE
-    if not inputs.large:
-        try:
-            _union(inputs, audits).write.mode("overwrite").parquet(str(path))
-            return _Findings(inputs.spark.read.parquet(str(path)), audits)
-        except Exception as error:
-            if _is_about_writing(target):
-                raise PipelineError(f"{target} cannot be written: {first_line(error)}") from error
-    judged = []
-    _union(inputs, audits[:1]).limit(0).write.mode("overwrite").parquet(str(path))
-    for audit in audits:
-        try:
-            _union(inputs, [audit]).write.mode("append").parquet(str(path))
-            judged.append(audit)
-        except Exception as error:
-            inputs.lacks(audit.name, first_line(error))
-    if not judged:
-        raise PipelineError(f"the evidence cannot be judged: {inputs.unjudged[-1]}")
-    return _Findings(inputs.spark.read.parquet(str(path)), judged)
+    raw, table = target / _RAW, target / TABLE
+    try:
+        written = _write_each(inputs, audits, raw)
+        judged = [audit for audit in audits if audit.name in written]
+        if not judged:
+            raise PipelineError(f"the evidence cannot be judged: {inputs.unjudged[-1]}")
+        files = [str(path) for path in written.values() if path is not None]
+        found = inputs.spark.read.schema(ANOMALIES).parquet(*files) if files else None
+        explained = explain(found or literal(inputs.spark, [], ANOMALIES), inputs)
+        explained.write.mode("overwrite").parquet(str(table))
+    finally:
+        shutil.rmtree(raw, ignore_errors=True)
+    return inputs.spark.read.schema(EXPLAINED).parquet(str(table)), judged
 
 
-def _union(inputs: Inputs, audits: Sequence[Audit]) -> DataFrame:
-    found = audits[0].find(inputs)
-    for audit in audits[1:]:
-        found = found.unionByName(audit.find(inputs))
-    return explain(found, inputs)
+def _write_each(inputs: Inputs, audits: list[Audit], raw: Path) -> dict[str, Path | None]:
+    """The findings of each audit that could judge, by its name; None: there is nothing to find. Some audits
+    run beside each other: while one is planned, another is carried out."""
+
+    def run(audit: Audit) -> Path | None:
+        found = audit.find(inputs)
+        if found is None:
+            return None
+        path = raw / audit.name.replace(" ", "-")
+        found.write.mode("overwrite").parquet(str(path))
+        return path
+
+    written: dict[str, Path | None] = {}
+    with ThreadPoolExecutor(_BESIDE_EACH_OTHER, thread_name_prefix="audit") as pool:
+        for audit, running in [(audit, pool.submit(run, audit)) for audit in audits]:
+            try:
+                written[audit.name] = running.result()
+            except Exception as error:
+                if _is_about_writing(raw.parent):
+                    raise PipelineError(f"{raw.parent} cannot be written: {first_line(error)}") from error
+                inputs.lacks(audit.name, first_line(error))
+    return written
 
 
 def _is_about_writing(target: Path) -> bool:

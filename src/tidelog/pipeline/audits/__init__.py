@@ -4,10 +4,11 @@ Rules of the folder:
 
 * One module per anomaly; its docstring defines the anomaly, says exactly how it is judged and how grave it
   is. `docs/reference/anomalies.md` is made from these docstrings.
-* `find(inputs)` returns rows of the common schema, keyed by topic and partition, and collects nothing.
+* `find(inputs)` returns rows of the common schema, keyed by topic and partition, and collects nothing but
+  sums; None if those show already that there is nothing to find. Several of them run at once.
 * An audit runs only if everything it needs is there. Not run is not the same as nothing found.
 * Unknown outcomes are neither lost nor phantom, control records belong to nobody.
-* `final_log`, `fates`, `sums`, `strays` and `polls` are what several audits stand on.
+* `final_log`, `stretches`, `sums`, `fates`, `strays` and `polls` are what several audits stand on.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 class Audit:
     name: str
     needs: frozenset[str]
-    find: Callable[[Inputs], DataFrame]
+    find: Callable[[Inputs], DataFrame | None]
     title: str
     """What it finds, in a few words."""
     doc: str

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, together
 from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
-from tidelog.pipeline.audits.strays import strays, strays_count
+from tidelog.pipeline.audits.strays import sent_strays, strays_count, with_value
 from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
-    found = none(inputs.spark)
-    stored = of_kind(inputs, "aborted")
+def find(inputs: Inputs) -> DataFrame | None:
+    in_log = None
     if tally(inputs)["aborted"]:
-        found = anomalies(
-            with_sends(inputs, stored.select(*VALUE, "first_offset", "copies")),
+        in_log = anomalies(
+            with_sends(inputs, of_kind(inputs, "aborted").select(*VALUE, "first_offset", "copies")),
             "aborted read",
             VIOLATION,
             offset="first_offset",
@@ -32,22 +31,18 @@ def find(inputs: Inputs) -> DataFrame:
             "coalesce(error, 'that it failed'))",
         )
     if READ not in inputs.facts or not strays_count(inputs):
-        return found
-    failed = inputs.ledger.where("outcome = 'failed'").selectExpr(
-        *VALUE, "producer", "sequence", "acks", "error", "sent_us"
-    )
-    read = (
-        strays(inputs)
-        .where("value is not null")
-        .join(stored.select(*VALUE), VALUE, "left_anti")
-        .join(failed, VALUE)
-    )
-    return found.unionByName(
+        return in_log
+    failed = sent_strays(inputs).where("outcome = 'failed'")
+    read = with_value(inputs).join(failed, VALUE)
+    if in_log is not None:
+        read = read.join(of_kind(inputs, "aborted").select(*VALUE), VALUE, "left_anti")
+    return together(
+        in_log,
         anomalies(
             read,
             "aborted read",
             VIOLATION,
             time_us="read_us",
             detail="concat(consumer, ' read it; its producer was told ', coalesce(error, 'that it failed'))",
-        )
+        ),
     )

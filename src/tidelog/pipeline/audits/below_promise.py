@@ -12,14 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.final_log import PLACE, promised_copies
+from tidelog.pipeline.audits.final_log import promised_copies
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
     least = f.broadcast(promised_copies(inputs))
@@ -34,6 +35,8 @@ def find(inputs: Inputs) -> DataFrame:
         "broker as committed_by",
         "time_ms * 1000 as committed_us",
     )
+    if advances.isEmpty():
+        return None
     enough = told.where(
         "event in ('isr_changed', 'partition_state_written', 'high_watermark_advanced', 'became_leader') "
         "and size(isr) >= min_insync"

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
-from tidelog.pipeline.audits.final_log import PLACE, ends
-from tidelog.pipeline.audits.sums import STRETCHES, WHOLE_RECORD, replica_sums, spans_of_stretches, within
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.final_log import ends
+from tidelog.pipeline.audits.stretches import PLACE, STRETCHES, spans_of_stretches, within
+from tidelog.pipeline.audits.sums import WHOLE_RECORD, replica_sums
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -23,21 +24,23 @@ if TYPE_CHECKING:
 _COMPARED = [*PLACE, "broker", "offset", "leader_epoch", "control", "value", "value_crc32", "problem"]
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
-    differing = (
-        replica_sums(inputs)
-        .where("records > 0")
-        .groupBy(*STRETCHES)
-        .agg(
-            f.expr("min(record_sum) != max(record_sum) or min(records) != max(records)").alias("differ"),
-        )
-        .where("differ")
+    differing = inputs.summary(
+        "held otherwise",
+        lambda: (
+            replica_sums(inputs)
+            .where("records > 0")
+            .groupBy(*STRETCHES)
+            .agg(f.expr("min(record_sum) != max(record_sum) or min(records) != max(records)").alias("differ"))
+            .where("differ")
+            .select(*STRETCHES)
+        ),
     )
+    if differing.isEmpty():
+        return None
     spans = spans_of_stretches(inputs, differing)
-    if spans is not None and not spans.places:
-        return none(inputs.spark)
     found = (
         within(inputs.records_of(_COMPARED, spans=spans).where("problem is null"), differing)
         .withColumn("hash", f.expr(WHOLE_RECORD))

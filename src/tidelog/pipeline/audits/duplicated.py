@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
 from tidelog.pipeline.audits.fates import of_kind, tally, with_copies, with_sends
-from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     if not tally(inputs)["duplicated"]:
-        return none(inputs.spark)
+        return None
     from pyspark.sql import functions as f
 
     twice = of_kind(inputs, "duplicated").select(*PLACE, "value", "sends")

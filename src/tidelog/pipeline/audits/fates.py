@@ -1,20 +1,23 @@
-"""What became of each value: the producers' ledger and the final log, brought together once.
+"""What became of each value: the producers' ledger and the final log, brought together.
 
 Rules of the file:
 
-* One pass over both, one row per value and partition out of it, numbers only: sends and copies are summed
-  where they meet, so a value that was sent twice or stands in the log twice multiplies nothing.
-* Almost every value was sent once, acknowledged once and stands in the log once, in order. `suspects` are
-  the others. Only they are kept, and only for them the rest of their row is looked up.
-* Producers are compared by a hash of their name here; a name is too wide to be carried a hundred million
-  times.
+* Almost every send was acknowledged, and its value stands where its producer was told, once. Sums of
+  stretches show that without a look at values. Looked at are the values of sends that were told nothing, and
+  in stretches whose sums differ the values that do not stand exactly where they were told: `candidates`.
+* Of each candidate all sends and all copies are brought together, wherever they are, and summed where they
+  meet, so a value that was sent twice or stands in the log twice multiplies nothing. `suspects` are the
+  candidates of which there is something to say; only for them the rest of their row is looked up.
+* Order is a matter of numbers: every acknowledged send by the place where it stands, producer by producer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.audits.final_log import PLACE, committed_values, ends
+from tidelog.pipeline.audits.final_log import committed_values
+from tidelog.pipeline.audits.stretches import PLACE, STRETCH_OF_OFFSET, STRETCHES, spans_of_stretches, within
+from tidelog.pipeline.audits.sums import final_sums, ledger_sums, placed_sends
 from tidelog.pipeline.inputs import Inputs
 from tidelog.pipeline.stored import spans_of
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 VALUE = [*PLACE, "value"]
+_FEW: Final = 500_000
+"""So many values are sent to everybody, rather than everything to where they are."""
 
 KINDS = {
     "lost": "sends = 1 and ok = 1 and copies = 0",
@@ -29,7 +34,6 @@ KINDS = {
     "phantom": "sends = 0",
     "aborted": "sends = 1 and failed = 1 and copies > 0",
     "damaged": "damaged",
-    "reordered": "reordered",
     "unknown": "sends = 1 and unknown = 1 and copies > 0",
     "repeated": "sends > 1",
     "misplaced": "told_offset is not null and not (told_offset <=> first_offset)",
@@ -43,112 +47,209 @@ def suspects(inputs: Inputs) -> DataFrame:
     sends, ok, failed, unknown: how many sends of it there were, by outcome;
     copies, first_offset, last_offset: how often it stands in the final log, and where first and last;
     told_offset: where the broker said it stands;
-    damaged: a copy's bytes are not those that were sent;
-    previous_sequence, previous_offset, previous_settled_us: the send before it of the same producer to the
-    same partition that was acknowledged and is there, if that one stands *behind* it."""
-    return inputs.once("suspects", lambda: _suspects(inputs))
+    damaged: a copy's bytes are not those that were sent."""
+    return fates(inputs).where(" or ".join(f"({kind})" for kind in KINDS.values()))
 
 
 def tally(inputs: Inputs) -> dict[str, int]:
     """How many suspects there are of each kind."""
     from pyspark.sql import functions as f
 
+    if not _candidates_count(inputs):
+        return dict.fromkeys(KINDS, 0)
     return inputs.counted(
         "suspects",
-        lambda: suspects(inputs).select(
+        lambda: fates(inputs).select(
             *(f.sum(f.expr(f"cast({kind} as bigint)")).alias(name) for name, kind in KINDS.items())
         ),
     )
 
 
-def _suspects(inputs: Inputs) -> DataFrame:
-    from pyspark.sql import Window
+def few(found: DataFrame, count: int) -> DataFrame:
+    """For a join with something large: a table that is known to be small goes to where the large one is."""
     from pyspark.sql import functions as f
 
-    both = _sends(inputs).unionByName(_copies(inputs))
-    fates = both.groupBy(*VALUE).agg(
-        *(f.sum(name).alias(name) for name in ("sends", "ok", "failed", "copies")),
-        *(f.max(name).alias(name) for name in ("producer_key", "sequence", "settled_us")),
-        f.max("sent_crc").alias("sent_crc"),
-        f.min("stored_crc").alias("stored_crc_min"),
-        f.max("stored_crc").alias("stored_crc_max"),
-        f.max("told_offset").alias("told_offset"),
-        f.min("offset").alias("first_offset"),
-        f.max("offset").alias("last_offset"),
+    return f.broadcast(found) if count <= _FEW else found
+
+
+# ---------------------------------------------------------------- whom to look at
+
+
+def _differing(inputs: Inputs) -> DataFrame:
+    """Stretches in which the log does not hold just what producers were told that it holds."""
+    told, held = ledger_sums(inputs).where("stretch is not null").alias("t"), final_sums(inputs).alias("l")
+    return inputs.summary(
+        "told otherwise",
+        lambda: (
+            told.join(held, STRETCHES, "full_outer")
+            .where("not (t.values <=> l.values and t.content_sum <=> l.content_sum)")
+            .select(*STRETCHES)
+        ),
     )
-    # Only sends whose order means something are compared with each other; the rest is spread out.
-    in_line = fates.withColumn("in_line", f.expr("sends = 1 and ok = 1 and copies > 0")).withColumn(
-        "lane", f.expr("if(in_line, producer_key, xxhash64(value))")
+
+
+def _candidates(inputs: Inputs) -> DataFrame:
+    return inputs.once("candidates", lambda: _make_candidates(inputs))
+
+
+def _candidates_count(inputs: Inputs) -> int:
+    untold = inputs.counted(
+        "untold", lambda: ledger_sums(inputs).selectExpr("sum(if(stretch is null, values, 0)) as n")
     )
-    before = Window.partitionBy(*PLACE, "in_line", "lane").orderBy("sequence")
+    if not untold["n"] and _differing(inputs).isEmpty():
+        return 0
+    return inputs.counted("candidates", lambda: _candidates(inputs).selectExpr("count(*) as n"))["n"]
+
+
+def _make_candidates(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    differing = _differing(inputs)
+    sends = placed_sends(inputs)
+    spot = [*VALUE, "offset", "value_crc32"]
+    told = within(sends.where("told").select(*spot), differing).withColumn("sent", f.lit(1))
+    apart = (
+        told.unionByName(_held(inputs).select(*spot).withColumn("sent", f.lit(-1)))
+        .groupBy(*spot)
+        .agg(f.sum("sent").alias("over"), f.count("*").alias("seen"))
+        .where("over != 0 or seen != 2")
+    )
+    return sends.where("not told").select(*VALUE).unionByName(apart.select(*VALUE)).distinct()
+
+
+def _held(inputs: Inputs) -> DataFrame:
+    """What the final log holds in stretches that differ."""
+    differing = _differing(inputs)
+    return within(committed_values(inputs, spans_of_stretches(inputs, differing)), differing)
+
+
+def fates(inputs: Inputs) -> DataFrame:
+    """All sends and all copies of each candidate, summed up."""
+    return inputs.once("fates", lambda: _fates(inputs))
+
+
+def _fates(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    candidates = few(_candidates(inputs), _candidates_count(inputs))
+    both = _sends(inputs).unionByName(_copies(inputs)).join(candidates, VALUE, "left_semi")
     return (
-        in_line.withColumn("previous", f.lag(f.struct("sequence", "first_offset", "settled_us")).over(before))
+        both.groupBy(*VALUE)
+        .agg(
+            *(f.sum(name).alias(name) for name in ("sends", "ok", "failed", "copies")),
+            f.max("sent_crc").alias("sent_crc"),
+            f.min("stored_crc").alias("stored_crc_min"),
+            f.max("stored_crc").alias("stored_crc_max"),
+            f.max("told_offset").alias("told_offset"),
+            f.min("offset").alias("first_offset"),
+            f.max("offset").alias("last_offset"),
+        )
         .withColumn("unknown", f.expr("sends - ok - failed"))
-        .withColumn("reordered", f.expr("in_line and coalesce(previous.first_offset > first_offset, false)"))
-        .withColumn(
-            "damaged",
-            f.expr("sends = 1 and copies > 0 and (stored_crc_min != sent_crc or stored_crc_max != sent_crc)"),
-        )
-        .where(
-            "sends != 1 or copies > 1 or (ok > 0 and copies = 0) or (ok = 0 and copies > 0) "
-            "or coalesce(damaged, false) or reordered or (copies > 0 and told_offset != first_offset)"
-        )
         .selectExpr(
             *VALUE,
-            *("sends", "ok", "failed", "unknown", "copies", "told_offset", "reordered"),
-            *("first_offset", "last_offset"),
-            "coalesce(damaged, false) as damaged",
-            "if(reordered, previous.sequence, null) as previous_sequence",
-            "if(reordered, previous.first_offset, null) as previous_offset",
-            "if(reordered, previous.settled_us, null) as previous_settled_us",
+            *("sends", "ok", "failed", "unknown", "copies", "told_offset", "first_offset", "last_offset"),
+            "coalesce(sends = 1 and copies > 0 "
+            "and (stored_crc_min != sent_crc or stored_crc_max != sent_crc), false) as damaged",
         )
     )
 
 
 def _sends(inputs: Inputs) -> DataFrame:
-    """Sends to partitions whose end is known."""
-    from pyspark.sql import functions as f
-
-    judged = f.broadcast(ends(inputs).select(*PLACE))
-    return (
-        inputs.ledger.where("value is not null")
-        .join(judged, PLACE, "left_semi")
-        .selectExpr(
-            *VALUE,
-            "1 as sends",
-            "cast(outcome = 'ok' as int) as ok",
-            "cast(outcome = 'failed' as int) as failed",
-            "0 as copies",
-            "xxhash64(producer) as producer_key",
-            "sequence",
-            "settled_us",
-            "value_crc32 as sent_crc",
-            "cast(null as bigint) as stored_crc",
-            "if(outcome = 'ok', offset, null) as told_offset",
-            "cast(null as bigint) as offset",
-        )
+    return placed_sends(inputs).selectExpr(
+        *VALUE,
+        "1 as sends",
+        "cast(outcome = 'ok' as int) as ok",
+        "cast(outcome = 'failed' as int) as failed",
+        "0 as copies",
+        "value_crc32 as sent_crc",
+        "cast(null as bigint) as stored_crc",
+        "if(outcome = 'ok', offset, null) as told_offset",
+        "cast(null as bigint) as offset",
     )
 
 
 def _copies(inputs: Inputs) -> DataFrame:
-    return committed_values(inputs).selectExpr(
-        *VALUE,
-        "0 as sends",
-        "0 as ok",
-        "0 as failed",
-        "1 as copies",
-        *(f"cast(null as bigint) as {name}" for name in ("producer_key", "sequence")),
-        "cast(null as bigint) as settled_us",
-        "cast(null as bigint) as sent_crc",
-        "value_crc32 as stored_crc",
-        "cast(null as bigint) as told_offset",
-        "offset",
+    """Where sums agree, the log holds exactly what producers were told, and need not be read again."""
+    from pyspark.sql import functions as f
+
+    spot = [*VALUE, "offset", "value_crc32"]
+    as_told = (
+        placed_sends(inputs)
+        .where("told")
+        .selectExpr(*spot, STRETCH_OF_OFFSET)
+        .join(f.broadcast(_differing(inputs)), STRETCHES, "left_anti")
+    )
+    return (
+        _held(inputs)
+        .select(*spot)
+        .unionByName(as_told.select(*spot))
+        .selectExpr(
+            *VALUE,
+            "0 as sends",
+            "0 as ok",
+            "0 as failed",
+            "1 as copies",
+            "cast(null as bigint) as sent_crc",
+            "value_crc32 as stored_crc",
+            "cast(null as bigint) as told_offset",
+            "offset",
+        )
     )
 
 
 def of_kind(inputs: Inputs, kind: str) -> DataFrame:
-    """The suspects of one kind."""
-    return suspects(inputs).where(KINDS[kind])
+    """The suspects of one kind, for joins with something larger."""
+    return few(fates(inputs).where(KINDS[kind]), tally(inputs)[kind])
+
+
+# ---------------------------------------------------------------- order
+
+
+def overtaken(inputs: Inputs) -> DataFrame:
+    """Sends that stand before the one which their producer had sent before them to the same partition: place,
+    lane (the producer), sequence, first_offset; previous_sequence, previous_offset, previous_settled_us. Only
+    sends whose order means something: acknowledged, there, and of a value that was sent once."""
+    return inputs.once("overtaken", lambda: _overtaken(inputs))
+
+
+def overtaken_count(inputs: Inputs) -> int:
+    return inputs.counted("overtaken", lambda: overtaken(inputs).selectExpr("count(*) as n"))["n"]
+
+
+def _overtaken(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    sends = placed_sends(inputs).where("outcome = 'ok'")
+    if _candidates_count(inputs):
+        looked_at = fates(inputs).selectExpr(
+            *VALUE, "if(sends = 1 and copies > 0, first_offset, null) as stands", "true as candidate"
+        )
+        sends = sends.join(few(looked_at, _candidates_count(inputs)), VALUE, "left")
+        stands = "case when candidate then stands when told then offset end"
+    else:
+        stands = "if(told, offset, null)"
+    # A name is too wide to be carried a hundred million times.
+    line = sends.selectExpr(
+        "xxhash64(topic, partition) as place", "xxhash64(producer) as lane", "sequence", "settled_us",
+        f"{stands} as offset",
+    ).where("offset is not null")  # fmt: skip
+    before = f.lag(f.struct("sequence", "offset", "settled_us")).over(
+        Window.partitionBy("place", "lane").orderBy("sequence")
+    )
+    return (
+        line.withColumn("previous", before)
+        .where("previous.offset > offset")
+        .selectExpr(
+            *("place", "lane", "sequence", "offset as first_offset"),
+            "previous.sequence as previous_sequence",
+            "previous.offset as previous_offset",
+            "previous.settled_us as previous_settled_us",
+        )
+    )
+
+
+# ---------------------------------------------------------------- the rest of their rows
 
 
 def with_sends(inputs: Inputs, found: DataFrame) -> DataFrame:
@@ -180,7 +281,7 @@ def with_copies(inputs: Inputs, kind: str, found: DataFrame) -> DataFrame:
     spans = None
     if inputs.stored is not None:
         spans = spans_of(of_kind(inputs, kind), "first_offset", "last_offset + 1")
-    return (
+    copied = (
         committed_values(inputs, spans, with_producers=True)
         .join(found.select(*VALUE), VALUE, "left_semi")
         .groupBy(*VALUE)
@@ -191,5 +292,5 @@ def with_copies(inputs: Inputs, kind: str, found: DataFrame) -> DataFrame:
                 )
             ).alias("copied")
         )
-        .join(found, VALUE)
     )
+    return few(copied.join(found, VALUE), tally(inputs)[kind])

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidelog.pipeline.audits.stretches import PLACE, reader_sums
 from tidelog.pipeline.inputs import FINAL_READ, REPLICA_LOGS, Inputs
+from tidelog.pipeline.literal import literal
 from tidelog.pipeline.stored import Spans, inside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-PLACE = ["topic", "partition"]
-
 
 def ends(inputs: Inputs) -> DataFrame:
     """topic, partition, broker whose log counts (null: the final reader's), start and end
     (exclusive), and log_end, how far that log goes beyond."""
-    return inputs.once("ends", lambda: _ends(inputs))
+    return inputs.summary("ends", lambda: _ends(inputs))
 
 
 def _ends(inputs: Inputs) -> DataFrame:
@@ -69,9 +69,10 @@ def _ends(inputs: Inputs) -> DataFrame:
             )
         )
     if FINAL_READ in inputs.facts:
-        seen = inputs.of_final_reader(inputs.reads).groupBy(*PLACE)
         read = (
-            seen.agg(f.min("offset").alias("first"), f.max("offset").alias("last"))
+            inputs.of_final_reader(reader_sums(inputs))
+            .groupBy(*PLACE)
+            .agg(f.min("first").alias("first"), f.max("last").alias("last"))
             .join(told, PLACE, "full_outer")
             .selectExpr(
                 *PLACE,
@@ -90,7 +91,7 @@ def _ends(inputs: Inputs) -> DataFrame:
 def _undamaged(inputs: Inputs) -> DataFrame:
     if not inputs.damaged:
         return inputs.replicas
-    damaged = inputs.spark.createDataFrame(sorted(inputs.damaged), "topic string, partition int, broker int")
+    damaged = literal(inputs.spark, sorted(inputs.damaged), "topic string, partition int, broker int")
     return inputs.replicas.join(damaged, [*PLACE, "broker"], "left_anti")
 
 
@@ -102,14 +103,12 @@ def _told_ends(inputs: Inputs) -> DataFrame:
         for partition, end in dict(topic.get("ends") or {}).items()
         if end is not None
     ]
-    return inputs.spark.createDataFrame(rows, "topic string, partition int, told_end bigint")
+    return literal(inputs.spark, rows, "topic string, partition int, told_end bigint")
 
 
 def final_log(inputs: Inputs, spans: Spans | None = None, *, with_producers: bool = False) -> DataFrame:
     """One row for every committed record: topic, partition, offset, leader_epoch, control, value, crc, and
     who produced it where the log tells. With `spans`, those there; others may come along."""
-    if spans is None and not with_producers:
-        return inputs.shared("final_log", lambda: _final_log(inputs, None, {}))
     return _final_log(inputs, spans, _PRODUCERS if with_producers else {})
 
 
@@ -163,7 +162,7 @@ def promised_copies(inputs: Inputs) -> DataFrame:
         (topic["name"], int(dict(topic.get("configs") or {}).get("min.insync.replicas", 1)))
         for topic in inputs.manifest.topics
     ]
-    return inputs.spark.createDataFrame(rows, "topic string, min_insync int")
+    return literal(inputs.spark, rows, "topic string, min_insync int")
 
 
 def compacted_topics(inputs: Inputs) -> list[str]:

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
 from tidelog.pipeline.audits.fates import of_kind, tally
-from tidelog.pipeline.audits.final_log import PLACE
 from tidelog.pipeline.audits.strays import strays, strays_count
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
     has_reads = READ in inputs.facts
     if not tally(inputs)["misplaced"] and not (has_reads and strays_count(inputs)):
-        return none(inputs.spark)
+        return None
     spot = [*PLACE, "offset"]
     offsets = of_kind(inputs, "misplaced").selectExpr(*PLACE, "told_offset as offset")
     sends = inputs.ledger.where("outcome = 'ok' and offset is not null and value is not null")

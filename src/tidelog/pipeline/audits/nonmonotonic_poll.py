@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
-from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
 from tidelog.pipeline.audits.polls import moved, moves
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     if not moves(inputs)["back"]:
-        return none(inputs.spark)
+        return None
     from pyspark.sql import functions as f
 
     back = moved(inputs, "offset < position_before")

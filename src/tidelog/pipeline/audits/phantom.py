@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, together
 from tidelog.pipeline.audits.fates import VALUE, of_kind, tally
-from tidelog.pipeline.audits.strays import strays, strays_count
+from tidelog.pipeline.audits.strays import sent_strays, strays_count, with_value
 from tidelog.pipeline.inputs import READ, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
-    found = none(inputs.spark)
-    stored = of_kind(inputs, "phantom")
+def find(inputs: Inputs) -> DataFrame | None:
+    in_log = None
     if tally(inputs)["phantom"]:
-        found = anomalies(
-            stored,
+        in_log = anomalies(
+            of_kind(inputs, "phantom"),
             "phantom",
             VIOLATION,
             offset="first_offset",
@@ -31,20 +30,18 @@ def find(inputs: Inputs) -> DataFrame:
             detail="'it stands in the final log, and nobody sent it'",
         )
     if READ not in inputs.facts or not strays_count(inputs):
-        return found
-    # What stands in the log elsewhere was told above.
-    read = (
-        strays(inputs)
-        .where("value is not null")
-        .join(inputs.ledger.select(*VALUE), VALUE, "left_anti")
-        .join(stored.select(*VALUE), VALUE, "left_anti")
-    )
-    return found.unionByName(
+        return in_log
+    read = with_value(inputs).join(sent_strays(inputs).select(*VALUE), VALUE, "left_anti")
+    if in_log is not None:
+        # What stands in the log elsewhere was told above.
+        read = read.join(of_kind(inputs, "phantom").select(*VALUE), VALUE, "left_anti")
+    return together(
+        in_log,
         anomalies(
             read,
             "phantom",
             VIOLATION,
             time_us="read_us",
             detail="concat(consumer, ' read it, nobody sent it, and the final log does not hold it there')",
-        )
+        ),
     )

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
-from tidelog.pipeline.audits.final_log import PLACE, committed_values
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.final_log import committed_values
 from tidelog.pipeline.audits.polls import moved, moves
-from tidelog.pipeline.audits.sums import STRETCH, STRETCHES, spans_of_stretches, within
+from tidelog.pipeline.audits.stretches import PLACE, STRETCH, STRETCHES, spans_of_stretches, within
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     if not moves(inputs)["on"]:
-        return none(inputs.spark)
+        return None
     from pyspark.sql import functions as f
 
     jumps = (

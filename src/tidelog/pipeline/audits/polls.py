@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.audits.stretches import PLACE, reader_sums
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -21,10 +21,8 @@ def moves(inputs: Inputs) -> dict[str, int]:
     of which nobody wrote down where it waited."""
     return inputs.counted(
         "moves",
-        lambda: inputs.reads.selectExpr(
-            "count_if(offset > position_before) as on",
-            "count_if(offset < position_before) as back",
-            "count_if(position_before is null) as unplaced",
+        lambda: reader_sums(inputs).selectExpr(
+            "sum(moved_on) as on", "sum(moved_back) as back", "sum(unplaced) as unplaced"
         ),
     )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:

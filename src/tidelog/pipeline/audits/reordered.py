@@ -12,24 +12,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, none
-from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.audits.fates import few, overtaken, overtaken_count
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
-    if not tally(inputs)["reordered"]:
-        return none(inputs.spark)
+def find(inputs: Inputs) -> DataFrame | None:
+    if not overtaken_count(inputs):
+        return None
     from pyspark.sql import functions as f
 
-    late = of_kind(inputs, "reordered")
-    found = with_sends(
-        inputs,
-        late.select(*VALUE, "first_offset", "previous_sequence", "previous_offset", "previous_settled_us"),
+    sends = inputs.ledger.selectExpr(
+        *PLACE,
+        *("value", "producer", "sequence", "acks", "idempotent", "leader_epoch"),
+        "sent_us as time_us",
+        "settled_us as until_us",
+        "xxhash64(topic, partition) as place",
+        "xxhash64(producer) as lane",
     )
+    late = few(overtaken(inputs), overtaken_count(inputs))
+    found = sends.join(late, ["place", "lane", "sequence"])
     one_by_one = "coalesce(previous_settled_us <= time_us, false)"
     return anomalies(
         found,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
 from tidelog.pipeline.audits.strays import strays, strays_count
 from tidelog.pipeline.inputs import Inputs
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     if not strays_count(inputs):
-        return none(inputs.spark)
+        return None
     return anomalies(
         strays(inputs).where("held"),
         "rewritten",

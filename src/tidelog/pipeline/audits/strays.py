@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.audits.final_log import PLACE, ends, final_log
-from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, spans_of_stretches, within
+from tidelog.pipeline.audits.fates import VALUE, few
+from tidelog.pipeline.audits.final_log import ends, final_log
+from tidelog.pipeline.audits.stretches import PLACE, STRETCHES, reader_sums, spans_of_stretches, within
+from tidelog.pipeline.audits.sums import final_sums
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -24,19 +26,45 @@ def strays(inputs: Inputs) -> DataFrame:
 
 
 def strays_count(inputs: Inputs) -> int:
+    if _differing(inputs).isEmpty():
+        return 0
     return inputs.counted("strays", lambda: strays(inputs).selectExpr("count(*) as n"))["n"]
+
+
+def with_value(inputs: Inputs) -> DataFrame:
+    """The strays whose value can be recognised."""
+    return strays(inputs).where("value is not null")
+
+
+def sent_strays(inputs: Inputs) -> DataFrame:
+    """The sends of their values."""
+    values = few(with_value(inputs).select(*VALUE).distinct(), strays_count(inputs))
+    return inputs.once(
+        "sent strays",
+        lambda: inputs.ledger.select(*VALUE, "producer", "sequence", "acks", "outcome", "error").join(
+            values, VALUE, "left_semi"
+        ),
+    )
+
+
+def _differing(inputs: Inputs) -> DataFrame:
+    """Stretches in which a consumer did not read just what the log holds."""
+    return inputs.summary(
+        "read otherwise",
+        lambda: (
+            reader_sums(inputs)
+            .alias("r")
+            .join(final_sums(inputs).alias("l"), STRETCHES, "left")
+            .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
+            .select(*STRETCHES, "consumer")
+        ),
+    )
 
 
 def _strays(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
-    differing = (
-        reader_sums(inputs)
-        .alias("r")
-        .join(final_sums(inputs).alias("l"), STRETCHES, "left")
-        .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
-        .select(*STRETCHES, "consumer")
-    )
+    differing = _differing(inputs)
     limits = f.broadcast(ends(inputs).select(*PLACE, "start"))
     read = (
         within(inputs.reads, differing, ["consumer"])

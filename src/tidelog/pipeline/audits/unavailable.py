@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.anomalies import NOTICE, anomalies, none
-from tidelog.pipeline.audits.final_log import PLACE, promised_copies
+from tidelog.pipeline.anomalies import NOTICE, anomalies
+from tidelog.pipeline.audits.final_log import promised_copies
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import HAPPENINGS, SENDS, Inputs
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ SILENCE_US: Final = 1_000_000
 _SECOND_US: Final = 1_000_000
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
     windows = []
@@ -31,7 +32,7 @@ def find(inputs: Inputs) -> DataFrame:
     if SENDS in inputs.facts:
         windows.append(_by_silence(inputs))
     if not windows:
-        return none(inputs.spark)
+        return None
     found = windows[0]
     for window in windows[1:]:
         found = found.unionByName(window)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, anomalies, none
+from tidelog.pipeline.anomalies import NOTICE, anomalies
 from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
 from tidelog.pipeline.inputs import Inputs
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     if not tally(inputs)["unknown"]:
-        return none(inputs.spark)
+        return None
     arrived = of_kind(inputs, "unknown")
     return anomalies(
         with_sends(inputs, arrived.select(*VALUE, "first_offset", "copies")),

@@ -9,35 +9,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies, none
+from tidelog.pipeline.anomalies import VIOLATION, anomalies
 from tidelog.pipeline.audits.fates import VALUE
-from tidelog.pipeline.audits.final_log import PLACE, committed_values
-from tidelog.pipeline.audits.sums import STRETCHES, final_sums, reader_sums, spans_of_stretches, within
+from tidelog.pipeline.audits.final_log import committed_values
+from tidelog.pipeline.audits.stretches import PLACE, STRETCHES, reader_sums, spans_of_stretches, within
+from tidelog.pipeline.audits.sums import final_sums
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
     final = inputs.of_final_reader(inputs.reads)
-    differing = (
-        final_sums(inputs)
-        .where("values > 0")
-        .alias("l")
-        .join(inputs.of_final_reader(reader_sums(inputs)).alias("r"), STRETCHES, "left")
-        .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
-        .select(*STRETCHES)
+    differing = inputs.summary(
+        "unread",
+        lambda: (
+            final_sums(inputs)
+            .alias("l")
+            .join(inputs.of_final_reader(reader_sums(inputs)).alias("r"), STRETCHES, "left")
+            .where("not (r.values <=> l.values and r.value_sum <=> l.value_sum)")
+            .select(*STRETCHES)
+        ),
     )
+    if differing.isEmpty():
+        return None
     spans = spans_of_stretches(inputs, differing)
-    if spans is not None and not spans.places:
-        return none(inputs.spark)
     unread = (
         within(committed_values(inputs, spans), differing)
         .select(*PLACE, "offset", "leader_epoch", "value")
-        .join(final.select(*PLACE, "offset", "value"), [*PLACE, "offset", "value"], "left_anti")
+        .join(within(final, differing).select(*PLACE, "offset", "value"), [*VALUE, "offset"], "left_anti")
     )
     sends = inputs.ledger.where("outcome = 'ok' and value is not null").selectExpr(
         *VALUE, "producer", "sequence", "acks", "sent_us as time_us", "settled_us as until_us"

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.audits.final_log import PLACE, ends
+from tidelog.pipeline.anomalies import ANOMALIES
+from tidelog.pipeline.audits.final_log import ends
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.causes import others, removal
 from tidelog.pipeline.causes.history import faults, history
 from tidelog.pipeline.inputs import FINAL_LOG, REPLICA_LOGS, Inputs
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 UNEXPLAINED: Final = "unexplained"
+EXPLAINED: Final = f"{ANOMALIES}, cause string, rule string, explained boolean"
+"""The columns of findings with their causes, as Spark's DDL."""
 _REMOVED: Final = "'lost', 'rewritten', 'inconsistent offset'"
 
 
@@ -32,8 +36,8 @@ def explain(anomalies: DataFrame, inputs: Inputs) -> DataFrame:
     columns = anomalies.columns
     found = (
         _with_uncommitted(anomalies, inputs)
-        .join(f.broadcast(history(inputs)), PLACE, "left")
-        .join(f.broadcast(faults(inputs)))
+        .join(f.broadcast(inputs.summary("history", lambda: history(inputs))), PLACE, "left")
+        .join(f.broadcast(inputs.summary("faults", lambda: faults(inputs))))
     )
     told = others.with_circumstances(removal.with_removal(found)).withColumn(
         "rule",

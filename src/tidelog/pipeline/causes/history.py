@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.audits.final_log import PLACE
+from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -28,51 +28,54 @@ def history(inputs: Inputs) -> DataFrame:
 
     happened = inputs.events.where(
         "topic is not null and event in "
-        "('became_leader', 'truncated', 'log_recovered', 'high_watermark_advanced', "
-        "'partition_state_written')"
+        "('became_leader', 'truncated', 'log_recovered', 'partition_state_written')"
     ).withColumn("at_us", f.col("time_ms") * 1000)
-    written = (
-        happened.where("event = 'partition_state_written'")
-        .groupBy(*PLACE, "leader_epoch")
-        .agg(f.min_by("cause", "partition_version").alias("reason"))
+    told = happened.groupBy(*PLACE).agg(
+        _listed("became_leader", "struct(at_us, leader_epoch as epoch, broker, log_end_offset as end, isr)"),
+        _listed(
+            "truncated",
+            "struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, cause)",
+        ),
+        _listed(
+            "log_recovered", "struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, cause)"
+        ),
+        _listed("partition_state_written", "struct(leader_epoch as epoch, partition_version, cause)"),
     )
-    elections = _listed(
-        happened.where("event = 'became_leader'").join(written, [*PLACE, "leader_epoch"], "left"),
-        "elections",
-        f.expr("struct(at_us, leader_epoch as epoch, broker, log_end_offset as end, reason, isr)"),
+    # An election's reason is what the controller wrote first about its epoch.
+    elections = """transform(became_leader, e -> struct(
+        e.at_us, e.epoch, e.broker, e.end,
+        try_element_at(filter(partition_state_written, s -> s.epoch = e.epoch), 1).cause as reason, e.isr))"""
+    found = told.selectExpr(
+        *PLACE, f"{elections} as elections", "truncated as cuts", "log_recovered as repairs"
     )
-    cuts = _listed(
-        happened.where("event = 'truncated'"),
-        "cuts",
-        f.expr("struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, cause)"),
-    )
-    repairs = _listed(
-        happened.where("event = 'log_recovered'"),
-        "repairs",
-        f.expr("struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, cause)"),
-    )
-    commits = _listed(
-        # The advances of one epoch with the same replicas in sync are one stretch.
-        happened.where("event = 'high_watermark_advanced'")
+    return found.join(_commits(inputs), PLACE, "full_outer").join(_deaths(inputs), PLACE, "left")
+
+
+def _listed(event: str, entry: str) -> Column:
+    """The events of a kind in order; none of it: an empty list."""
+    from pyspark.sql import functions as f
+
+    return f.expr(f"sort_array(collect_list({entry}) filter (where event = '{event}'))").alias(event)
+
+
+def _commits(inputs: Inputs) -> DataFrame:
+    """The advances of one epoch with the same replicas in sync are one stretch."""
+    from pyspark.sql import functions as f
+
+    return (
+        inputs.events.where("topic is not null and event = 'high_watermark_advanced'")
         .groupBy(*PLACE, "leader_epoch", "isr")
         .agg(
             f.min("previous_high_watermark").alias("from_offset"),
             f.max("high_watermark").alias("to_offset"),
-        ),
-        "commits",
-        f.expr("struct(leader_epoch as epoch, from_offset, to_offset, isr)"),
+        )
+        .groupBy(*PLACE)
+        .agg(
+            f.expr(
+                "sort_array(collect_list(struct(leader_epoch as epoch, from_offset, to_offset, isr)))"
+            ).alias("commits")
+        )
     )
-    places = happened.select(*PLACE).distinct()
-    found = places
-    for part in (elections, cuts, repairs, commits, _deaths(inputs)):
-        found = found.join(part, PLACE, "left")
-    return found
-
-
-def _listed(happened: DataFrame, name: str, entry: Column) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return happened.groupBy(*PLACE).agg(f.sort_array(f.collect_list(entry)).alias(name))
 
 
 def _deaths(inputs: Inputs) -> DataFrame:
@@ -86,8 +89,10 @@ def _deaths(inputs: Inputs) -> DataFrame:
         .where("broker is not null")
     )
     holders = inputs.replicas.select(*PLACE, "broker").distinct()
-    return _listed(
-        holders.join(f.broadcast(deaths), "broker"), "deaths", f.expr("struct(at_us, broker, kind)")
+    return (
+        holders.join(f.broadcast(deaths), "broker")
+        .groupBy(*PLACE)
+        .agg(f.expr("sort_array(collect_list(struct(at_us, broker, kind)))").alias("deaths"))
     )
 
 
