@@ -18,10 +18,11 @@ from dataclasses import replace
 from random import Random
 from time import process_time
 
+from tidelog.lab.booting import booted
 from tidelog.lab.explorer import Trial, decide_randomly
 from tidelog.lab.runner import run
 from tidelog.lab.search import SearchOptions, search
-from tidelog.lab.world import World, booted
+from tidelog.lab.world import World
 from tidelog.trials import catalogue
 
 AIM = 2_000

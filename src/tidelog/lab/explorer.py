@@ -21,11 +21,12 @@ from typing import Protocol
 
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
+from tidelog.lab.booting import booted
 from tidelog.lab.grammar import Condition, Places, Step
 from tidelog.lab.invariants import Broken, Grade, Watch
 from tidelog.lab.network import Channel
 from tidelog.lab.scenario import Scenario
-from tidelog.lab.world import World, booted
+from tidelog.lab.world import World
 
 CONVERGENCE_LIMIT_MS = 120_000
 _EXHAUSTIVE_TICKS = 12
@@ -320,6 +321,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
     starving: dict[Channel, int] = {}
     appetite = 0.01 + random() * 0.08
     longest = 30 if random() < 0.5 else steps
+    deliverable = trial.world.deliverable
     for step in range(steps):
         roll = random()
         if roll < operate:
@@ -329,14 +331,15 @@ def _starvation(trial: Trial, rng: Random) -> None:
         if roll < fail:
             trial.inflict_any(pick)
             continue
-        channels = trial.world.deliverable()
-        fed = [channel for channel in channels if starving.get(channel, 0) <= step]
-        if not fed or roll < tick:
+        # Mostly the first one is taken, so the others are looked at only when somebody is to starve.
+        oldest = next((channel for channel in deliverable() if starving.get(channel, 0) <= step), None)
+        if oldest is None or roll < tick:
             trial.tick()
         elif random() < appetite:
+            fed = [channel for channel in deliverable() if starving.get(channel, 0) <= step]
             starving[fed[pick(len(fed))]] = step + 5 + pick(longest)
         else:
-            trial.deliver(fed[0])
+            trial.deliver(oldest)
     while trial.left:
         trial.operate(pick)
 

@@ -9,6 +9,7 @@ from typing import Any
 from tidelog.core.events import IsrChangeProposed
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
+from tidelog.lab.booting import booted
 from tidelog.lab.clients import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.lab.grammar import Step
 from tidelog.lab.invariants import Broken, Watch
@@ -17,7 +18,7 @@ from tidelog.lab.scenario import FACTS, VERDICT_KINDS, Scenario
 from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import Snapshot, take
 from tidelog.lab.verdict import Verdict, judge, ledger_of
-from tidelog.lab.world import Observer, World, booted
+from tidelog.lab.world import Observer, World
 
 MakeWorld = Callable[[Setup, Observer], World]
 

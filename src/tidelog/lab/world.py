@@ -7,7 +7,6 @@ picked, so any interleaving can be played. Both are deterministic: the world its
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
@@ -453,21 +452,3 @@ class World:
         """What the keeper holds: the truth about who leads."""
         node = self.quorum.tree.get(state_path(tp))
         return node.value if node is not None else None
-
-
-_BOOTED: dict[Setup, bytes] = {}
-
-
-def booted(setup: Setup, observer: Observer) -> World:
-    """A world that has just booted, for those who need thousands: a cluster boots the same way every time,
-    so it is done once for each setup and copied from then on, in half the time."""
-    frozen = _BOOTED.get(setup)
-    if frozen is None:
-        frozen = _BOOTED[setup] = pickle.dumps(World(setup, _ignore), pickle.HIGHEST_PROTOCOL)
-    world: World = pickle.loads(frozen)
-    world.observe = observer
-    return world
-
-
-def _ignore(event: object) -> None:
-    pass
