@@ -104,8 +104,9 @@ def _raft(pool: Pool) -> Answer:
     pools = pool.where(acks="all", unclean=False, power=False).by_rules()
     return Answer(
         "How do Raft and ZAB avoid losing acknowledged records?",
-        "A follower there cuts its log only where it contradicts the leader's. With acks=all, clean elections "
-        f"and disks that keep what was written: {_found(pools, 'lost', 'lost acknowledged records')}",
+        "A follower there cuts its log only where it contradicts the leader's. With acks=all, clean "
+        "elections and disks that keep what was written: "
+        + _found(pools, "lost", "lost acknowledged records"),
         ("rules", "trials", "lost"),
         tuple((name, f"{own.trials:,}", own.words("lost")) for name, own in pools.items()),
     )
@@ -121,8 +122,8 @@ def _why_not_majority(pool: Pool) -> Answer:
             rows.append((words, f"{some.trials:,}", some.leaderless, some.unanswered, some.words("lost")))
     return Answer(
         "Why does Kafka not acknowledge on a majority?",
-        "Copies are what costs: an ISR goes on with the last one, a majority of three stops when two are gone. "
-        "Here is what both paid with the same copies under crashes, pauses and cuts.",
+        "Copies are what costs: an ISR goes on with the last one, a majority of three stops when two are "
+        "gone. Here is what both paid with the same copies under crashes, pauses and cuts.",
         ("rules and copies", "trials", "time without a leader", "sends not acknowledged", "lost"),
         tuple(rows),
     )
@@ -139,8 +140,8 @@ def _min_insync(pool: Pool) -> Answer:
             rows.append((words, mild.words("lost"), power.words("lost"), mild.unanswered))
     return Answer(
         "When to use min.insync.replicas?",
-        "When a record must be on several machines before it is promised. Under epoch with acks=all, what each "
-        "value lost, and what it cost in sends that were not acknowledged.",
+        "When a record must be on several machines before it is promised. Under epoch with acks=all, what "
+        "each value lost, and what it cost in sends that were not acknowledged.",
         ("min.insync.replicas", "lost, disks intact", "lost, power fails, no flush", "not acknowledged"),
         tuple(rows),
     )

@@ -46,7 +46,17 @@ _DECIDING = (
     *(
         f"lab/{name}.py"
         for name in (
-            *("actions", "census", "clients", "commands", "convergence", "ensemble", "explorer", "network"),
+            *(
+                "actions",
+                "booting",
+                "census",
+                "clients",
+                "commands",
+                "convergence",
+                "ensemble",
+                "explorer",
+                "network",
+            ),
             *("processes", "quorum", "setup", "snapshot", "verdict", "world"),
         )
     ),
