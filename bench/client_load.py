@@ -106,6 +106,7 @@ def produce(
     seconds: float,
     broker_pids: Sequence[int] = (),
     idempotent: bool = False,
+    in_flight_max: int | None = None,
 ) -> Load:
     """Send records of one size round-robin for some time with acks=all, and wait for the last of them."""
     errors: list[str] = []
@@ -116,6 +117,7 @@ def produce(
             "linger.ms": 5,
             "compression.type": "none",
             "enable.idempotence": idempotent,
+            **({} if in_flight_max is None else {"max.in.flight.requests.per.connection": in_flight_max}),
             "queue.buffering.max.kbytes": _QUEUE_KBYTES,
             "queue.buffering.max.messages": 10_000_000,
             # A callback for each record would measure Python. Only failures are reported.
@@ -125,6 +127,9 @@ def produce(
         }
     )
     producer.list_topics(topic, timeout=30)
+    # An idempotent producer first waits half a second for its id, which is the client's own doing.
+    producer.produce(topic, b"first", partition=0)
+    producer.flush(30)
     before = end_offsets(bootstrap_servers, topic, partitions)
     value = os.urandom(record_bytes)
     at_once = max(1, _HANDED_AT_ONCE_BYTES // record_bytes)

@@ -280,7 +280,7 @@ class Settings:
     group_max_size: int = _setting(int32(1), _INT_MAX, "Members of a group.")
     offset_metadata_max_bytes: int = _setting(int32(0), 4_096, "Text that may go with a committed offset.")
     offsets_topic_num_partitions: int = _setting(
-        Integer(1, OFFSETS_PARTITIONS_MAX), 50, "Partitions of the offsets topic; more than 100 only cost."
+        Integer(1, OFFSETS_PARTITIONS_MAX), 50, "Partitions of the offsets topic (`tidelog up`: 10)."
     )
     offsets_topic_replication_factor: int = _setting(
         int32(1), 3, "Its replicas (`tidelog up`: at most as many as there are brokers)."
