@@ -62,6 +62,10 @@ FaultMixes = Annotated[
     ),
 ]
 Zones = Annotated[str | None, _axis("--zones", "LIST", "Over how many zones the brokers are spread.")]
+Without = Annotated[
+    str | None,
+    _axis("--without", "LIST", "Guards of the rules to switch off: kip320, or names; none for all on."),
+]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials in each cell.", show_default="500")
 ]
@@ -99,6 +103,7 @@ def sweep(
     isr_rule: IsrRules = None,
     faults: FaultMixes = None,
     zones: Zones = None,
+    without: Without = None,
     seeds: Seeds = None,
     out: Out = Path("atlas"),
     fresh: Fresh = False,
@@ -126,6 +131,7 @@ def sweep(
         "isr_rule": isr_rule,
         "faults": faults,
         "zones": zones,
+        "without": without,
     }
     grid, number = _grid(grid_file, {axis: words for axis, words in given.items() if words is not None})
     number = seeds or number
@@ -241,7 +247,7 @@ def _value(axis: str, word: str) -> str | int | bool:
         if not (word.isascii() and word.isdigit()):
             raise Refusal(f"--{flag} {word}: write whole numbers, separated by commas")
         return int(word)
-    return word
+    return "" if axis == "without" and word == "none" else word
 
 
 # ---------------------------------------------------------------- one trial

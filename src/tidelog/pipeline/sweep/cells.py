@@ -1,6 +1,6 @@
 """A cell of the grid: one configuration under one mix of faults. Its name says all of it, and reads back.
 
-    epoch.acks-all.rf3.min2.clean.roll.plain.retries2.caught-up-time.crash+power.zones3
+    epoch.acks-all.rf3.min2.clean.roll.plain.retries2.caught-up-time.crash+power.zones3.whole
 
 Rules of the file: a name never needs quoting, neither in a shell nor as a file's name. Two cells that cannot
 behave differently have one *plain* form, and only that one is played.
@@ -14,6 +14,7 @@ from functools import cached_property
 
 from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.guards import Guards
 from tidelog.core.types import TopicConfig
 from tidelog.lab.clients import ProducerConfig
 from tidelog.lab.scenario import ClientSetup, Scenario
@@ -26,6 +27,15 @@ REPLICAS_MAX = 7
 RETRIES_MAX = 20
 ZONES_MAX = 5
 
+LACKING = {
+    "kip320": (
+        *("isr_entry_above_epoch_start", "match_fetch_epoch", "fence_fetch_by_epoch", "maximal_isr"),
+        "incarnation_in_isr",
+    )
+}
+"""Guards that came together: without what KIP-320 brought, and what followed from its model, the rules are
+those of KIP-279."""
+
 _BROKERS_MIN = 3
 """With fewer, a dead broker often is the controller, and there is nobody to take over."""
 _LAG_MESSAGES = 2
@@ -34,6 +44,7 @@ _NAME = re.compile(
     r"(?P<generation>\w+)\.acks-(?P<acks>0|1|all)\.rf(?P<replicas>\d+)\.min(?P<min_insync>\d+)"
     r"\.(?P<unclean>clean|unclean)\.(?P<flush>roll|always)\.(?P<idempotent>plain|idempotent)"
     r"\.retries(?P<retries>\d+)\.(?P<isr_rule>[a-z-]+)\.(?P<faults>[a-z+-]+)\.zones(?P<zones>\d+)"
+    r"\.(?P<guards>whole|without-(?P<without>[a-z0-9_+]+))"
 )
 
 
@@ -50,6 +61,8 @@ class Cell:
     isr_rule: str = IsrRule.CAUGHT_UP_TIME.value
     faults: str = "crash"
     zones: int = 3
+    without: str = ""
+    """Guards of the rules that are switched off, joined by +, or a name of `LACKING`."""
 
     @cached_property
     def name(self) -> str:
@@ -58,6 +71,7 @@ class Cell:
             f".{'unclean' if self.unclean else 'clean'}.{self.flush}"
             f".{'idempotent' if self.idempotent else 'plain'}.retries{self.retries}.{self.isr_rule}"
             f".{self.faults}.zones{self.zones}"
+            f".{f'without-{self.without}' if self.without else 'whole'}"
         )
 
     @property
@@ -92,7 +106,19 @@ class Cell:
             cell = replace(cell, min_insync=1, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
         if self.replicas == 1:
             cell = replace(cell, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
+        if self.without and self.guards_off() == self._lacking_anyway():
+            cell = replace(cell, without="")
         return cell
+
+    def guards_off(self) -> tuple[str, ...]:
+        """The guards that are missing in this cell, those that its rules never had among them."""
+        named = LACKING.get(self.without) or tuple(filter(None, self.without.split("+")))
+        missing = {*named, *self._lacking_anyway()}
+        return tuple(guard.name for guard in fields(Guards) if guard.name in missing)
+
+    def _lacking_anyway(self) -> tuple[str, ...]:
+        own = GENERATIONS[self.generation].guards
+        return tuple(guard.name for guard in fields(Guards) if not getattr(own, guard.name))
 
     # ------------------------------------------------------------ the cluster
 
@@ -115,6 +141,7 @@ class Cell:
             controller=brokers - 1,
             topics=(TopicSetup("t", tuple(range(self.replicas)), topic),),
             generation=self.generation,
+            without=self.guards_off() if self.without else (),
             config=config,
             session_timeout_ms=3_000,
             sync_each_append=self.flush == "always",
@@ -154,6 +181,7 @@ def cell_named(name: str) -> Cell:
         isr_rule=words["isr_rule"],
         faults=canonical(words["faults"]),
         zones=int(words["zones"]),
+        without=words["without"] or "",
     )
     check_values(cell)
     return cell
@@ -162,6 +190,12 @@ def cell_named(name: str) -> Cell:
 def check_values(cell: Cell) -> None:
     """Whether each setting has a value that exists, on its own. Raises `ValueError` naming what to write."""
     kinds_of(cell.faults)
+    guards = [guard.name for guard in fields(Guards)]
+    for name in () if cell.without in LACKING else filter(None, cell.without.split("+")):
+        if name not in guards:
+            raise ValueError(
+                f"unknown guard {name!r}: choose from {', '.join((*LACKING, *guards))}, several with +"
+            )
     for what, value, known in (
         ("generation", cell.generation, tuple(GENERATIONS)),
         ("acks", cell.acks, ("0", "1", "all")),

@@ -29,6 +29,7 @@ DEFAULT_AXES: dict[str, Values] = {
     "isr_rule": ("caught-up-time",),
     "faults": ("crash", "power", "pause", "cut", "all"),
     "zones": (3,),
+    "without": ("",),
 }
 DEFAULT_SEEDS = 500
 

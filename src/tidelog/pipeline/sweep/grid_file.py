@@ -29,7 +29,7 @@ _TYPES: dict[str, type] = {
     "unclean": bool,
     "idempotent": bool,
 }
-"""The others are words."""
+"""The others are words; of `without`, the empty one is a sound system."""
 
 
 @dataclass(slots=True, frozen=True)

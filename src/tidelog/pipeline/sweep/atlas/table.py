@@ -91,6 +91,7 @@ def setting_words(cell: Cell, axis: str) -> str:
         "retries": f"retries={value}",
         "isr_rule": f"ISR by {value}",
         "zones": f"{value} {'zone' if value == 1 else 'zones'}",
+        "without": f"without {value}" if value else "all guards",
         "faults": str(value),
         "generation": str(value),
     }[axis]
