@@ -14,7 +14,7 @@ from typing import Any
 from tidelog.core.paths import CONTROLLER, broker_path
 from tidelog.core.types import TopicPartition
 from tidelog.lab.clients import Producer
-from tidelog.lab.network import Channel
+from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.setup import Setup
 from tidelog.lab.world import Observer, World
 from tidelog.web.scene import Scene, changes, scene, small_scene
@@ -23,8 +23,8 @@ from tidelog.web.travels import is_worth_showing, travel
 BEATS_PER_STEP_MAX = 48
 ALIKE_MAX = 2
 """How often the same message on the same link is shown in one step: clients ask again and again."""
-MOVES_MAX = 400_000
-SECONDS_MAX = 20.0
+MOVES_MAX = 120_000
+SECONDS_MAX = 15.0
 MOVES_BETWEEN_LOOKS_AT_THE_CLOCK = 1_000
 
 
@@ -59,7 +59,7 @@ class WatchedWorld(World):
         self._start_step()
         self._drawn: Scene = {}
         self._known: Scene = {}
-        self._mark: tuple[object, ...] = ()
+        self._marks: dict[Node, tuple[object, ...]] = {}
         super().__init__(setup, observer)
         self._watching = True
         self._partitions = [TopicPartition(topic.name, 0) for topic in setup.topics]
@@ -67,26 +67,32 @@ class WatchedWorld(World):
     def _start_step(self) -> None:
         self._beats: list[Beat] = []
         self._seen: dict[tuple[object, ...], int] = {}
+        self._fresh = True
 
     # ------------------------------------------------------------ what moves the world
 
     def deliver(self, channel: Channel) -> None:
         self._count()
-        if not self._watching or len(self._beats) >= BEATS_PER_STEP_MAX:
+        if not self._is_noting():
             super().deliver(channel)
             return
-        self._note([])  # what the step itself did, or a client on its own
+        if self._fresh:
+            self._note_all()  # what the step itself did comes before what follows from it
         payload = self.network.active[channel][0][2]
         worth_showing = self._is_new(channel, payload)
         super().deliver(channel)
-        if worth_showing or self._fingerprint() != self._mark:
-            self._note([travel(channel, payload)])
+        changed = self._differs(channel.target)
+        if worth_showing or changed:
+            self._note([travel(channel, payload)], changed=changed)
 
     def tick(self) -> None:
         self._count()
         super().tick()
-        if self._watching and len(self._beats) < BEATS_PER_STEP_MAX:
-            self._note([])
+        if self._is_noting():
+            self._note_all()
+
+    def _is_noting(self) -> bool:
+        return self._watching and len(self._beats) < BEATS_PER_STEP_MAX
 
     def _count(self) -> None:
         self._moves += 1
@@ -98,6 +104,40 @@ class WatchedWorld(World):
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
+    # ------------------------------------------------------------ what has changed
+
+    def _differs(self, node: Node) -> bool:
+        """Whether a node is not as it was when last asked. Says so once."""
+        mark = self._mark_of(node)
+        if self._marks.get(node) == mark:
+            return False
+        self._marks[node] = mark
+        return True
+
+    def _mark_of(self, node: Node) -> tuple[object, ...]:
+        """Differs whenever what is drawn of a node would, and costs little."""
+        if isinstance(node, int):
+            return self._broker_mark(node)
+        if node == KEEPER:
+            tree = self.quorum.tree
+            nodes = (tree.get(broker_path(process.id)) for process in self.processes)
+            return (tree.get(CONTROLLER), *map(self.partition_state, self._partitions), *nodes)
+        client = self.clients.get(node)
+        if isinstance(client, Producer):
+            return tuple((sent.outcome, sent.attempts) for sent in client.ledger)
+        return () if client is None else (len(client.reads),)
+
+    def _broker_mark(self, broker: int) -> tuple[object, ...]:
+        core = self.processes[broker].core
+        if core is None:
+            return ()
+        found: list[object] = [broker in self.paused, core.controller.active]
+        for tp in self._partitions:
+            replica = core.replicas.get(tp)
+            if replica is not None:
+                found += (replica.log.end_offset, replica.high_watermark, replica.role)
+        return tuple(found)
+
     # ------------------------------------------------------------ notes
 
     def _is_new(self, channel: Channel, payload: Any) -> bool:
@@ -108,49 +148,33 @@ class WatchedWorld(World):
         self._seen[key] = times + 1
         return times < ALIKE_MAX
 
-    def _fingerprint(self) -> tuple[object, ...]:
-        """Differs whenever a small scene would, apart from the time, and costs little."""
-        tree = self.quorum.tree
-        found: list[object] = [tree.get(CONTROLLER), self.quorum.leader]
-        found += map(self.partition_state, self._partitions)
-        for process in self.processes:
-            core = process.core
-            found += (tree.get(broker_path(process.id)), self.quorum.is_connected(process.id))
-            found += (core is None, process.id in self.paused, core is not None and core.controller.active)
-            for tp in self._partitions:
-                replica = None if core is None else core.replicas.get(tp)
-                if replica is not None:
-                    role = replica.role
-                    found += (replica.log.end_offset, replica.high_watermark, type(role), id(role))
-        for client in self.clients.values():
-            if isinstance(client, Producer):
-                found += ((sent.outcome, sent.attempts) for sent in client.ledger)
-            else:
-                found.append(len(client.reads))
-        return tuple(found)
+    def _note_all(self) -> None:
+        """Note what has changed without a message, anywhere."""
+        self._fresh = False
+        nodes: list[Node] = [*self._brokers, KEEPER, *self.clients]
+        differing = [node for node in nodes if self._differs(node)]
+        if differing:
+            self._note([], changed=True)
 
-    def _note(self, messages: list[dict[str, Any]]) -> None:
-        mark = self._fingerprint()
-        changed: Scene = {}
-        if mark != self._mark:
-            self._mark = mark
+    def _note(self, messages: list[dict[str, Any]], *, changed: bool) -> None:
+        difference: Scene = {}
+        if changed:
             drawn = small_scene(self)
-            changed = changes(self._drawn, drawn)
+            difference = changes(self._drawn, drawn)
             self._drawn = drawn
-            changed.pop("now", None)
-        if not messages and not changed:
+            difference.pop("now", None)
+        if not messages and not difference:
             return
         last = self._beats[-1] if self._beats else None
         if last is not None and last.at == self.now and messages and last.messages:
             last.messages += messages
-            last.changed.update(changed)
+            last.changed.update(difference)
         else:
-            self._beats.append(Beat(self.now, messages, changed))
+            self._beats.append(Beat(self.now, messages, difference))
 
     def end_step(self) -> None:
         """Close the notes of a step. The beginning of a run counts as one."""
         drawn = scene(self)
         self.notes.append(Notes(self._beats, changes(self._known, drawn)))
         self._known = self._drawn = drawn
-        self._mark = self._fingerprint()
         self._start_step()

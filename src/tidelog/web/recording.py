@@ -38,7 +38,6 @@ def record(scenario: Scenario) -> tuple[Run, Json]:
 
 def _recording(played: Run, world: WatchedWorld) -> Json:
     scenario = played.scenario
-    judged = played.as_json()
     return {
         "name": scenario.name,
         "title": scenario.title,
@@ -47,11 +46,13 @@ def _recording(played: Run, world: WatchedWorld) -> Json:
         "head": print_head(scenario),
         "cast": _cast(scenario, world),
         "steps": [_step(p, notes) for p, notes in zip(played.played, world.notes, strict=True)],
-        "verdict": judged["verdict"],
+        "verdict": played.verdict.as_json(),
         "lost_at": _lost_at(played, world.notes),
-        "broken": judged["invariants_broken"],
-        "as_expected": judged["as_expected"],
-        "surprises": judged["surprises"],
+        "broken": [
+            {"invariant": broken.name, "message": broken.message, "step": at}
+            for broken, at in zip(played.broken, played.broken_at, strict=True)
+        ],
+        "surprises": played.surprises(),
         "expected": scenario.expectation(scenario.setup.generation) is not None,
     }
 

@@ -17,7 +17,7 @@ export class LogRow {
     this.hw = mark("hw", this.height, "HW", 1, layout.narrow);
     this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
     this.base = s("line", { class: "row-base", x1: -6, y1: this.height / 2 + 1, x2: layout.width - place.x - 16, y2: this.height / 2 + 1 });
-    this.element = s("g", { class: "row", role: "img", transform: `translate(${place.x} ${place.y + 4})` },
+    this.element = s("g", { class: "row", role: "img", "data-log": key, transform: `translate(${place.x} ${place.y + 4})` },
       this.base, this.belief, this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
   }
 
@@ -101,6 +101,7 @@ function mark(kind, height, name, side, narrow) {
     move(offset, cell) {
       element.style.transform = `translate(${offset * cell - 0.5}px, 0)`;
       text(label, narrow ? name : `${name} ${offset}`);
+      set(element, "data-offset", offset);
     },
   };
 }

@@ -3,7 +3,7 @@
 import { $, fill, h, text } from "lab/dom.js";
 import { BrokenLink, playLink, readLink } from "lab/links.js";
 import { makerPage } from "lab/maker.js";
-import { closePopover, showHelp, watchTerms } from "lab/popover.js";
+import { clearToast, closePopover, showHelp, watchTerms } from "lab/popover.js";
 import { shelfPage } from "lab/shelf.js";
 import { CannotPlay, source } from "lab/source.js";
 import { Stage } from "lab/stage.js";
@@ -77,6 +77,7 @@ function applyTheme(theme) {
 async function open() {
   const mine = (asked += 1);
   closePopover();
+  clearToast();
   let link;
   try {
     link = await readLink(location.hash);
@@ -191,6 +192,10 @@ async function begin() {
 window.lab = {
   get stage() {
     return stage;
+  },
+  async open(fragment) {
+    history.replaceState(null, "", fragment);
+    await open();
   },
 };
 

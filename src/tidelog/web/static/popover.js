@@ -60,9 +60,13 @@ export function watchTerms() {
 
 let fading = 0;
 
-export function toast(words, kind = "") {
+export function clearToast() {
   $(".toast", over)?.remove();
   clearTimeout(fading);
+}
+
+export function toast(words, kind = "") {
+  clearToast();
   const note = h("div", { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" }, h("p", {}, words),
     h("button", { type: "button", class: "plain icon", "aria-label": t("close"), onclick: () => note.remove() }, "×"));
   over.append(note);

@@ -8,7 +8,7 @@ import { Draft } from "lab/draft.js";
 import { playLink, scenarioLink } from "lab/links.js";
 import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
-import { closePopover, showPopover, showText, toast } from "lab/popover.js";
+import { clearToast, closePopover, showPopover, showText, toast } from "lab/popover.js";
 import { SceneView } from "lab/scene.js";
 import { drawLedger, drawLegend, drawStory, liveWords, paneEvents } from "lab/side.js";
 import { CannotPlay, source } from "lab/source.js";
@@ -78,6 +78,7 @@ export class Stage {
       const answer = await source.play({ text: wanted, generation, against });
       if (mine !== this.turn) return false;
       if (undoable) this.past.push({ text: this.text, name: this.name, step: this.step });
+      clearToast();
       Object.assign(this, { text: wanted, generation, against, step, name });
       this.#take(answer);
       this.redraw();
@@ -416,7 +417,7 @@ export class Stage {
         h("b", {}, t("yours", { name: this.original.name ?? this.draft.name })),
         h("button", { type: "button", class: "button small", onclick: () => this.undo(), disabled: !this.past.length }, t("undo")),
         this.step < this.last && h("button", { type: "button", class: "button small", onclick: () => this.endHere() }, t("endHere")),
-        h("button", { type: "button", class: "button small", onclick: () => this.backToOriginal() }, t("original"))));
+        h("button", { type: "button", class: "button small", onclick: () => this.backToOriginal() }, t(this.original.name ? "original" : "startOver"))));
     }
     if (this.against) banners.push(this.#partsBanner());
     fill(this.banner, banners);
