@@ -35,7 +35,7 @@ class Share:
             return 1.0
         if self.count == 0:
             return min(1.0, 3 / self.trials)
-        return self._wilson()[1]
+        return max(self._wilson()[1], self.count / self.trials)  # which rounding may miss by a hair
 
     def _wilson(self) -> tuple[float, float]:
         n, share, square = self.trials, self.count / self.trials, _Z * _Z
