@@ -24,6 +24,9 @@ export class LogRow {
   draw(log, { former, broker, part, id, differing, moved }) {
     const { cell } = this.layout;
     const records = log.records;
+    const inputs = [log, former, broker, part, [...differing].join()];
+    if (this.inputs?.every((input, index) => input === inputs[index])) return;
+    this.inputs = inputs;
     while (this.cells.length > records.length) this.cells.pop().element.remove();
     records.forEach(([epoch, value], offset) => {
       let shown = this.cells[offset];
@@ -40,6 +43,7 @@ export class LogRow {
       if (shown.isNew) state.push("new");
       set(shown.element, "class", state.join(" "));
       text(shown.value, value === null ? "·" : value.length > 3 ? `${value.slice(0, 2)}…` : value);
+      shown.value.style.fontSize = `${Math.min(15, (cell - 8) / (Math.max(shown.value.textContent.length, 1) * 0.62))}px`;
       text(shown.epoch, epoch === null ? "" : String(epoch));
       text(shown.hint, cellWords(offset, epoch, value, log));
     });

@@ -166,7 +166,7 @@ function onKey(event) {
     closePopover();
     return;
   }
-  const typing = event.target.closest?.("input:not([type=range]), textarea, select, dialog");
+  const typing = event.target.closest?.("input:not([type=range]):not([type=checkbox]), textarea, select, dialog");
   if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "?") showHelp();
   else if (event.key === "h") location.hash = "#/";

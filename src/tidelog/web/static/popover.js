@@ -12,7 +12,7 @@ export function showPopover(anchor, content, { focus = true } = {}) {
   const box = h("div", { class: "popover", role: "dialog", "aria-modal": "false" }, content);
   over.append(box);
   place(box, anchor);
-  if (focus) (box.querySelector("button, input, a") ?? box).focus({ preventScroll: true });
+  if (focus) (box.querySelector("button, input:not([type=checkbox]), a") ?? box).focus({ preventScroll: true });
 }
 
 export function closePopover({ back = true } = {}) {

@@ -1,6 +1,6 @@
 // Words about what is seen: the ledger above, the story beside, the legend below.
 
-import { fill, h } from "lab/dom.js";
+import { fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
 import { commandWords, eventWords, remarkWords, ruleOf, t, told, withTerms } from "lab/words.js";
 
@@ -17,6 +17,8 @@ export function drawLedger(element, play, scene, at) {
   element.dataset.lang = document.documentElement.lang;
   fill(element, h("h2", {}, t("ledger")),
     lines.length ? h("ol", { class: "chips" }, lines.map(chip)) : h("p", { class: "quiet" }, t("ledgerEmpty")));
+  const chips = element.lastElementChild;
+  chips.scrollTo(chips.scrollWidth, chips.scrollHeight);
 }
 
 function chip(line) {
@@ -51,10 +53,7 @@ export function drawStory(element, stage) {
   if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")));
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
   if (at === stage.last && at > 0) parts.push(...stage.plays.map((found) => verdict(found, stage)));
-  parts.push(script(stage));
-  const open = element.querySelector("details")?.open;
   fill(element, parts);
-  if (open !== undefined) element.querySelector("details").open = open;
 }
 
 // The steps that the comment tells of: those done, the one we are at, those to come.
@@ -121,16 +120,31 @@ function verdict(play, stage) {
     !stage.against && h("button", { type: "button", class: "button small", onclick: () => stage.change({ against: other }) }, t("tryUnder", { generation: other })));
 }
 
-function script(stage) {
+// The whole script, made once; `drawScript` then marks where we are.
+export function makeScript(stage) {
   const items = stage.recording.steps.slice(1).map(({ command, comment }, index) => {
     const at = index + 1;
-    return h("li", { class: at === stage.step ? "now" : at < stage.step ? "done" : "" },
+    return h("li", {},
       comment && h("p", { class: "chapter" }, told(comment)),
       h("div", { class: "line" },
-        h("button", { type: "button", class: "plain jump", "aria-current": at === stage.step ? "step" : null, onclick: () => (stage.pause(), stage.go(at)) }, command),
+        h("button", { type: "button", class: "plain jump", onclick: () => (stage.pause(), stage.go(at)) }, command),
         source.live && h("button", { type: "button", class: "plain remove", title: t("removeStep"), "aria-label": `${t("removeStep")}: ${command}`, onclick: () => stage.removeStep(at) }, "×")));
   });
   return h("details", { class: "script" }, h("summary", {}, t(stage.isChanged ? "yourScript" : "script"), h("small", {}, t("stepCount", { n: items.length }))), h("ol", {}, items));
+}
+
+export function drawScript(element, stage) {
+  const former = element.querySelector("li.now");
+  const now = element.querySelectorAll("li")[stage.step - 1];
+  if (former === now) return;
+  if (former) {
+    set(former, "class", null);
+    set(former.querySelector(".jump"), "aria-current", null);
+  }
+  if (!now) return;
+  set(now, "class", "now");
+  set(now.querySelector(".jump"), "aria-current", "step");
+  if (element.open) now.scrollIntoView({ block: "nearest" });
 }
 
 // What a screen reader says when the step has changed.

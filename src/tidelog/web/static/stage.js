@@ -10,7 +10,7 @@ import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
 import { clearToast, closePopover, showPopover, showText, toast } from "lab/popover.js";
 import { SceneView } from "lab/scene.js";
-import { drawLedger, drawLegend, drawStory, liveWords, paneEvents } from "lab/side.js";
+import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
 import { CannotPlay, source } from "lab/source.js";
 import { Transport } from "lab/transport.js";
 import { failureWords, t, told } from "lab/words.js";
@@ -333,13 +333,16 @@ export class Stage {
       const title = this.against && h("h2", { class: "pane-title" }, h("b", {}, play.recording.generation), h("span", {}, told(this.#summary(play.recording.generation))));
       return { play, view, ledger, frame, happened, element: h("article", { class: "pane" }, title, ledger, frame, this.against && happened) };
     });
-    this.story = h("aside", { class: "side", "aria-label": t("script") });
+    this.story = h("div", { class: "story" });
+    const wasOpen = this.script?.open;
+    this.script = makeScript(this);
+    this.script.open = wasOpen ?? false;
     this.transport = new Transport(this);
     this.banner = h("div", { class: "banners" });
     fill(this.element, this.#head(), this.banner,
       h("div", { class: this.against ? "body comparing" : "body" },
         h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
-        this.story),
+        h("aside", { class: "side" }, this.story, this.script)),
       drawLegend(this.panes[0].view.showsDisk), this.transport.element);
     this.observer?.disconnect();
     this.observer = new ResizeObserver(() => this.#fit());
@@ -405,6 +408,7 @@ export class Stage {
       if (this.against) paneEvents(happened, play, at);
     }
     drawStory(this.story, this);
+    drawScript(this.script, this);
     this.transport.draw(this);
     this.#drawBanners();
     text(document.getElementById("live"), liveWords(this));

@@ -183,7 +183,7 @@ export function withTerms(sentence, seen = new Set()) {
 }
 
 function termButton(shown, entry) {
-  return h("button", { class: "term", type: "button", "data-term": entry.term, "data-meaning": entry.meaning, "aria-label": `${shown}: ${entry.meaning}` }, shown);
+  return h("span", { class: "term", role: "button", tabindex: 0, "data-term": entry.term, "data-meaning": entry.meaning, "aria-label": `${shown}: ${entry.meaning}` }, shown);
 }
 
 export const glossary = () => own().glossary;

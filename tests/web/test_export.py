@@ -1,0 +1,75 @@
+"""The exported file: small, whole, and alive without a server."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.calling import call, refused
+from tests.web.conftest import Opened
+
+from tidelog.trials import catalogue
+
+BYTES_MAX = 500_000
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("export") / "lab.html"
+    answer = call("lab", "--export", file)
+    assert answer.code == 0
+    assert "36 scenarios" in answer.out
+    return file
+
+
+def test_the_whole_catalogue_fits(exported: Path) -> None:
+    """All scenarios under two generations take less than 500 KB, and nothing is loaded from elsewhere."""
+    html = exported.read_text("utf-8")
+    assert exported.stat().st_size < BYTES_MAX
+    assert "/static/" not in html
+    assert 'src="http' not in html
+
+
+@pytest.mark.slow
+def test_it_plays_from_a_disk(browser: Any, exported: Path) -> None:
+    """Opened as a file, it lists the catalogue, steps, compares and speaks Chinese, without a network."""
+    opened = Opened(browser, exported.as_uri(), offline=True)
+    page = opened.go()
+    assert page.locator(".card code").all_inner_texts() == catalogue.names()
+    page.locator(".start").get_by_role("link", name="Compare with today's rules").click()
+    page.wait_for_selector(".pane >> nth=1")
+    assert page.evaluate("lab.stage.partsAt") == 17
+    page.keyboard.press("End")
+    page.wait_for_selector('.chip.lost[data-value="c"]')
+    page.get_by_role("button", name="中文").click()
+    assert page.locator(".ledger h2").first.inner_text() == "生产者得到的答复"
+    opened.close()
+
+
+@pytest.mark.slow
+def test_what_needs_the_simulator_says_what_to_run(browser: Any, exported: Path) -> None:
+    """A fork in the exported file is answered with the command that can do it."""
+    opened = Opened(browser, exported.as_uri(), offline=True)
+    page = opened.go("#/s/hw-loss?g=hw&step=3")
+    page.locator("g.broker").first.click()
+    assert "tidelog lab" in page.locator(".popover").inner_text()
+    assert page.locator("#bar").get_by_role("link", name="Make your own").count() == 0
+    opened.close()
+
+
+def test_a_choice_of_scenarios(tmp_path: Path) -> None:
+    """--scenario takes names and files; a file of one's own is in it too."""
+    own = tmp_path / "own.scenario"
+    own.write_text(catalogue.text("acks-1-loss").replace("acks-1-loss", "my-loss", 1), "utf-8")
+    file = tmp_path / "two.html"
+    answer = call("lab", "--export", file, "--scenario", "hw-loss", "--scenario", own)
+    assert "2 scenarios" in answer.out
+    assert file.stat().st_size < 250_000
+
+
+def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    """A folder that does not exist and a scenario that does not: one line each."""
+    nowhere = tmp_path / "no" / "lab.html"
+    assert "no such file or directory" in refused(call("lab", "hw-loss", "--export", nowhere))
+    assert "did you mean hw-loss" in refused(
+        call("lab", "--export", tmp_path / "x.html", "--scenario", "hw-los")
+    )

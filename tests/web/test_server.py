@@ -1,0 +1,102 @@
+"""The page's server: what it serves, whom, and how it ends."""
+
+import http.client
+import json
+import socket
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.cli.calling import call, refused
+
+from tidelog.trials import catalogue
+from tidelog.web.server import BODY_BYTES_MAX, content_security_policy
+
+
+def ask(
+    address: str, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    to = urlsplit(address)
+    connection = http.client.HTTPConnection(to.hostname or "", to.port, timeout=60)
+    try:
+        connection.request(method, path, body, headers)
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+def play(address: str, **asked: Any) -> tuple[int, dict[str, Any]]:
+    status, _, body = ask(address, "/api/play", method="POST", body=json.dumps(asked).encode())
+    return status, json.loads(body)
+
+
+def test_the_page_and_its_files_are_served(address: str) -> None:
+    """Every file of the page is served with its type, and nothing beside them."""
+    status, headers, body = ask(address, "/")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert b'<main id="main"' in body
+    for file in (files("tidelog.web") / "static").iterdir():
+        status, headers, _ = ask(address, f"/static/{file.name}")
+        assert status == 200, file.name
+        assert headers["x-content-type-options"] == "nosniff"
+    for path in ("/static/../server.py", "/static/%2e%2e/server.py", "/static/none.js", "/nothing"):
+        assert ask(address, path)[0] == 404
+
+
+def test_a_play_is_answered_and_a_bad_text_refused(address: str) -> None:
+    """One question: a text gives a recording, or a line that says what is wrong."""
+    status, answer = play(address, text=catalogue.text("hw-loss"), generation="hw")
+    assert (status, answer["recording"]["lost_at"]) == (200, {"c": 20})
+    status, answer = play(address, text="scenario x\ntopic t replicas=0\ncrsh 0\n")
+    assert status == 422
+    assert answer["error"].startswith("line 3, column 1: expected a command (did you mean crash?)")
+    assert play(address, generation="hw")[0] == 422
+    for body in (b"[]", b"{", b'{"text": 5}'):
+        assert ask(address, "/api/play", method="POST", body=body)[0] == 400
+    too_much = b'{"text": "' + b"x" * BODY_BYTES_MAX + b'"}'
+    assert ask(address, "/api/play", method="POST", body=too_much)[0] == 413
+
+
+def test_strangers_are_turned_away(address: str) -> None:
+    """A name that is not ours (DNS rebinding) and a page from elsewhere get nothing."""
+    assert ask(address, "/", Host="evil.example")[0] == 421
+    body = json.dumps({"text": "x"}).encode()
+    host = urlsplit(address).netloc
+    foreign = ask(address, "/api/play", method="POST", body=body, Host=host, Origin="http://evil.example")
+    assert foreign[0] == 403
+    own = ask(address, "/api/play", method="POST", body=body, Host=host, Origin=f"http://{host}")
+    assert own[0] == 422
+
+
+def test_the_page_may_load_nothing_from_elsewhere() -> None:
+    """The policy names only the page's own origin, and its one inline script by hash."""
+    policy = content_security_policy((files("tidelog.web") / "static" / "index.html").read_text("utf-8"))
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert policy.count("sha256-") == 1
+
+
+def test_a_busy_port_is_one_line() -> None:
+    """Somebody else has the port: said in one line, with what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert refused(call("lab", "--no-browser", "--port", str(port))) == (
+            f"port {port} is in use: choose another, or --port 0 for any that is free"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["hw-los"], "did you mean hw-loss"),
+        (["none.scenario"], "there is no such file"),
+        (["-g", "raft"], "unknown generation 'raft'"),
+        (["--scenario", "hw-loss"], "--scenario goes with --export"),
+        (["--host", "256.1.1.1"], "cannot listen on 256.1.1.1"),
+    ],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], says: str) -> None:
+    """Whatever cannot be opened is refused before anything is served."""
+    assert says in refused(call("lab", "--no-browser", *arguments))
