@@ -20,6 +20,7 @@ from tidelog.pipeline.sweep.schedules import Shown, shrink_on_spark, wanted
 from tidelog.pipeline.sweep.sizing import seconds_per_trial
 from tidelog.pipeline.sweep.store import CELLS, PAGE, Store, missing, rules_print
 from tidelog.pipeline.sweep.summary import CellCount, count_cells
+from tidelog.pipeline.sweep.waiting import patiently
 from tidelog.pipeline.sweep.work import TASK_S, play_on_spark, tasks_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Campaign:
         """Look what is there, and how long the rest will take. Raises `PipelineError`."""
         self.store.open(self.grid, self.seeds, fresh=fresh)
         names = [cell.name for cell in self.grid.cells]
-        self._blocks = missing(names, self.seeds, self.store.runs(spark))
+        runs = patiently(spark, lambda: self.store.runs(spark))
+        self._blocks = missing(names, self.seeds, runs)
         left = sum(block.size for block in self._blocks)
         trial_s = seconds_per_trial(self.grid.cells) if left else 0.0
         present = len(names) * self.seeds - left
@@ -118,16 +120,18 @@ class Campaign:
         even = estimate.trials // (estimate.cores * _TASKS_PER_CORE_MIN)
         size = max(1, min(int(TASK_S / estimate.trial_s), even, _TRIALS_PER_TASK_MAX))
         self.listener.phase("playing", estimate.trials)
-        play_on_spark(spark, self.store, tasks_of(self._blocks, size), done=self.listener.done)
+        tasks, done = tasks_of(self._blocks, size), self.listener.done
+        patiently(spark, lambda: play_on_spark(spark, self.store, tasks, done=done))
 
     def conclude(
         self, spark: SparkSession, *, command: str = "", draw: Callable[[Atlas], str] | None = None
     ) -> Atlas:
         """Count, shrink and draw. Raises `PipelineError`."""
         self.listener.phase("counting")
-        counts = count_cells(spark, self.store, self.grid.cells, self.seeds)
+        cells = self.grid.cells
+        counts = patiently(spark, lambda: count_cells(spark, self.store, cells, self.seeds))
         self.listener.phase("making failures small")
-        shown = shrink_on_spark(spark, self.store, wanted(counts))
+        shown = patiently(spark, lambda: shrink_on_spark(spark, self.store, wanted(counts)))
         today = datetime.now(UTC).date().isoformat()
         atlas = Atlas(self.grid, self.seeds, counts, shown, command, today)
         self.store.write(CELLS, json.dumps(atlas.as_json(), separators=(",", ":")) + "\n")

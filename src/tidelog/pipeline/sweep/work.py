@@ -74,8 +74,6 @@ def play_on_spark(
     with _told(spark, plan, done):
         try:
             writer.parquet(str(store.trials.absolute()))
-        except KeyboardInterrupt:
-            raise
         except Exception as error:  # Spark's errors share no class
             raise PipelineError(f"the sweep stopped: {first_line(error)}") from error
 
