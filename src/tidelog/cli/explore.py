@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -229,7 +230,7 @@ def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None
         save.write_text(text, "utf-8")
     except OSError as error:
         raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
-    return f"Written to {save}."
+    return f"Written to {save}. To see it on a page: tidelog lab {shlex.quote(str(save))}"
 
 
 def _found_text(hunted: Hunt, save: Path | None) -> str:

@@ -73,6 +73,7 @@ def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str
         lines += wrap_comment("This is the schedule as it was found, not made smaller.")
     lines += ["#", f"# Watch it:     tidelog scenario run {shlex.quote(path)}"]
     lines += [f"# Replay it:    tidelog replay {shlex.quote(path)}"]
+    lines += [f"# On a page:    tidelog lab {shlex.quote(path)}"]
     lines += [f"# Find it anew: {command_line(options, finding.seed)}"]
     return "\n".join(lines) + "\n\n" + print_scenario(finding.scenario)
 

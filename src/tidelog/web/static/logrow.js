@@ -45,6 +45,7 @@ export class LogRow {
       text(shown.value, value === null ? "·" : value.length > 3 ? `${value.slice(0, 2)}…` : value);
       shown.value.style.fontSize = `${Math.min(15, (cell - 8) / (Math.max(shown.value.textContent.length, 1) * 0.62))}px`;
       text(shown.epoch, epoch === null ? "" : String(epoch));
+      text(shown.former, replaced ?? "");
       text(shown.hint, cellWords(offset, epoch, value, log));
     });
     this.#drawGhosts(log, former);
@@ -61,13 +62,14 @@ export class LogRow {
     const parts = {
       value: s("text", { class: "value", x: cell / 2 - 1, "text-anchor": "middle", dy: "0.36em" }),
       epoch: s("text", { class: "epoch", x: cell - 6, y: height / 2 - 4, "text-anchor": "end" }),
+      former: s("text", { class: "former", x: 3, y: -height / 2 - 3 }),
       hint: s("title"),
     };
     const element = s("g", { transform: `translate(${offset * cell} 0)` },
       s("rect", { class: "box", x: 1, y: -height / 2, width: cell - 3, height, rx: 4 }),
       s("rect", { class: "disk", x: 5, y: height / 2 - 4, width: cell - 11, height: 2, rx: 1 }),
       s("text", { class: "differs-mark", x: 5, y: -height / 2 + 9 }, "≠"),
-      parts.value, parts.epoch, parts.hint);
+      parts.value, parts.epoch, parts.former, parts.hint);
     return { element, isNew: moved, ...parts };
   }
 

@@ -284,7 +284,7 @@ export class SceneView {
     if (calm() || duration < 40) return Promise.resolve();
     const moving = [];
     for (const message of messages.slice(0, 12)) {
-      const path = this.#pathOf(message, scene);
+      const path = message.from === message.to ? null : this.#pathOf(message, scene);
       if (!path) continue;
       const said = messageWords(message);
       const dot = s("g", { class: `dot ${message.channel}` }, s("circle", { r: 6 }), this.layout.narrow ? null : s("text", { x: 10, y: -8 }, said.length > 30 ? `${said.slice(0, 29)}…` : said));

@@ -174,19 +174,21 @@ export class Stage {
     const over = () => turn !== this.turn;
     const beats = Math.max(...this.plays.map((play) => play.beats(this.step).length));
     const each = Math.min(Math.max(budget / Math.max(beats, 1), 90), 520) / this.speed;
-    this.drawWords();
+    this.drawWords({ ledgers: false });
     for (let beat = 0; beat < beats && !over(); beat += 1) {
       await Promise.all(this.panes.map((pane) => this.#showBeat(pane, beat, each, over)));
     }
     if (!over()) this.draw({ moved: true });
   }
 
-  async #showBeat({ play, view }, beat, duration, over) {
+  async #showBeat({ play, view, ledger }, beat, duration, over) {
     const found = play.beats(this.step)[beat];
     if (!found) return;
     const scene = play.within(this.step, beat);
     await view.travel(found.messages ?? [], scene, duration, over);
-    if (!over()) view.draw(scene, { moved: true, before: play.scene(this.step - 1) });
+    if (over()) return;
+    view.draw(scene, { moved: true, before: play.scene(this.step - 1) });
+    drawLedger(ledger, play, scene, this.step - 1);
   }
 
   back() {
@@ -401,10 +403,10 @@ export class Stage {
     this.drawWords();
   }
 
-  drawWords() {
+  drawWords({ ledgers = true } = {}) {
     for (const { play, ledger, happened } of this.panes) {
       const at = Math.min(this.step, play.last);
-      drawLedger(ledger, play, this.beat === null ? play.scene(at) : play.within(at, this.beat), at);
+      if (ledgers) drawLedger(ledger, play, this.beat === null ? play.scene(at) : play.within(at, this.beat), at);
       if (this.against) paneEvents(happened, play, at);
     }
     drawStory(this.story, this);
