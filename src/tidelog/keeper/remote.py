@@ -1,7 +1,8 @@
 """The connection to an embedded keeper: a session that outlives the sockets it is spoken on (``protocol``).
 
 The client says something every third of the time-out. A keeper that has said nothing for two thirds of it is
-given up on, so that there is still a third left to come back within the session.
+given up on, so that there is still a third left to come back within the session. While the event loop has no
+time to speak, a thread does (``heartbeat``).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import cast
 from tidelog.core.coordination import Operation
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import Connection, log
+from tidelog.keeper.heartbeat import Heartbeat
 from tidelog.keeper.protocol import (
     ANSWER_BYTES_MAX,
     PROTOCOL,
@@ -31,6 +33,7 @@ from tidelog.keeper.values import decode_result, encode_operation
 PAUSE_FIRST_S = 0.02
 PAUSE_MAX_S = 1.0
 CLOSE_WITHIN_S = 2.0
+PING: Message = {"ping": 1}
 
 
 class RemoteConnection(Connection):
@@ -122,6 +125,7 @@ class _Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
+        self._heartbeat: Heartbeat | None = None
         self.spoken = False
         """The keeper gave us a session on it."""
         self.lost: asyncio.Future[None] = self._loop.create_future()
@@ -153,6 +157,8 @@ class _Link(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._beat is not None:
             self._beat.cancel()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         self._transport = None
         self._owner.broke(self)
         if not self.lost.done():
@@ -172,6 +178,7 @@ class _Link(asyncio.Protocol):
         elif "session" in message:
             self._timeout_s = field(message, "timeout_ms", int) / 1000
             self.spoken = True
+            self._stand_in()
             self._owner.welcomed(
                 self,
                 field(message, "session", int),
@@ -199,8 +206,16 @@ class _Link(asyncio.Protocol):
             self._transport.write(frame(message))
 
     def abort(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.stop()  # its descriptor would keep the connection open
         if self._transport is not None:
             self._transport.abort()
+
+    def _stand_in(self) -> None:
+        """From now on there is a session to keep."""
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is not None and self._heartbeat is None:
+            self._heartbeat = Heartbeat(sock.fileno(), frame(PING), self._timeout_s / 3)
 
     def _beat_in(self, seconds: float) -> None:
         planned = self._loop.time() + seconds
@@ -213,5 +228,7 @@ class _Link(asyncio.Protocol):
             self.abort()
             return
         if self.spoken:
-            self.send({"ping": 1})
+            self.send(PING)
+        if self._heartbeat is not None:
+            self._heartbeat.loop_spoke()
         self._beat_in(self._timeout_s / 3)
