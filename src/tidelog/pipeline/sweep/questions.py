@@ -180,11 +180,11 @@ def _truncation(pool: Pool) -> Answer:
 
 
 def _replaced(pool: Pool) -> Answer:
-    pools = pool.where(acks="all", unclean=False).by_rules()
+    pools = pool.where(acks="all", unclean=False, power=False).by_rules()
     return Answer(
         "Can truncation by high watermark be replaced?",
-        "By leader epochs, asked for until both logs agree. With acks=all and clean elections, whatever "
-        f"failed: {_found(pools, 'diverged', 'ended with replicas that differ for ever')}",
+        "By leader epochs, asked for until both logs agree. With acks=all, clean elections and disks "
+        f"intact: {_found(pools, 'diverged', 'ended with replicas that differ for ever')}",
         ("rules", "trials", "replicas differ for ever"),
         tuple((name, f"{own.trials:,}", own.words("diverged")) for name, own in pools.items()),
     )

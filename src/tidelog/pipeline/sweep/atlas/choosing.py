@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.sweep.atlas.table import Table, generation_words, setting_words
+from tidelog.pipeline.sweep.atlas.table import Table, generation_words
 from tidelog.pipeline.sweep.cells import Cell
-from tidelog.pipeline.sweep.grid import AXES
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS, NAMED_MIXES
 from tidelog.pipeline.sweep.summary import CellCount
@@ -122,9 +121,8 @@ def _answer(table: Table, generation: str, mixes: Sequence[str]) -> Markup:
     if found is None:
         return el("p", "No configuration of this atlas kept to that.")
     cell, trials = found
-    words = ", ".join(setting_words(cell, axis) for axis in AXES if axis not in ("generation", "faults"))
     return join(
-        el("p", el("b", words)),
+        el("p", ", ".join(table.settings(cell)), class_="best"),
         el(
             "p",
             f"Never failed in {trials:,} trials of each mix: below {percent(3 / trials)}, at 95 %.",
@@ -157,10 +155,14 @@ def data(table: Table) -> Markup:
         for mix in table.mixes:
             played = table.count(cell, mix)
             by_mix[mix] = None if played is None else played.cell.name
-        words = [setting_words(cell, axis) for axis in AXES if axis not in ("generation", "faults")]
         numbers = cost(cell, CellCount(cell, 0))[:-1]
         rows.append(
-            {"generation": cell.generation, "words": words, "cost": [float(n) for n in numbers], "by": by_mix}
+            {
+                "generation": cell.generation,
+                "words": table.settings(cell),
+                "cost": [float(n) for n in numbers],
+                "by": by_mix,
+            }
         )
     content = json.dumps({"cells": cells, "rows": rows, "harms": HARMS}, separators=(",", ":"))
     return Markup(content.replace("<", "\\u003c"))

@@ -15,6 +15,10 @@ from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.summary import CellCount
 
+_WORDS = (
+    "clean: only an in-sync replica is elected. flushed: every write is on disk before it is acknowledged. "
+    "min.insync: how many replicas must be in sync for a write with acks=all."
+)
 _RARE = (0.001, 0.01, 0.1)
 """Where the colour of a share of failures changes."""
 _USUAL = (0.05, 0.15, 0.3, 0.5)
@@ -91,12 +95,17 @@ def section(table: Table) -> Markup:
         )
         for measure in MEASURES
     ]
+    least = min((count.judged for count in table.atlas.counts if count.exercised), default=0)
     return el(
         "section",
         el("h2", "The maps"),
+        el("p", f"“Never” is what {least:,} trials can say: below {percent(min(1.0, 3 / least))}.")
+        if least
+        else None,
         el("div", tabs, class_="tabs", role="group", aria_label="What the map shows"),
         meanings,
         _legend(),
+        el("p", _WORDS, class_="soft"),
         el(
             "div",
             [_map(table, name) for name in _generations(table)],
@@ -142,13 +151,20 @@ def _map(table: Table, generation: str) -> Markup:
         el("th", generation_words(generation), scope="col"),
         [el("th", mix, scope="col") for mix in table.mixes],
     )
-    rows = [_row(table, cell) for cell in table.configurations if cell.generation == generation]
-    return el("div", el("table", el("thead", head), el("tbody", rows), class_="heat"), class_="wide")
+    rows: list[Markup] = []
+    before = None
+    for cell in table.configurations:
+        if cell.generation == generation:
+            rows.append(_row(table, cell, apart=before not in (None, cell.acks)))
+            before = cell.acks
+    return el("div", el("table", el("thead", head), el("tbody", rows), class_="heat"), class_="wide map")
 
 
-def _row(table: Table, cell: Cell) -> Markup:
+def _row(table: Table, cell: Cell, *, apart: bool) -> Markup:
+    """``apart``: something else begins here, so leave a little room."""
     fields = [_field(table, table.count(cell, mix)) for mix in table.mixes]
-    return el("tr", el("th", table.words(cell), scope="row"), fields)
+    words = el("th", " · ".join(table.settings(cell)), scope="row")
+    return el("tr", words, fields, class_="apart" if apart else None)
 
 
 def _field(table: Table, count: CellCount | None) -> Markup:

@@ -63,8 +63,9 @@ maps.addEventListener("click", (event) => {
   for (const other of maps.querySelectorAll(".chosen")) other.classList.remove("chosen");
   field.classList.add("chosen");
   show(field.dataset.cell);
+  field.closest(".map").after(evidence);
   const box = evidence.getBoundingClientRect();
-  if (box.top > window.innerHeight - 80) evidence.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  if (box.top > window.innerHeight - 80) evidence.scrollIntoView({ block: "nearest" });
 });
 
 // ---- choose for me

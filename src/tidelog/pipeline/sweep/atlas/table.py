@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from tidelog.core.generations import GENERATIONS
 from tidelog.pipeline.sweep.campaign import Atlas
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.grid import AXES
@@ -64,9 +65,14 @@ class Table:
             if axis not in ("generation", "faults") and len({getattr(cell, axis) for cell in played}) > 1
         )
 
-    def words(self, cell: Cell) -> str:
-        """A configuration in the settings that make a difference here."""
-        return " · ".join(setting_words(cell, axis) for axis in self.varying) or "these settings"
+    def settings(self, cell: Cell) -> list[str]:
+        """A configuration in the settings that make a difference here; of those that have no meaning under
+        its rules or with its acks, nothing is said."""
+        silent = {"min_insync"} if cell.acks != "all" else set()
+        if not GENERATIONS[cell.generation].commits_by_isr:
+            silent |= {"min_insync", "unclean", "isr_rule"}
+        said = [setting_words(cell, axis) for axis in self.varying if axis not in silent]
+        return said or ["these settings"]
 
     def common(self) -> list[str]:
         """What holds for all cells."""
@@ -84,11 +90,11 @@ def setting_words(cell: Cell, axis: str) -> str:
     return {
         "acks": f"acks={value}",
         "replicas": f"{value} {'copy' if value == 1 else 'copies'}",
-        "min_insync": f"min.insync={value}",
-        "unclean": "unclean election" if value else "clean election",
-        "flush": "flush always" if value == "always" else "flush on roll",
-        "idempotent": "idempotent" if value else "not idempotent",
-        "retries": f"retries={value}",
+        "min_insync": f"min.insync {value}",
+        "unclean": "unclean" if value else "clean",
+        "flush": "flushed" if value == "always" else "not flushed",
+        "idempotent": "idempotent" if value else "plain producer",
+        "retries": f"{value} retries",
         "isr_rule": f"ISR by {value}",
         "zones": f"{value} {'zone' if value == 1 else 'zones'}",
         "without": f"without {value}" if value else "all guards",
