@@ -1,13 +1,11 @@
 """One server and one browser for all tests of the page that a process runs."""
 
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,11 +92,3 @@ def opened(browser: Any, address: str) -> Iterator[Opened]:
     page = Opened(browser, address)
     yield page
     page.close()
-
-
-@pytest.fixture
-def pictures() -> Path | None:
-    """Where pictures for the documentation go, if somebody asks for them."""
-    if os.environ.get("TIDELOG_PICTURES") != "1":
-        return None
-    return Path(__file__).resolve().parents[2] / "docs" / "images"

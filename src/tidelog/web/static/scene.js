@@ -73,12 +73,15 @@ export class SceneView {
       body: s("circle", { class: "body", r }),
       name: s("text", { class: "broker-id", "text-anchor": "middle", dy: "0.36em" }, String(id)),
       crown: s("path", { class: "crown", d: "M -11 4 L -13 -7 L -6 -2 L 0 -9 L 6 -2 L 13 -7 L 11 4 Z", transform: `translate(0 ${-r - 8})` }),
-      cross: s("path", { class: "cross", d: `M ${-r * 0.75} ${-r * 0.75} L ${r * 0.75} ${r * 0.75} M ${r * 0.75} ${-r * 0.75} L ${-r * 0.75} ${r * 0.75}` }),
+      cross: badge("cross", r, "M -3.5 -3.5 L 3.5 3.5 M 3.5 -3.5 L -3.5 3.5"),
       role: s("text", { class: "role", "text-anchor": "middle", y: r + 19 }),
-      frost: s("path", { class: "frost", d: `M -5 ${-r * 0.5} V ${r * 0.5} M 5 ${-r * 0.5} V ${r * 0.5}` }),
+      frost: badge("frost", r, "M -2.5 -3.5 V 3.5 M 2.5 -3.5 V 3.5"),
     };
     const group = s("g", { class: "broker", tabindex: 0, role: "button", transform: `translate(${x} ${y})` }, Object.values(parts));
     this.#pickable(group, { kind: "broker", id });
+    if (!this.cast.topics.some(({ replicas }) => replicas.includes(id))) {
+      this.layers.logs.append(s("text", { class: "no-replica", x: this.layout.log, y, dy: "0.35em" }, t("noReplica")));
+    }
     this.nodes.set(String(id), { group, ...parts });
     this.layers.nodes.append(group);
   }
@@ -311,6 +314,10 @@ export class SceneView {
     });
   }
 }
+
+// A small sign at the edge of a node, which leaves its name readable.
+const badge = (kind, radius, sign) =>
+  s("g", { class: `badge-sign ${kind}`, transform: `translate(${radius * 0.82} ${-radius * 0.82})` }, s("circle", { r: 8 }), s("path", { d: sign }));
 
 // ---------------------------------------------------------------- what can be said without a picture
 

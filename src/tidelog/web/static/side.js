@@ -52,7 +52,7 @@ export function drawStory(element, stage) {
   if (!stage.against) parts.push(happenings(step, seen), rule(step, stage.generation));
   if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")));
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
-  if (at === stage.last && at > 0) parts.push(...stage.plays.map((found) => verdict(found, stage)));
+  if (at === stage.last && at > 0 && !stage.against) parts.push(verdict(play, stage));
   fill(element, parts);
 }
 
@@ -90,9 +90,9 @@ function happenings(step, seen = new Set()) {
     lines.length > 14 && h("p", { class: "quiet" }, `+ ${lines.length - 14}`));
 }
 
-export function paneEvents(element, play, at) {
+export function paneEvents(element, play, at, stage) {
   const step = play.step(at);
-  const found = [happenings(step), step.remark && h("p", { class: "remark" }, remarkWords(step.remark)), rule(step, play.recording.generation)].filter(Boolean);
+  const found = [at === play.last && at > 0 && verdict(play, stage), happenings(step), step.remark && h("p", { class: "remark" }, remarkWords(step.remark)), rule(step, play.recording.generation)].filter(Boolean);
   fill(element, found.length ? found : h("p", { class: "quiet" }, t("nothingHappened")));
 }
 

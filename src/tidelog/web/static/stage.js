@@ -18,6 +18,12 @@ import { failureWords, t, told } from "lab/words.js";
 const FRAME_PADDING = 8;
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 
+// Of a scenario's sources, those that everybody can look up.
+function references(source) {
+  const found = source.split(/[;,]\s*/).filter((one) => /KIP|KAFKA/.test(one));
+  return found.length > 0 && h("span", {}, found.join(", "));
+}
+
 export class Stage {
   constructor({ text, name, generation, against, step }) {
     this.text = text;
@@ -373,7 +379,7 @@ export class Stage {
     this.#fillChoices(rules);
     return h("div", { class: "head" },
       h("div", { class: "titles" },
-        h("p", { class: "eyebrow" }, h("code", {}, this.draft.name), recording.source && h("span", {}, recording.source)),
+        h("p", { class: "eyebrow" }, h("code", {}, this.draft.name), references(recording.source)),
         h("h1", {}, told(recording.title) || this.draft.name)),
       h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
         h("label", { class: "choice" }, h("span", {}, t("rules")), rules),
@@ -407,7 +413,7 @@ export class Stage {
     for (const { play, ledger, happened } of this.panes) {
       const at = Math.min(this.step, play.last);
       if (ledgers) drawLedger(ledger, play, this.beat === null ? play.scene(at) : play.within(at, this.beat), at);
-      if (this.against) paneEvents(happened, play, at);
+      if (this.against) paneEvents(happened, play, at, this);
     }
     drawStory(this.story, this);
     drawScript(this.script, this);
