@@ -388,6 +388,19 @@ def test_a_killed_process_loses_no_more_than_its_last_watermarks(tmp_path: Path)
     assert [row["high_watermark"] for row in rows[100:]] == [10, 20]
 
 
+def test_moves_before_and_after_a_standstill_are_two_rows(tmp_path: Path, clock: Clock) -> None:
+    """A process that was stopped for seconds does not date what it had committed before to afterwards: a
+    consumer that read it meanwhile would seem to have read what was not committed."""
+    recorder = EventRecorder(tmp_path, ME, clock)
+    recorder.record(advanced(TP, 0, 1), 0)
+    recorder.record(advanced(TP, 1, 2), 1)
+    clock.now += 5_000
+    recorder.record(advanced(TP, 2, 3), 2)  # its own clock need not have noticed
+    recorder.close()
+    moves = [(row["high_watermark"], row["time_ms"] - DAY) for row in all_rows(tmp_path)]
+    assert moves == [(1, 0), (2, 0), (3, 5_000)]
+
+
 def test_rows_come_with_the_time_of_day(tmp_path: Path) -> None:
     """Whatever the broker's own clock counts from, rows of several machines can be put in order."""
     before = time.time_ns() // 1_000_000

@@ -9,7 +9,8 @@ Rules of the file:
 * The exception is the high watermark, which moves thousands of times a second: only the newest move of each
   partition is held, and written with the next flush. Nothing overtakes it: before any other event of that
   partition, or one that concerns the whole broker, what is held goes first. Rows of *different* partitions
-  may be out of order within one flush interval; their ``time_ms`` is right.
+  may be out of order within one flush interval; their ``time_ms`` is right: that of the latest move in the
+  row, the first of which was less than a flush interval before.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class _HeldWatermark:
 
     before: Offset
     latest: HighWatermarkAdvanced
+    since_ms: Millis
     time_ms: Millis
 
 
@@ -111,12 +113,16 @@ class EventRecorder:
         if self._fd is None:
             return
         if type(event) is HighWatermarkAdvanced:
-            held = self._held.get(event.tp)
+            held, time_ms = self._held.get(event.tp), self._clock()
+            if held is not None and time_ms - held.since_ms >= self.flush_interval_ms:
+                # The process stood still. One row for before and after would have moved it all to after.
+                self._write(self._held_line(held))
+                held = None
             if held is None:
-                self._held[event.tp] = _HeldWatermark(event.before, event, self._clock())
+                self._held[event.tp] = _HeldWatermark(event.before, event, time_ms, time_ms)
             else:
                 held.latest = event
-                held.time_ms = self._clock()
+                held.time_ms = time_ms
             if now_ms >= self._flush_due:
                 self._flush_due = now_ms + self.flush_interval_ms
                 self._write(self._held_lines())
