@@ -340,13 +340,11 @@ def _note_the_state(inputs: Inputs) -> None:
 
 
 def _prepare_for(inputs: Inputs, size: int) -> None:
-    """Small evidence is judged soonest if Spark plans once and compiles nothing; large evidence if it makes
-    as many pieces of work as fit into memory, and plans anew when it sees how large they turn out."""
+    """Small evidence is judged soonest if Spark plans once; large evidence if it makes as many pieces of work
+    as fit into memory, and plans anew when it sees how large they turn out."""
     inputs.large = size > _LARGE_BYTES
     conf = inputs.spark.conf
     conf.set("spark.sql.adaptive.enabled", str(inputs.large).lower())
-    conf.set("spark.sql.codegen.wholeStage", str(inputs.large).lower())
-    conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if inputs.large else "NO_CODEGEN")
     pieces = min(size // _SHUFFLE_BYTES, _PIECES_MAX)
     name = "spark.sql.shuffle.partitions"
     if pieces > int(str(conf.get(name, "1") or 1)):
