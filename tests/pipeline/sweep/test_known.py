@@ -25,8 +25,25 @@ def harm(cell: Cell, first: int, end: int) -> set[str]:
     return {kind for row in rows for kind in HARM if row[kind]}
 
 
-LOSES: list[tuple[str, Cell, str]] = []
-"""(what knows of it, where, what happens)"""
+LOSES = [
+    ("hw-loss", Cell(generation="hw", faults="crash"), 195, "lost"),
+    ("hw-loss, two in sync", Cell(generation="hw", faults="crash", min_insync=2), 195, "lost"),
+    ("hw-divergence", Cell(generation="hw", faults="pause"), 243, "diverged"),
+    ("hw-divergence-power", Cell(generation="hw", faults="power"), 48, "diverged"),
+    ("TLA+ KafkaTruncateToHighWatermark", Cell(generation="hw", faults="all"), 7, "lost"),
+    ("kip-279, fast fail-over", Cell(generation="kip101", faults="pause"), 11, "diverged"),
+    ("TLA+ Kip101", Cell(generation="kip101", faults="pause"), 1, "lost"),
+    ("acks-1-loss", Cell(acks="1", faults="crash"), 4, "lost"),
+    ("acks-1-loss, majority", Cell(generation="majority", acks="1", faults="crash"), 6, "lost"),
+    ("acks-0-loss", Cell(acks="0", faults="crash"), 0, "lost"),
+    ("isolate-leader-zone", Cell(acks="1", faults="zone"), 0, "lost"),
+    ("unclean-election", Cell(unclean=True, faults="crash"), 1, "lost"),
+    ("kip-966-last-replica-standing", Cell(min_insync=2, faults="power"), 1, "lost"),
+    ("a majority that does not flush", Cell(generation="majority", faults="power"), 1, "lost"),
+    ("all copies in one zone", Cell(min_insync=2, faults="blackout", zones=1), 1, "lost"),
+    ("TLA+ Kip279", Cell(without="kip320", faults="all"), 1217, "diverged"),
+]
+"""(what knows of it, where, a seed that shows it, what happens)"""
 
 SAFE = [
     ("epoch, acks=all, whatever fails but disks", Cell(faults="all", min_insync=2)),
@@ -43,3 +60,20 @@ SAFE = [
 def test_settings_that_exclude_a_loss_show_none(cell: Cell) -> None:
     """No record that was acknowledged by all is lost, changed or different between replicas."""
     assert harm(cell, 0, TRIES) == set()
+
+
+@pytest.mark.parametrize(
+    ("cell", "seed", "kind"), [line[1:] for line in LOSES], ids=[words for words, *_ in LOSES]
+)
+def test_what_is_known_to_be_lost_is_found(cell: Cell, seed: int, kind: str) -> None:
+    """The sweep reaches it, under the rules and settings that allow it."""
+    assert kind in harm(cell, seed, seed + 1)
+
+
+def test_duplicates_are_the_retries_of_plain_producers() -> None:
+    """As `retries-duplicate` and `idempotent-no-duplicate` say: with retries some record is written twice,
+    and none is if the producer is idempotent."""
+    plain, idempotent = Cell(faults="network"), Cell(faults="network", idempotent=True)
+    assert any(row[COLUMNS.index("duplicated")] for row in rows_of(Block(plain.name, 0, 20)))
+    for row in rows_of(Block(idempotent.name, 0, TRIES)):
+        assert row[COLUMNS.index("duplicated")] == 0

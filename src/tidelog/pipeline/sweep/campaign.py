@@ -120,7 +120,9 @@ class Campaign:
         even = estimate.trials // (estimate.cores * _TASKS_PER_CORE_MIN)
         size = max(1, min(int(TASK_S / estimate.trial_s), even, _TRIALS_PER_TASK_MAX))
         self.listener.phase("playing", estimate.trials)
-        tasks, done = tasks_of(self._blocks, size), self.listener.done
+        # Low seeds first, so that a sweep that is interrupted knows a little of every cell.
+        tasks = sorted(tasks_of(self._blocks, size), key=lambda task: task[0].first)
+        done = self.listener.done
         patiently(spark, lambda: play_on_spark(spark, self.store, tasks, done=done))
 
     def conclude(
