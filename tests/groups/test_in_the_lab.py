@@ -6,6 +6,8 @@ import random
 
 import pytest
 from tests.effort import EFFORT
+from tests.groups.membership_ordeal import MembershipOrdeal
+from tests.groups.mishaps import Mishaps
 from tests.groups.simulated import SimulatedGroups
 
 from tidelog.core.messages import ACKS_ALL
@@ -86,14 +88,13 @@ class Ordeal:
     def __init__(self, seed: int, acks: int = ACKS_ALL) -> None:
         self.dice = random.Random(seed)
         self.groups = SimulatedGroups(acks)
-        self.world = self.groups.world
+        self.mishaps = Mishaps(self.groups, self.dice)
         self.offset = 0
         self.asked: dict[int, int] = {}
         self.steps: list[str] = []
 
     def run(self, steps: int) -> None:
-        mishaps = (self.crash, self.start, self.freeze, self.thaw, self.cut, self.heal)
-        actions = (*(self.commit,) * 4, *(self.wait,) * 3, *mishaps)
+        actions = (*(self.commit,) * 4, *(self.mishaps.wait,) * 3, *self.mishaps.all)
         for _ in range(steps):
             self.steps.append(self.dice.choice(actions)())
         self.end()
@@ -107,54 +108,9 @@ class Ordeal:
         self.asked[self.groups.ask(seat, commit(self.offset))] = self.offset
         return f"commit {self.offset} at {seat.broker}"
 
-    def wait(self) -> str:
-        ms = self.dice.choice([1, 10, 100, 1_000, 3_000])
-        self.groups.advance(ms)
-        return f"{ms} ms"
-
-    def _running(self) -> list[int]:
-        return [process.id for process in self.world.processes if process.core is not None]
-
-    def crash(self) -> str:
-        broker = self.dice.choice([*self._running(), -1])
-        if broker >= 0:
-            self.world.crash(broker)
-        return f"crash {broker}"
-
-    def start(self) -> str:
-        down = [process.id for process in self.world.processes if process.core is None]
-        for broker in down:
-            self.world.start(broker)
-        return f"start {down}"
-
-    def freeze(self) -> str:
-        able = [broker for broker in self._running() if broker not in self.world.paused]
-        broker = self.dice.choice([*able, -1])
-        if broker >= 0:
-            self.world.pause(broker)
-        return f"freeze {broker}"
-
-    def thaw(self) -> str:
-        frozen = list(self.world.paused)
-        for broker in frozen:
-            assert isinstance(broker, int)
-            self.world.resume(broker)
-        return f"thaw {frozen}"
-
-    def cut(self) -> str:
-        nodes: list[int | str] = [0, 1, 2, "keeper-0", "keeper-1", "keeper-2"]
-        a, b = self.dice.sample(nodes, 2)
-        self.world.cut([(a, b), (b, a)])
-        return f"cut {a} {b}"
-
-    def heal(self) -> str:
-        self.world.heal()
-        return "heal"
-
     def end(self) -> None:
         """When all is well again, the position is at least the last that was acknowledged."""
-        self.steps += [self.heal(), self.thaw(), self.start()]
-        self.groups.advance(12_000)
+        self.steps += self.mishaps.make_good()
         found = answer_of(self.groups, PositionsRequest(G, (TP,)))
         position = found.positions[TP].offset  # type: ignore[attr-defined]
         assert max(self.acknowledged(), default=-1) <= position <= self.offset
@@ -191,3 +147,19 @@ def test_commits_that_do_not_wait_are_lost() -> None:
     """Would the coordinator answer as soon as its own log has a record, the same schedules would show it."""
     with pytest.raises(AssertionError):
         ordeals(40, acks=1)
+
+
+def test_members_through_failovers() -> None:
+    """One assignment a generation, no commit of whoever is not a member any more, no position lost."""
+    generations, commits = 0, 0
+    for seed in range(40 * EFFORT):
+        ordeal = MembershipOrdeal(seed)
+        try:
+            ordeal.run(60)
+        except Exception as error:
+            error.add_note(f"seed {seed}: " + "; ".join(ordeal.steps))
+            raise
+        generations += len(ordeal.shares)
+        commits += ordeal.acknowledged >= 0
+    assert generations > 60, "a test in which no group comes to rest shows nothing"
+    assert commits > 10
