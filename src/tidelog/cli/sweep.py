@@ -67,7 +67,7 @@ Without = Annotated[
     _axis("--without", "LIST", "Guards of the rules to switch off: kip320, or names; none for all on."),
 ]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials in each cell.", show_default="500")
+    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials in each cell.", show_default="400")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the trials and the atlas go.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what is there, and begin anew.")]

@@ -31,7 +31,7 @@ DEFAULT_AXES: dict[str, Values] = {
     "zones": (3,),
     "without": ("",),
 }
-DEFAULT_SEEDS = 500
+DEFAULT_SEEDS = 400
 
 
 class GridError(ValueError):

@@ -1,0 +1,136 @@
+"""The atlas as a page: what it says without a script; and the script chooses as `choosing.cheapest` does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidelog.pipeline.sweep.atlas import render
+from tidelog.pipeline.sweep.atlas.choosing import HARMS, cheapest
+from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.campaign import Atlas
+from tidelog.pipeline.sweep.grid import make_grid
+from tidelog.pipeline.sweep.schedules import Shown
+from tidelog.pipeline.sweep.summary import CellCount
+
+CHROMIUM = shutil.which("chromium")
+MIXES = ["crash", "power", "all"]
+
+
+def made_up() -> Atlas:
+    """Counts that nobody played, different in every cell, with cells that were never tried among them."""
+    grid = make_grid(
+        {
+            "generation": ["hw", "epoch"],
+            "acks": ["1", "all"],
+            "min_insync": [1, 2],
+            "flush": ["roll", "always"],
+            "faults": MIXES,
+        }
+    )
+    counts = []
+    for number, cell in enumerate(grid.cells):
+        bad = {"lost": number % 3, "duplicated": number % 4, "diverged": int(number % 5 == 0)}
+        tried = {} if number % 11 == 5 else dict.fromkeys(cell.kinds, 90)
+        count = CellCount(cell, 100, {"held": 100}, {kind: n for kind, n in bad.items() if n}, faults=tried)
+        count.measures = {
+            "sent": 1_000,
+            "acknowledged": 900,
+            "elapsed_ms": 5_000,
+            "unavailable_ms": 10 * number,
+        }
+        count.examples = dict.fromkeys(count.bad, 7)
+        count.seen = {"clean_election": 40}
+        counts.append(count)
+    worst = counts[1].cell.name
+    shown = [Shown(worst, "lost", 7, 3, "lost a & <b>", "# lost\n\nscenario x\n\nsend p <script>\n")]
+    return Atlas(grid, 100, counts, shown, "tidelog sweep", "2026-01-01", rules="0123")
+
+
+class Balanced(HTMLParser):
+    """Counts what is opened and closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in ("meta", "input", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_one_sound_file() -> None:
+    """Well-formed, no address of anything elsewhere, texts escaped, the same bytes every time."""
+    page = render(made_up())
+    reader = Balanced()
+    reader.feed(page)
+    assert reader.open == []
+    assert len(reader.ids) == len(set(reader.ids))
+    assert not re.search(r'(?:src|href)="(?!schedules/)', page)
+    assert "send p &lt;script&gt;" in page
+    assert page == render(made_up())
+
+
+def test_the_page_says_what_was_not_tried() -> None:
+    """Question marks on the map, a list of the cells, and pairs that never came about."""
+    atlas = made_up()
+    unknown = [count for count in atlas.counts if not count.exercised]
+    page = render(atlas)
+    assert unknown
+    assert f"{len(unknown)} of {len(atlas.counts)} cells are unknown" in page
+    assert all(f"<code>{count.cell.name}</code>" in page for count in unknown)
+    assert "never</td>" in page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+@pytest.mark.slow
+def test_the_script_chooses_as_python_does(browser: Any, tmp_path: Path) -> None:
+    """For every choice of faults and of what must not happen: the same configuration, or none."""
+    atlas = made_up()
+    (tmp_path / "atlas.html").write_text(render(atlas), "utf-8")
+    table = Table(atlas)
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("console", lambda message: troubles.append(message.text))
+    page.goto(f"file://{tmp_path}/atlas.html")
+    answers = 0
+    for mixes in (*combinations(MIXES, 1), *combinations(MIXES, 2)):
+        for forbidden in (("lost",), ("lost", "diverged"), ("duplicated",)):
+            for name, wanted in (("mix", mixes), ("harm", forbidden)):
+                for value in MIXES if name == "mix" else HARMS:
+                    page.set_checked(f"[name={name}][value={value}]", value in wanted)
+            found = cheapest(table, "epoch", mixes, forbidden)
+            expected = "No configuration" if found is None else ", ".join(table.settings(found[0]))
+            assert page.inner_text("#answer .best").startswith(expected)
+            answers += found is not None
+    assert answers > 3
+    page.click("[data-measure=unavailable]")
+    page.click("td button:visible >> nth=3")
+    assert "of the time" in page.inner_text("#evidence")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert troubles == []
+    page.close()
