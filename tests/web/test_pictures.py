@@ -22,11 +22,10 @@ PICTURES = [
 
 
 @pytest.mark.skipif(os.environ.get("TIDELOG_PICTURES") != "1", reason="set TIDELOG_PICTURES=1 to make them")
-@pytest.mark.parametrize(("name", "asked", "size", "theme"), PICTURES)
-def test_a_picture(
-    browser: Any, address: str, name: str, asked: str, size: tuple[int, int], theme: str
-) -> None:
+@pytest.mark.parametrize("picture", PICTURES, ids=[name for name, *_ in PICTURES])
+def test_a_picture(browser: Any, address: str, picture: tuple[str, str, tuple[int, int], str]) -> None:
     """Each picture is small enough to keep."""
+    name, asked, size, theme = picture
     opened = Opened(browser, address, size=size, color_scheme=theme)
     page = opened.go(asked)
     page.evaluate("document.querySelector('.languages').remove()")  # not every machine has Chinese fonts

@@ -1,14 +1,19 @@
 """The page's server: what it serves, whom, and how it ends."""
 
+import base64
 import http.client
 import json
+import signal
 import socket
+import subprocess
+import zlib
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.cli.calling import call, refused
+from tests.cli.calling import COMMAND, call, refused
 
 from tidelog.trials import catalogue
 from tidelog.web.server import BODY_BYTES_MAX, content_security_policy
@@ -100,3 +105,20 @@ def test_a_busy_port_is_one_line() -> None:
 def test_wrong_usage_is_one_line(arguments: list[str], says: str) -> None:
     """Whatever cannot be opened is refused before anything is served."""
     assert says in refused(call("lab", "--no-browser", *arguments))
+
+
+def test_a_file_is_in_the_address_that_is_printed(tmp_path: Path) -> None:
+    """``tidelog lab FILE`` prints a link that holds the file, and SIGTERM ends it cleanly."""
+    file = tmp_path / "found.scenario"
+    file.write_text(catalogue.text("acks-1-loss"), "utf-8")
+    command = [*COMMAND, "lab", str(file), "-g", "hw", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        _, _, held = process.stdout.readline().strip().partition("#/p/")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    padded = held + "=" * (-len(held) % 4)
+    opened = json.loads(zlib.decompress(base64.urlsafe_b64decode(padded), wbits=-15))
+    assert opened == {"text": file.read_text("utf-8"), "generation": "hw"}

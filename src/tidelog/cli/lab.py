@@ -114,8 +114,13 @@ def _why_not(error: OSError, host: str, port: int) -> str:
 
 def _open(url: str) -> None:
     import contextlib
+    import os
+    import sys
     import webbrowser
 
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    if sys.platform == "linux" and not any(os.environ.get(name) for name in screens):
+        return  # a browser without a screen would take over the terminal
     # The address is printed; somebody without a browser here may have one elsewhere.
     with contextlib.suppress(webbrowser.Error):
         webbrowser.open(url)

@@ -23,7 +23,7 @@ from tidelog.web.travels import is_worth_showing, travel
 BEATS_PER_STEP_MAX = 48
 ALIKE_MAX = 2
 """How often the same message on the same link is shown in one step: clients ask again and again."""
-MOVES_MAX = 120_000
+MOVES_MAX = 80_000
 SECONDS_MAX = 15.0
 MOVES_BETWEEN_LOOKS_AT_THE_CLOCK = 1_000
 

@@ -7,7 +7,8 @@ const MIDDLE = { ...WIDE, left: 62, broker: 216, log: 264, cellMax: 46, cellHeig
 const NARROW = { left: 32, broker: 112, log: 148, cellMax: 34, cellMin: 22, cellHeight: 28, radius: 15, bow: 14, row: 80, leftRow: 40, padding: 6, label: 20 };
 
 export function layoutOf(cast, width, longest) {
-  const size = width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE;
+  const size = { ...(width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE) };
+  if (cast.brokers.length > 4) Object.assign(size, { row: 76, padding: 4, label: 8, cellHeight: Math.min(size.cellHeight, 30) });
   const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 26) / Math.max(longest, 1)));
   const places = new Map();
   const rows = new Map();
@@ -37,7 +38,7 @@ export function layoutOf(cast, width, longest) {
     y += height + 8;
   }
   const needed = size.log + longest * cell + 30;
-  return { ...size, cell, places, rows, zones, width: Math.max(width, needed), height: y - 8, narrow: size === NARROW };
+  return { ...size, cell, places, rows, zones, width: Math.max(width, needed), height: y - 8, narrow: width < 480 };
 }
 
 function topicsOn(cast, broker) {
