@@ -39,7 +39,7 @@ def _axis(flag: str, metavar: str, help_: str) -> Any:
 
 GridArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[GRID.toml]", help="A file with the values of each setting.", show_default=False),
+    typer.Argument(metavar="GRID.toml", help="A file with the values of each setting.", show_default=False),
 ]
 Generations = Annotated[str | None, _axis("--generation", "LIST", "Rules: hw, kip101, epoch, majority.")]
 Acks = Annotated[str | None, _axis("--acks", "LIST", "What producers wait for: 0, 1, all.")]

@@ -197,18 +197,19 @@ class CountedTrial(Trial):
     def inflict(self, verb: str, args: tuple[object, ...]) -> None:
         super().inflict(verb, args)
         for kind in self._kinds(verb, args):
-            self.inflicted[kind] += 1
+            self.inflicted[kind] += getattr(self.allowed, kind)
         self.census.look()
 
     def _kinds(self, verb: str, args: tuple[object, ...]) -> tuple[str, ...]:
-        """Under which names a fault counts: a zone of one broker loses power as that broker does."""
+        """Under which names a fault counts, if they were asked for: a zone of one broker loses power as that
+        broker does."""
         if verb == "power-off":
             zone = self.world.zone_of(args[0])  # type: ignore[arg-type]
             whole = all(b in args for b in self.world.broker_ids() if self.world.zone_of(b) == zone)
             kinds = ("power",) if len(args) == 1 else ()
             return (*kinds, "blackout") if whole else kinds
         if verb == "isolate":
-            return ("zone", "cut") if self.allowed.cut else ("zone",)
+            return ("zone", "cut")
         kind = _FAULT_OF_VERB.get(verb)
         return () if kind is None else (kind,)
 
