@@ -127,6 +127,16 @@ def test_sequence_numbers_wrap_around(records: int, following: int) -> None:
     assert entry == (7, 0, (following - 1) % 2**31, 10 + records - 1, records - 1)
 
 
+def test_the_end_of_a_transaction_counts_nothing() -> None:
+    """A control batch has no sequence number. It may raise the epoch, and then the sequence starts over."""
+    states = after(batch(0, offset=0), batch(1, offset=1), batch(-1, offset=2))
+    assert states.check(batch(1)) == (ErrorCode.NONE, 1)
+    assert states.check(batch(2)) == MAY_APPEND
+    states.append(batch(-1, offset=3, epoch=1))
+    assert states.check(batch(0, epoch=1)) == MAY_APPEND
+    assert states.check(batch(2))[0] is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
 def test_what_is_written_down_is_enough_to_go_on() -> None:
     """A restart forgets all but the last batch of a producer: that one is known again, and so is the next."""
     states = after(*(batch(n, offset=20 + n, epoch=3) for n in range(4)))

@@ -320,6 +320,20 @@ def test_two_syncs_of_one_member() -> None:
     assert desk.answers[later].assignment == b"yours"
 
 
+def test_two_assignments_of_one_generation() -> None:
+    """A leader that syncs again while its assignment is being written gets that one, however it has decided
+    since: the next coordinator will know no other."""
+    desk = Desk()
+    joined = desk.joined(desk.join())
+    desk.held = []
+    desk.sync(joined, {joined.member_id: b"first"})
+    again = desk.sync(joined, {joined.member_id: b"second"})
+    desk.commit_held()
+    assert desk.answers[again].assignment == b"first"
+    desk.succeed()
+    assert desk.assignment(joined).assignment == b"first"
+
+
 @pytest.mark.parametrize(
     ("failure", "told"),
     [

@@ -86,6 +86,7 @@ class Member:
 
 class Group:
     __slots__ = (
+        "assigning",
         "gathering",
         "generation",
         "id",
@@ -110,6 +111,8 @@ class Group:
         self.since: Millis = -1
         """When it came into its state, by the time of day."""
         self.generation = 0
+        self.assigning = -1
+        """The generation whose assignment was last handed in."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None

@@ -274,10 +274,13 @@ class Membership:
             return
         fail_sync(self._ctx, member, ErrorCode.REBALANCE_IN_PROGRESS)  # its own earlier attempt
         member.awaits_sync = to
-        if group.leader == member.id:
+        # One assignment a generation: a leader that asks again, having missed an answer perhaps, may have made
+        # up its mind anew, but what is being written is what others are told, here or by the next coordinator.
+        if group.leader == member.id and group.assigning != group.generation:
             self._assign(group, {id_: request.assignments.get(id_, b"") for id_ in group.members})
 
     def _assign(self, group: Group, assignments: dict[str, bytes]) -> None:
+        group.assigning = group.generation
         entry = group_entry(group.id, group.stored(assignments, self._ctx.time_of_day()))
         self._ctx.write((entry,), partial(self._assigned, group, group.generation, assignments))
 
