@@ -34,6 +34,18 @@ MARK_WORDS = {
 }
 
 
+_CANNOT_BE = {
+    "hw": ("majority_election", "truncated_again"),
+    "kip101": ("majority_election", "truncated_again"),
+    "epoch": ("majority_election",),
+    "majority": (
+        *("clean_election", "unclean_election", "preferred_election"),
+        *("isr_shrunk", "isr_grown", "isr_refused", "refused_too_few"),
+    ),
+}
+"""Transitions that rules do not have: not reaching them is no gap."""
+
+
 def section(table: Table) -> Markup:
     counts = table.atlas.counts
     unknown = [count for count in counts if not count.exercised]
@@ -65,6 +77,9 @@ def _transitions(table: Table) -> Markup:
     for mark in MARKS:
         fields = []
         for generation in generations:
+            if mark in _CANNOT_BE.get(generation, ()):
+                fields.append(el("td", "–", class_="n soft"))
+                continue
             own = [count for count in table.atlas.counts if count.cell.generation == generation]
             fields.append(_number(sum(c.seen.get(mark, 0) for c in own), sum(c.judged for c in own)))
         rows.append(el("tr", el("td", MARK_WORDS[mark]), fields))
