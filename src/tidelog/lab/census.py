@@ -101,7 +101,8 @@ class Census:
         """Since when nobody could take a write."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             e.PartitionStateWritten: self._written,
-            e.BecameLeader: self._became_leader,
+            e.BecameLeader: self._changed,
+            e.IsrChanged: self._changed,
             e.IsrChangeProposed: self._isr_proposed,
             e.IsrChangeRefused: self._marks("isr_refused"),
             e.ControllerElected: self._marks("controller_changed"),
@@ -143,7 +144,7 @@ class Census:
             self.marks[mark] += 1
         self.look()
 
-    def _became_leader(self, _event: e.BecameLeader) -> None:
+    def _changed(self, _event: e.BecameLeader | e.IsrChanged) -> None:
         self.look()
 
     def _isr_proposed(self, event: e.IsrChangeProposed) -> None:
@@ -198,6 +199,9 @@ class CountedTrial(Trial):
         super().inflict(verb, args)
         for kind in self._kinds(verb, args):
             self.inflicted[kind] += getattr(self.allowed, kind)
+
+    def perform(self, verb: str, *args: object) -> None:
+        super().perform(verb, *args)
         self.census.look()
 
     def _kinds(self, verb: str, args: tuple[object, ...]) -> tuple[str, ...]:
