@@ -6,7 +6,8 @@ import { t } from "lab/words.js";
 const EPOCH_COLOURS = 8;
 
 export class LogRow {
-  constructor(key, place, layout, showsDisk) {
+  // `topic` is named only where there are several.
+  constructor(key, place, layout, { showsDisk, topic }) {
     this.layout = layout;
     this.showsDisk = showsDisk;
     this.height = layout.cellHeight;
@@ -18,7 +19,9 @@ export class LogRow {
     this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
     this.base = s("line", { class: "row-base", x1: -6, y1: this.height / 2 + 1, x2: layout.width - place.x - 16, y2: this.height / 2 + 1 });
     this.element = s("g", { class: "row", role: "img", "data-log": key, transform: `translate(${place.x} ${place.y + 4})` },
-      this.base, this.belief, this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
+      this.base, this.belief,
+      s("text", { class: "topic", x: layout.width - place.x - 16, y: this.height / 2 - 5, "text-anchor": "end" }, topic),
+      this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
   }
 
   draw(log, { former, broker, part, id, differing, moved }) {

@@ -42,7 +42,8 @@ export class SceneView {
     for (const broker of this.cast.brokers) this.#makeBroker(broker);
     this.rows = new Map();
     for (const [key, place] of layout.rows) {
-      const row = new LogRow(key, place, layout, this.showsDisk);
+      const topic = this.cast.topics.length > 1 ? this.cast.topics[Number(key.split("/")[0])].name : "";
+      const row = new LogRow(key, place, layout, { showsDisk: this.showsDisk, topic });
       this.rows.set(key, row);
       this.layers.logs.append(row.element);
     }
@@ -258,23 +259,32 @@ export class SceneView {
   #drawFlight(scene) {
     this.layers.flight.replaceChildren();
     const onLink = new Map();
+    const taken = [];
     for (const message of scene.flight) {
-      const path = this.#pathOf(message, scene);
-      if (!path) continue;
       const key = `${message.from}>${message.to}`;
       const count = onLink.get(key) ?? 0;
       onLink.set(key, count + 1);
-      if (count > 3) continue;
-      const point = path.getPointAtLength(path.getTotalLength() * (0.5 - count * 0.12));
-      this.layers.flight.append(this.#waiting(message, point, count));
+      const point = count < 4 && this.#waitingPlace(message, scene, count);
+      if (!point) continue;
+      const said = messageWords(message);
+      const short = said.length > 22 ? `${said.slice(0, 21)}…` : said;
+      const width = this.layout.narrow || count > 0 ? 16 : 14 + short.length * 6.3;
+      this.layers.flight.append(this.#waiting(message, free(point, width, taken), short, width));
     }
   }
 
-  #waiting(message, { x, y }, count) {
+  // In the middle of its link, the next ones behind it; what a broker sends to itself stands beside it.
+  #waitingPlace(message, scene, count) {
+    if (message.from === message.to) {
+      const place = this.layout.places.get(String(message.from));
+      return place && { x: place.x - this.layout.radius - (this.layout.narrow ? 14 : 70), y: place.y + 26 };
+    }
+    const path = this.#pathOf(message, scene);
+    return path && path.getPointAtLength(path.getTotalLength() * (0.5 - count * 0.12));
+  }
+
+  #waiting(message, { x, y }, short, width) {
     const said = messageWords(message);
-    const first = count === 0;
-    const short = said.length > 22 ? `${said.slice(0, 21)}…` : said;
-    const width = this.layout.narrow || !first ? 16 : 14 + short.length * 6.3;
     const group = s("g", { class: "waiting", tabindex: 0, role: "button", transform: `translate(${x} ${y})`, "aria-label": `${t("inFlight")}: ${said}, ${t("from", message)}` },
       s("rect", { x: -width / 2, y: -10, width, height: 20, rx: 10 }),
       width > 16 ? s("text", { "text-anchor": "middle", dy: "0.34em" }, short) : s("circle", { r: 3.5 }));
@@ -313,6 +323,14 @@ export class SceneView {
       requestAnimationFrame(frame);
     });
   }
+}
+
+// The nearest place above or below that nothing else has taken.
+function free({ x, y }, width, taken) {
+  const isFree = (at) => !taken.some((other) => Math.abs(other.y - at) < 21 && Math.abs(other.x - x) < (other.width + width) / 2 + 2);
+  const found = [0, 22, -22, 44, -44].map((by) => y + by).find(isFree) ?? y;
+  taken.push({ x, y: found, width });
+  return { x, y: found };
 }
 
 // A small sign at the edge of a node, which leaves its name readable.

@@ -2,7 +2,7 @@
 
 import { fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
-import { commandWords, eventWords, remarkWords, ruleOf, t, told, withTerms } from "lab/words.js";
+import { commandWords, eventWords, messageWords, nodeWords, remarkWords, ruleOf, t, told, withTerms } from "lab/words.js";
 
 const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "✗" };
@@ -48,12 +48,18 @@ export function drawStory(element, stage) {
     chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(told(chapter.comment), seen)),
     deeds(stage, chapter.step, seen),
   ];
+  if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
   if (step.remark) parts.push(h("p", { class: "remark" }, remarkWords(step.remark)));
   if (!stage.against) parts.push(happenings(step, seen), rule(step, stage.generation));
   if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")));
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
   if (at === stage.last && at > 0 && !stage.against) parts.push(verdict(play, stage));
   fill(element, parts);
+}
+
+// Within a step: what has just arrived.
+function moment({ messages = [] }) {
+  return h("ul", { class: "moment" }, messages.map((message) => h("li", {}, h("b", {}, `${nodeWords(message.from)} → ${nodeWords(message.to)}`), ` ${messageWords(message)}`)));
 }
 
 // The steps that the comment tells of: those done, the one we are at, those to come.

@@ -106,7 +106,7 @@ export function commandWords(command) {
   if ((verb === "hold" || verb === "release") && rest[0] === "all") return verbs[`${verb}-all`];
   if (["hold", "release", "deliver", "drop"].includes(verb)) return filled(verbs[verb], { channel: channelPhrase(rest) });
   if (verb === "configure") return filled(verbs.configure, { topic: rest[0], settings: rest.slice(1).join(" ") });
-  if (verb === "advance") return filled(verbs.advance, { duration: rest[0] });
+  if (verb === "advance") return filled(verbs.advance, { duration: durationWords(rest[0]) });
   if (verb === "reset") return filled(verbs.reset, { a: rest[0], b: rest[1] });
   const many = rest.length > 1 && verbs[`${verb}-many`] ? `${verb}-many` : verb;
   return filled(verbs[many] ?? command, { list: listed(rest), client: rest[0], zone: rest[0] });
@@ -121,7 +121,7 @@ function placesWords(verb, rest) {
   const oneWay = rest[1] === "->";
   const [left, right, duration] = oneWay ? [rest[0], rest[2], rest[3]] : [rest[0], rest[1], rest[2]];
   const name = (places) => listed(places.split(","));
-  return filled(verbs[oneWay ? `${verb}-one-way` : verb], { left: name(left), right: name(right), duration });
+  return filled(verbs[oneWay ? `${verb}-one-way` : verb], { left: name(left), right: name(right), duration: durationWords(duration ?? "") });
 }
 
 function channelPhrase([channel, ends = ""]) {
@@ -135,6 +135,12 @@ export function nodeWords(node) {
   return String(node);
 }
 
+// "10s" as people say it.
+function durationWords(duration) {
+  const [, amount, unit] = /^(\d+)(ms|s|m)$/.exec(duration) ?? [];
+  return amount ? t(amount === "1" ? `one_${unit}` : `many_${unit}`, { n: amount }) : duration;
+}
+
 function conditionWords(parts) {
   const within = parts.indexOf("within");
   const condition = within < 0 ? parts : parts.slice(0, within);
@@ -144,7 +150,7 @@ function conditionWords(parts) {
   if (name === "in-flight") said = filled(conditions[name], { channel: channelPhrase(condition.slice(1)) });
   else if (name === "leader" && a === "none") said = conditions["leader-none"];
   else said = filled(conditions[name] ?? condition.join(" "), { a: name === "isr" ? listed(a.split(",")) : a, b });
-  return within < 0 ? said : said + filled(conditions.within, { duration: parts[within + 1] });
+  return within < 0 ? said : said + filled(conditions.within, { duration: durationWords(parts[within + 1]) });
 }
 
 // ---------------------------------------------------------------- the rule that fired
