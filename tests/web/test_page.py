@@ -112,6 +112,18 @@ def test_keys_move_through_time(opened: Opened) -> None:
     assert not page.evaluate("lab.stage.playing")
 
 
+def test_motion_can_be_outrun(browser: Any, address: str) -> None:
+    """Where motion is wanted messages travel; a reader who is quicker never waits for them."""
+    opened = Opened(browser, address, reduced_motion="no-preference")
+    page = opened.go("#/s/hw-loss?g=hw")
+    for _ in range(7):
+        page.keyboard.press("ArrowRight")
+    assert page.evaluate("lab.stage.step") == 7
+    opened.until("document.querySelectorAll('.dot').length === 0")
+    opened.until("document.querySelector('.chip[data-value=c]').classList.contains('ok')")
+    opened.close()
+
+
 def test_a_record_turns_red_at_the_step_it_is_lost(opened: Opened) -> None:
     """In hw-loss the ledger says ok for c until broker 1 leads, and lost from then on."""
     page = opened.go("#/s/hw-loss?g=hw&step=19")
