@@ -144,6 +144,10 @@ def test_a_file_of_apache_kafka_starts_a_broker():
             "log.segment.bytes=2147483648",
             "log.segment.bytes=2147483648: expected an integer of at most 2147483647",
         ),
+        (
+            "offsets.topic.num.partitions=101",
+            "offsets.topic.num.partitions=101: expected an integer of at most 100",
+        ),
         ("auto.create.topics.enable=yes", "auto.create.topics.enable=yes: expected true or false"),
         ("tidelog.generation=raft", "tidelog.generation=raft: expected one of hw, kip101, epoch, majority"),
         ("tidelog.flush=never", "tidelog.flush=never: expected one of always, interval, roll"),

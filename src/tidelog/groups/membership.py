@@ -274,8 +274,8 @@ class Membership:
             return
         fail_sync(self._ctx, member, ErrorCode.REBALANCE_IN_PROGRESS)  # its own earlier attempt
         member.awaits_sync = to
-        # One assignment a generation: a leader that asks again, having missed an answer perhaps, may have made
-        # up its mind anew, but what is being written is what others are told, here or by the next coordinator.
+        # One assignment a generation: a leader that asks again, having missed an answer perhaps, may have
+        # decided anew, but what is being written is what others are told, here or by the next coordinator.
         if group.leader == member.id and group.assigning != group.generation:
             self._assign(group, {id_: request.assignments.get(id_, b"") for id_ in group.members})
 

@@ -56,6 +56,9 @@ MEANINGS = """
 - *admin*: topics are created, described and deleted.
 - *transactions*: tidelog does not offer their APIs yet.
 
+franz-go brings its own integration tests along. They hold against tidelog, all but those of transactions,
+share groups, SASL and KIP-848 (`TIDELOG_EFFORT=2 .venv/bin/python -m pytest tests/clients/test_franz_go_suite.py`).
+
 """
 
 
