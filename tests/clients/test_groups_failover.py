@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import (
@@ -178,6 +179,30 @@ def test_positions_survive_all_brokers(cluster: LocalCluster) -> None:
             cluster.start_broker(broker.id)
         commits.check()
         commits.reach(1)
+
+
+def test_what_coordinators_expose(cluster: LocalCluster) -> None:
+    """A group with a member that has committed is in the figures of exactly one broker."""
+    group = "counted"
+    with closing(ConfluentMember(cluster.bootstrap_servers, group, TOPIC)) as member:
+        eventually(lambda: len(set(member.records)) == 10, [member])
+        before = figures(cluster, "tidelog_offset_commits_total")
+        member.commit()
+        assert figures(cluster, "tidelog_offset_commits_total") == before + 1
+        assert figures(cluster, 'tidelog_groups{state="Stable"}') == 1
+        assert figures(cluster, "tidelog_group_members") == 1
+        assert figures(cluster, "tidelog_group_rebalances_total") >= 1
+        assert figures(cluster, "tidelog_group_write_latency_seconds_count") >= 1
+
+
+def figures(cluster: LocalCluster, name: str) -> float:
+    """The sum of one sample over all brokers."""
+    total = 0.0
+    for broker in cluster.brokers:
+        with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=30) as page:
+            lines = page.read().decode().splitlines()
+        total += sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == name)
+    return total
 
 
 def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:

@@ -57,7 +57,8 @@ MEANINGS = """
 - *transactions*: tidelog does not offer their APIs yet.
 
 franz-go brings its own integration tests along. They hold against tidelog, all but those of transactions,
-share groups, SASL and KIP-848 (`TIDELOG_EFFORT=2 .venv/bin/python -m pytest tests/clients/test_franz_go_suite.py`).
+share groups, SASL and KIP-848: [test_franz_go_suite.py](../tests/clients/test_franz_go_suite.py), with
+`TIDELOG_EFFORT=2`.
 
 """
 
