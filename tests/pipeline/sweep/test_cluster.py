@@ -70,7 +70,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         address = hear(said, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
         for number in range(2):
             place = cluster._folder / f"work-{number}"
-            words = (*local, "--cores", "1", "--memory", "700m", "--work-dir", str(place), address)
+            words = (*local, "--cores", "1", "--memory", "1200m", "--work-dir", str(place), address)
             cluster.start(f"worker-{number}", "worker.Worker", *words)
         hear(said, r"Registering worker", times=2)
         yield address
