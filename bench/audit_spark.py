@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from tidelog.cli.audit_run import is_small
 from tidelog.pipeline.audits import AUDITS, Audit
 from tidelog.pipeline.inputs import Inputs, load
 from tidelog.pipeline.session import open_session
@@ -53,7 +54,7 @@ def _watched(audit: Audit, watch: Stopwatch) -> Audit:
 def main(folder: Path) -> int:
     watch = Stopwatch()
     watch.begins("start of Spark")
-    spark = open_session(master=f"local[{CORES}]", app="bench")
+    spark = open_session(master=f"local[{CORES}]", app="bench", quick=is_small(folder))
     watch.begins("sums of all logs")
     verdict = judge(load(spark, folder), audits=[_watched(audit, watch) for audit in AUDITS])
     watch.begins(None)

@@ -20,8 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # The compiler that starts soonest: no test runs long enough to need a better one.
-    fast = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    session = open_session(master="local[2]", memory_mb=768, app="tests", settings=fast)
+    session = open_session(master="local[2]", memory_mb=768, app="tests", quick=True)
     yield session
     session.stop()

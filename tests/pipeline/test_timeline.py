@@ -1,6 +1,7 @@
 """The timeline: what happened when, in a size that does not grow with the evidence."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ def inputs(spark: SparkSession, manifest: Any = None, **tables: Any) -> Inputs:
         for table in TABLES
         for given in [tables.get(table.name, ())]
     }
-    return Inputs(manifest=manifest or samples.manifest(), **made)
+    return Inputs(manifest=manifest or samples.manifest(), folder=Path("nowhere"), **made)
 
 
 def send(ms: int, *, took_ms: int | None = 5, outcome: str = "ok", acks: int = -1) -> dict[str, Any]:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 _SAMPLE_SECONDS = 0.5
 _SMALL_BYTES = 1 << 30
-_QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""For little evidence: most of the time goes into plans that are carried out once, and optimising their code
-would take longer than running it."""
 _REPORT = "report.html"
 
 
@@ -63,10 +60,8 @@ class Auditor:
         from tidelog.pipeline.session import open_session
 
         try:
-            ours = self._wanted["master"] is None and self._wanted["remote"] is None
-            settings = _QUICK_JAVA if ours and _size(folder) < _SMALL_BYTES else None
             self._spark = open_session(
-                app="tidelog audit", say=self._heard, settings=settings, **self._wanted
+                app="tidelog audit", say=self._heard, quick=is_small(folder), **self._wanted
             )
         except Exception as error:
             self._failure = error
@@ -138,14 +133,14 @@ class Auditor:
             sampler.join()
 
 
-def _size(folder: Path) -> int:
-    """How many bytes of evidence there are, as far as that can be seen."""
+def is_small(folder: Path) -> bool:
+    """Whether its audit is over in a minute or two, as far as that can be seen."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
             with suppress(OSError):
                 total += os.stat(os.path.join(root, name)).st_size
-    return total
+    return total < _SMALL_BYTES
 
 
 def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:

@@ -21,8 +21,6 @@ from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, counted, write_text
 
 _FOLDER = Path("audit") / "live"
-_QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Who follows wants to hear soon: Java does without the compiler that takes its time."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -87,7 +85,7 @@ def _follow(wanted: Wanted, folder: Path) -> int:
         master=wanted.master,
         ui=wanted.ui,
         app="tidelog audit --follow",
-        settings=None if wanted.master else _QUICK_JAVA,
+        quick=True,
         say=teller.note,
     )
     with _interruptible() as enough:

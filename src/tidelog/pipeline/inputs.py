@@ -11,7 +11,7 @@ Rules of the file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from tidelog.evidence.tables import (
 )
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.literal import brought_home, literal
+from tidelog.pipeline.sources.evidence_log import evidence_records
 from tidelog.pipeline.stored import Read, Replica, Spans, inside, some_records
 
 if TYPE_CHECKING:
@@ -109,10 +110,8 @@ class Inputs:
     damaged: set[tuple[str, int, int]] = field(default_factory=set)
     """Replicas, as topic, partition and broker, whose files could not be read to their end: no final log can
     be made of them."""
-    large: bool = False
-    """Too large for all audits to be one job."""
     stored: Read | None = None
-    """How to read only some of the records; None: there is nothing to gain by it."""
+    """How to read only some of the records; None: they are a table like the others."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
     _counted: dict[str, dict[str, int]] = field(default_factory=dict)
     _locks: dict[str, RLock] = field(default_factory=dict)
@@ -143,11 +142,6 @@ class Inputs:
         if self.stored is None:
             return inside(self.records.select(*columns), spans)
         return some_records(self.stored, columns, replicas, spans)
-
-    @property
-    def readable_records(self) -> DataFrame:
-        """Records without the rows that tell of a problem instead."""
-        return self.records.where("problem is null")
 
     # Audits run beside each other: whoever is the first to want a table makes it, and the others wait.
 
@@ -216,7 +210,7 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     tables[EVENTS.name] = _of_the_trial(tables[EVENTS.name], manifest)
     segments = {} if files[RECORDS.name] else _segments(folder, list(files[REPLICAS.name]), unjudged)
     if segments:
-        tables[RECORDS.name] = _segment_records(spark, folder, segments)
+        tables[RECORDS.name] = evidence_records(spark, folder, sorted(segments))
     else:
         tables[RECORDS.name] = _widened(tables[RECORDS.name])
     present = {name for name, found in files.items() if sum(found.values())}
@@ -236,11 +230,8 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     _note_the_state(inputs)
     parquet = sum(path.stat().st_size for found in files.values() for path in found)
     _prepare_for(inputs, parquet * _UNPACKED + sum(segments.values()))
-    if segments and inputs.large:
-        inputs.stored = partial(_segment_records, spark, folder, segments)
-    elif segments:
-        # Each look at segment files starts Python workers, which costs more than a few records do.
-        inputs.records.persist()
+    if segments:
+        inputs.stored = partial(evidence_records, spark, folder, sorted(segments))
     return inputs
 
 
@@ -311,18 +302,6 @@ def _segments(folder: Path, replicas: list[Path], unjudged: list[str]) -> dict[s
     return found
 
 
-def _segment_records(
-    spark: SparkSession,
-    folder: Path,
-    segments: Mapping[str, int],
-    columns: Sequence[str] | None = None,
-    wanted: Callable[[Replica], bool] = lambda replica: True,
-) -> DataFrame:
-    from tidelog.pipeline.sources.evidence_log import NAMES, evidence_records
-
-    return evidence_records(spark, folder, sorted(segments), columns or NAMES, wanted)
-
-
 def _note_the_state(inputs: Inputs) -> None:
     """What the manifest itself says about how much of the trial is there."""
     manifest = inputs.manifest
@@ -342,9 +321,8 @@ def _note_the_state(inputs: Inputs) -> None:
 def _prepare_for(inputs: Inputs, size: int) -> None:
     """Small evidence is judged soonest if Spark plans once; large evidence if it makes as many pieces of work
     as fit into memory, and plans anew when it sees how large they turn out."""
-    inputs.large = size > _LARGE_BYTES
     conf = inputs.spark.conf
-    conf.set("spark.sql.adaptive.enabled", str(inputs.large).lower())
+    conf.set("spark.sql.adaptive.enabled", str(size > _LARGE_BYTES).lower())
     pieces = min(size // _SHUFFLE_BYTES, _PIECES_MAX)
     name = "spark.sql.shuffle.partitions"
     if pieces > int(str(conf.get(name, "1") or 1)):

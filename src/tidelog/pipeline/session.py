@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MEMORY_MB_MIN = 512
 _MEMORY_MB_MAX = 8192
+_YOUNG_MB_MAX = 1024
 _REACHED_WITHIN_S = 10.0
 _PIECES_ELSEWHERE = 8
 """Spark's own default is 200: of little evidence, hardly a row in each. Who has much asks for more."""
@@ -47,6 +48,7 @@ def open_session(
     master: str | None = None,
     remote: str | None = None,
     ui: bool = False,
+    quick: bool = False,
     memory_mb: int | None = None,
     app: str = "tidelog",
     shuffle_partitions: int | None = None,
@@ -55,7 +57,8 @@ def open_session(
 ) -> SparkSession:
     """Spark, ready, with tidelog's data sources known to it; the one that is open, if one is.
 
-    `settings` are further ones of Spark's own. `say` is told what Spark runs on. Raises `PipelineError`.
+    `quick`: what is to be done is over in a minute or two, or comes in small parts. `settings` are further ones of Spark's own. `say`
+    is told what Spark runs on. Raises `PipelineError`.
     """
     if master and remote:
         raise PipelineError("a master or a Spark Connect server, not both: leave out --master or --remote")
@@ -68,7 +71,9 @@ def open_session(
             spark = _connected(remote, wanted)
             say(f"Spark {spark.version} at {remote}")
         else:
-            launch = _launch_settings(master or "local[*]", app, ui=ui, memory_mb=memory_mb)
+            launch = _launch_settings(
+                master or "local[*]", app, ui=ui, memory_mb=memory_mb or _memory_mb(), quick=quick
+            )
             spark = _launched({**launch, **wanted}, say)
     except PipelineError:
         raise
@@ -133,14 +138,16 @@ def _is_local(master: str) -> bool:
     return _LOCAL.fullmatch(master) is not None
 
 
-def _launch_settings(master: str, app: str, *, ui: bool, memory_mb: int | None) -> dict[str, str]:
+def _launch_settings(master: str, app: str, *, ui: bool, memory_mb: int, quick: bool) -> dict[str, str]:
     chosen = {
         "spark.master": master,
         "spark.app.name": app,
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": f"{memory_mb or _memory_mb()}m",
+        "spark.driver.memory": f"{memory_mb}m",
     }
+    if quick:
+        chosen[_JAVA_OPTIONS] = _quick_java(memory_mb)
     if _is_local(master):
         # Workers elsewhere must reach the driver, so only a local one hides on loopback. And Spark would
         # leave a folder for tables, which we never make, wherever the user happens to be.
@@ -152,6 +159,14 @@ def _launch_settings(master: str, app: str, *, ui: bool, memory_mb: int | None) 
             ),
         }
     return chosen
+
+
+def _quick_java(memory_mb: int) -> str:
+    """Most of a small job is plans that are carried out once: Java's thorough compiler would take longer over
+    their code than running it takes, and its first collector would clean up a small heap all the time. The
+    quick compiler has room for 48 MB of code by default, and throws away what Spark needs again."""
+    young = min(_YOUNG_MB_MAX, memory_mb // 3)
+    return f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC -Xmn{young}m"
 
 
 def _memory_mb() -> int:

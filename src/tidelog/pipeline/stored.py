@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,8 +35,12 @@ class Spans:
         return (topic, partition) in self.places
 
 
-Read = Callable[[Sequence[str], Callable[[Replica], bool]], "DataFrame"]
-"""Columns of the records of those replicas that are wanted."""
+class Read(Protocol):
+    """Columns of the records of those replicas that are wanted, and at least of these offsets."""
+
+    def __call__(
+        self, columns: Sequence[str], *, wanted: Callable[[Replica], bool], offsets: range | None
+    ) -> DataFrame: ...
 
 
 def some_records(
@@ -46,11 +50,11 @@ def some_records(
         topic, partition, _ = replica
         return (replicas is None or replica in replicas) and (spans is None or spans.holds(topic, partition))
 
-    return inside(read(columns, wanted), spans)
+    return read(columns, wanted=wanted, offsets=None if spans is None else spans.offsets)
 
 
 def inside(found: DataFrame, spans: Spans | None) -> DataFrame:
-    """Literal bounds reach the source, which then steps over the batches outside."""
+    """Rows that lie between the first and the last of these offsets."""
     if spans is None:
         return found
     return found.where(f"offset >= {spans.offsets.start} and offset < {spans.offsets.stop}")

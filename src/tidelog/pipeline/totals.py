@@ -60,7 +60,8 @@ def _note_damage(inputs: Inputs) -> None:
         return
     inputs.damaged = {(topic, partition, broker) for topic, partition, broker in bad}
     told = (
-        inputs.records.where("problem is not null")
+        inputs.records_of(["broker", *PLACE, "problem"], replicas=inputs.damaged)
+        .where("problem is not null")
         .groupBy("broker", *PLACE, "problem")
         .agg({"*": "count"})
         .orderBy("broker", *PLACE)

@@ -106,7 +106,6 @@ def judge(inputs: Inputs, *, audits: Sequence[Audit] = AUDITS) -> Verdict:
         raise PipelineError(f"the evidence cannot be judged: {first_line(error)}") from error
     finally:
         inputs.release()
-        inputs.records.unpersist()
     verdict.unjudged = list(inputs.unjudged)
     _write_json(target, verdict)
     return verdict

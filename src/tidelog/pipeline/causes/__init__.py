@@ -62,10 +62,12 @@ def _with_uncommitted(anomalies: DataFrame, inputs: Inputs) -> DataFrame:
         return anomalies.withColumn("uncommitted", f.lit(False))
     tails = ends(inputs).where("broker is not null and log_end > end").select(*PLACE, "broker", "end")
     # Mostly there are none, and then no log has to be looked at.
-    if not inputs.counted("tails", lambda: tails.selectExpr("count(*) as n"))["n"]:
+    if not (longer := {(row["topic"], row["partition"], row["broker"]) for row in tails.collect()}):
         return anomalies.withColumn("uncommitted", f.lit(False))
     held = (
-        inputs.readable_records.join(f.broadcast(tails), [*PLACE, "broker"])
+        inputs.records_of([*PLACE, "broker", "offset", "value", "problem"], replicas=longer)
+        .where("problem is null")
+        .join(f.broadcast(tails), [*PLACE, "broker"])
         .where("offset >= end and value is not null")
         .select(*PLACE, "value")
         .distinct()

@@ -15,7 +15,7 @@ Rules of the file:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tidelog.pipeline.segments.decoding import INFLATED_MAX, ROWS_MAX, ChunkDecoder
@@ -46,3 +46,13 @@ def read_segment(
         yield from decoder.told()
     finally:
         os.close(descriptor)
+
+
+def read_piece(segments: Iterable[Segment], columns: Sequence[str], offsets: range | None) -> Iterator[Any]:
+    """Several segments one after the other; one that cannot be opened is a row with a `problem`."""
+    for segment in segments:
+        try:
+            yield from read_segment(segment, columns, offsets=offsets)
+        except OSError as error:
+            problem = Problem(segment.start, f"the file cannot be read: {error.strerror or error}")
+            yield Rows(segment, columns).of_problems([problem])

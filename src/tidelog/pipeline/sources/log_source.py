@@ -35,9 +35,8 @@ from pyspark.sql.types import StructType
 
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
-from tidelog.pipeline.segments.reader import read_segment
-from tidelog.pipeline.segments.rows import Rows, Segment
-from tidelog.pipeline.segments.scan import Problem
+from tidelog.pipeline.segments.reader import read_piece
+from tidelog.pipeline.segments.rows import Segment
 from tidelog.pipeline.sources.choosing import chosen_columns
 from tidelog.pipeline.sources.finding import find_segments
 from tidelog.pipeline.sources.planning import OFFSET_END, Wanted, plan
@@ -102,12 +101,8 @@ class _LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         # Where there is nothing to read, Spark makes up a partition of its own.
-        for segment in partition.segments if isinstance(partition, _Piece) else ():
-            try:
-                yield from read_segment(segment, self._columns, offsets=self._wanted.offsets)
-            except OSError as error:
-                problem = Problem(segment.start, f"the file cannot be read: {error.strerror or error}")
-                yield Rows(segment, self._columns).of_problems([problem])
+        if isinstance(partition, _Piece):
+            yield from read_piece(partition.segments, self._columns, self._wanted.offsets)
 
 
 # ---------------------------------------------------------------- what conditions mean
