@@ -10,10 +10,18 @@ export function s(tag, attributes = {}, ...children) {
   return furnish(document.createElementNS(SVG, tag), attributes, children);
 }
 
+const ABSENT = new Set([null, undefined, false]);
+const present = (children) => children.flat(Infinity).filter((child) => !ABSENT.has(child));
+
 function furnish(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) set(element, name, value);
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...present(children));
   return element;
+}
+
+// A button, by default one that looks like one.
+export function button(words, onclick, attributes = {}) {
+  return h("button", { type: "button", class: "button", onclick, ...attributes }, words);
 }
 
 // An attribute, or with "on…" a listener. Null and false take an attribute away.
@@ -33,7 +41,7 @@ export function text(element, words) {
 }
 
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  element.replaceChildren(...present(children));
   return element;
 }
 

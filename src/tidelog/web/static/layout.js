@@ -2,13 +2,24 @@
 // their right, and each broker's log runs on from there. All logs start at the same place, so that one offset is
 // one column, and what differs can be seen by looking down.
 
-const WIDE = { left: 84, broker: 300, log: 362, cellMax: 58, cellMin: 28, cellHeight: 38, radius: 21, bow: 36, row: 96, leftRow: 46, padding: 10, label: 18 };
+const WIDE = {
+  left: 84, broker: 300, log: 362, // where the columns are
+  cellMax: 58, cellMin: 28, cellHeight: 38,
+  radius: 21, bow: 36,
+  row: 96, leftRow: 46, padding: 10, label: 18,
+};
 const MIDDLE = { ...WIDE, left: 62, broker: 216, log: 264, cellMax: 46, cellHeight: 34, row: 90, bow: 26 };
-const NARROW = { left: 32, broker: 112, log: 148, cellMax: 34, cellMin: 22, cellHeight: 28, radius: 15, bow: 14, row: 80, leftRow: 40, padding: 6, label: 20 };
+const NARROW = {
+  left: 32, broker: 112, log: 148,
+  cellMax: 34, cellMin: 22, cellHeight: 28,
+  radius: 15, bow: 14,
+  row: 80, leftRow: 40, padding: 6, label: 20,
+};
+const CROWDED = { row: 76, padding: 4, label: 8 };
 
 export function layoutOf(cast, width, longest) {
   const size = { ...(width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE) };
-  if (cast.brokers.length > 4) Object.assign(size, { row: 76, padding: 4, label: 8, cellHeight: Math.min(size.cellHeight, 30) });
+  if (cast.brokers.length > 4) Object.assign(size, CROWDED, { cellHeight: Math.min(size.cellHeight, 30) });
   const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 26) / Math.max(longest, 1)));
   const places = new Map();
   const rows = new Map();

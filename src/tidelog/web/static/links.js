@@ -37,9 +37,9 @@ export async function readLink(fragment) {
   }
   if (kind === "p") {
     try {
-      const play = JSON.parse(await inflate(rest.join("/")));
-      if (typeof play.text !== "string") throw new Error("no text");
-      return { page: "play", text: play.text, generation: play.generation ?? null, against: play.against ?? null, step: Number(play.step) || 0 };
+      const { text, generation = null, against = null, step } = JSON.parse(await inflate(rest.join("/")));
+      if (typeof text !== "string") throw new Error("no text");
+      return { page: "play", text, generation, against, step: Number(step) || 0 };
     } catch {
       throw new BrokenLink();
     }

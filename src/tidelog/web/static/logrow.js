@@ -17,7 +17,8 @@ export class LogRow {
     this.belief = s("text", { class: "stale", x: layout.width - place.x - 16, y: -this.height / 2 - 10, "text-anchor": "end" });
     this.hw = mark("hw", this.height, "HW", 1, layout.narrow);
     this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
-    this.base = s("line", { class: "row-base", x1: -6, y1: this.height / 2 + 1, x2: layout.width - place.x - 16, y2: this.height / 2 + 1 });
+    const below = this.height / 2 + 1;
+    this.base = s("line", { class: "row-base", x1: -6, y1: below, x2: layout.width - place.x - 16, y2: below });
     this.element = s("g", { class: "row", role: "img", "data-log": key, transform: `translate(${place.x} ${place.y + 4})` },
       this.base, this.belief,
       s("text", { class: "topic", x: layout.width - place.x - 16, y: this.height / 2 - 5, "text-anchor": "end" }, topic),
@@ -37,8 +38,10 @@ export class LogRow {
         shown = this.cells[offset] = this.#makeCell(offset, moved);
         this.cellLayer.append(shown.element);
       }
-      const replaced = former && offset < former.records.length && former.records[offset][1] !== value ? former.records[offset][1] : null;
-      const state = ["cell", epoch === null ? "no-epoch" : `epoch-${epoch % EPOCH_COLOURS}`, offset < log.hw ? "committed" : "uncommitted"];
+      const before = former?.records[offset]?.[1] ?? null;
+      const replaced = before !== value ? before : null;
+      const state = ["cell", offset < log.hw ? "committed" : "uncommitted"];
+      state.push(epoch === null ? "no-epoch" : `epoch-${epoch % EPOCH_COLOURS}`);
       if (differing.has(offset)) state.push("differs");
       if (replaced !== null) state.push("replaced");
       if (value === null) state.push("control");

@@ -1,6 +1,6 @@
 // The page as a whole: what the address asks for, the bar at the top, keys, language and theme.
 
-import { $, fill, h, text } from "lab/dom.js";
+import { $, button, fill, h, text } from "lab/dom.js";
 import { BrokenLink, playLink, readLink } from "lab/links.js";
 import { makerPage } from "lab/maker.js";
 import { clearToast, closePopover, showHelp, watchTerms } from "lab/popover.js";
@@ -35,20 +35,28 @@ function remember(key, value) {
 
 // ---------------------------------------------------------------- the bar
 
+const ICON = { class: "plain icon" };
+
+const labelled = (words) => ({ ...ICON, title: words, "aria-label": words });
+
+function languageButton([code, name]) {
+  const lang = code === "zh" ? "zh-Hans" : "en";
+  return button(name, () => changeLanguage(code), { class: "plain", lang, "aria-pressed": String(code === languageNow()) });
+}
+
 function drawBar() {
   const theme = remembered("theme", "auto");
-  const languages = Object.entries(LANGUAGES).map(([code, name]) =>
-    h("button", { type: "button", class: "plain", lang: code === "zh" ? "zh-Hans" : "en", "aria-pressed": String(code === languageNow()), onclick: () => changeLanguage(code) }, name));
+  const themeName = { auto: "themeAuto", light: "themeLight", dark: "themeDark" }[theme];
   fill(bar,
     h("a", { class: "brand", href: "#/" }, h("span", { class: "mark-t", "aria-hidden": "true" }), t("appName")),
     h("nav", { "aria-label": t("allScenarios") },
       h("a", { href: "#/" }, t("allScenarios")),
       source.live && h("a", { href: "#/make" }, t("makeOwn")),
-      source.live && h("button", { type: "button", class: "plain", onclick: openFile }, t("openFile"))),
+      source.live && button(t("openFile"), openFile, { class: "plain" })),
     h("div", { class: "settings" },
-      h("div", { class: "languages", role: "group", "aria-label": t("language") }, languages),
-      h("button", { type: "button", class: "plain icon", title: t(`theme${theme[0].toUpperCase()}${theme.slice(1)}`), "aria-label": t(`theme${theme[0].toUpperCase()}${theme.slice(1)}`), onclick: changeTheme }, { auto: "◐", light: "○", dark: "●" }[theme]),
-      h("button", { type: "button", class: "plain icon", title: `${t("help")} (?)`, "aria-label": t("help"), onclick: showHelp }, "?")));
+      h("div", { class: "languages", role: "group", "aria-label": t("language") }, Object.entries(LANGUAGES).map(languageButton)),
+      button({ auto: "◐", light: "○", dark: "●" }[theme], changeTheme, labelled(t(themeName))),
+      button("?", showHelp, labelled(t("help")))));
   text($(".skip"), t("skip"));
 }
 
@@ -124,7 +132,7 @@ function complain(title, why, textToEdit = null) {
     h("p", { class: "why" }, why),
     h("p", { class: "actions" },
       h("a", { class: "button primary", href: "#/" }, t("backToCatalogue")),
-      textToEdit !== null && source.live && h("button", { type: "button", class: "button", onclick: () => show(makerPage(textToEdit)) }, t("edit"))));
+      textToEdit !== null && source.live && button(t("edit"), () => show(makerPage(textToEdit)))));
   show(page);
   $("h1", page).tabIndex = -1;
   $("h1", page).focus();

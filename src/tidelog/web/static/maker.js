@@ -1,6 +1,6 @@
 // A scenario of one's own: a cluster from a form, or a text from anywhere. Steps are then made on the stage.
 
-import { $, h, text } from "lab/dom.js";
+import { $, button, h, text } from "lab/dom.js";
 import { playLink } from "lab/links.js";
 import { CannotPlay, source } from "lab/source.js";
 import { failureWords, t } from "lab/words.js";
@@ -15,17 +15,22 @@ function form() {
   const number = (name, value, max, min = 1) => h("input", { name, type: "number", min, max, value, required: true });
   const check = (name, words) => h("label", { class: "check" }, h("input", { type: "checkbox", name }), t(words));
   const field = (words, input) => h("label", { class: "field" }, h("span", {}, t(words)), input);
-  const choice = (name, values, chosen) => h("select", { name }, values.map((value) => h("option", { value, selected: value === chosen }, value)));
+  const option = (value, chosen) => h("option", { value, selected: value === chosen }, value);
+  const choice = (name, values, chosen) => h("select", { name }, values.map((value) => option(value, chosen)));
+  const name = h("input", { name: "name", type: "text", value: "my-scenario", pattern: "[A-Za-z0-9._\\-]+", required: true });
   const error = h("p", { class: "why", role: "alert" });
   const made = h("form", { class: "maker" },
-    field("makeName", h("input", { name: "name", type: "text", value: "my-scenario", pattern: "[A-Za-z0-9._\\-]+", required: true })),
+    field("makeName", name),
     field("makeRules", choice("generation", ["hw", "kip101", "epoch", "majority"], "epoch")),
     field("makeBrokers", number("brokers", 3, BROKERS_MAX)),
     field("makeReplicas", number("replicas", 3, BROKERS_MAX)),
     field("makeMinInsync", number("minInsync", 1, BROKERS_MAX)),
     field("makeAcks", choice("acks", ["all", "1", "0"], "all")),
     field("makeRetries", number("retries", 0, 10, 0)),
-    h("div", { class: "checks" }, check("unclean", "makeUnclean"), check("idempotent", "makeIdempotent"), check("consumer", "makeConsumer")),
+    h("div", { class: "checks" },
+      check("unclean", "makeUnclean"),
+      check("idempotent", "makeIdempotent"),
+      check("consumer", "makeConsumer")),
     error,
     h("p", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, t("makeBegin"))));
   made.addEventListener("submit", async (event) => {
@@ -39,8 +44,16 @@ function form() {
 function headText({ name, brokers, replicas, minInsync, acks, retries, unclean, idempotent, consumer }) {
   const replicaList = Array.from({ length: Number(replicas) }, (_, index) => index).join(",");
   const last = Number(brokers);
-  const producer = ["producer p", `zone=az${Math.min(2, last)}`, `acks=${acks}`, Number(retries) > 0 && `retries=${retries}`, idempotent && "enable.idempotence=true"];
-  const topic = ["topic    t", `replicas=${replicaList}`, Number(minInsync) > 1 && `min.insync.replicas=${minInsync}`, unclean && "unclean.leader.election.enable=true"];
+  const producer = [
+    `producer p zone=az${Math.min(2, last)} acks=${acks}`,
+    Number(retries) > 0 && `retries=${retries}`,
+    idempotent && "enable.idempotence=true",
+  ];
+  const topic = [
+    `topic    t replicas=${replicaList}`,
+    Number(minInsync) > 1 && `min.insync.replicas=${minInsync}`,
+    unclean && "unclean.leader.election.enable=true",
+  ];
   return [
     `scenario ${name}`,
     `cluster  brokers=${brokers} controller=${last - 1}`,
@@ -69,7 +82,7 @@ function editor(content) {
   const error = h("p", { class: "why", role: "alert" });
   const page = h("section", { class: "make", id: "story" }, h("h1", {}, t("text")), area, error,
     h("p", { class: "actions" },
-      h("button", { type: "button", class: "button primary", onclick: () => begin(area.value, null, error) }, t("playIt")),
+      button(t("playIt"), () => begin(area.value, null, error), { class: "button primary" }),
       h("a", { class: "button", href: "#/" }, t("backToCatalogue"))));
   begin(content, null, $(".why", page));
   return page;

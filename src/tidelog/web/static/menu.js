@@ -1,6 +1,6 @@
 // What can be done to the thing that was chosen: each line adds commands to the story, at this step.
 
-import { h } from "lab/dom.js";
+import { button, h } from "lab/dom.js";
 import { source } from "lab/source.js";
 import { channelWords, messageWords, nodeWords, t } from "lab/words.js";
 
@@ -15,13 +15,13 @@ export function menuFor(what, stage) {
 }
 
 function deeds(actions, stage) {
-  const rest = stage.step < stage.last && h("label", { class: "keep" },
-    h("input", { type: "checkbox", checked: stage.keepRest, onchange: (event) => (stage.keepRest = event.target.checked) }), t("keepRest"));
+  const change = (event) => (stage.keepRest = event.target.checked);
+  const keep = h("input", { type: "checkbox", checked: stage.keepRest, onchange: change });
   return [
     h("p", { class: "menu-lead" }, t("actHere")),
-    h("ul", { class: "menu" }, actions.filter(Boolean).map(([words, ...commands]) =>
-      h("li", {}, h("button", { type: "button", class: "plain", onclick: () => stage.act(commands) }, words, h("code", {}, commands.join(" · ")))))),
-    rest,
+    h("ul", { class: "menu" }, actions.filter(Boolean).map(([words, command]) =>
+      h("li", {}, button([words, h("code", {}, command)], () => stage.act([command]), { class: "plain" })))),
+    stage.step < stage.last && h("label", { class: "keep" }, keep, t("keepRest")),
   ];
 }
 
@@ -72,10 +72,12 @@ const MENUS = {
     };
   },
 
-  keeper({ name, number }, stage, scene) {
+  keeper({ name }, stage, scene) {
+    const number = name.replace("keeper-", "");
     const { running, serving, leads } = scene[`keeper/${name}`];
+    const state = !running ? "stopped" : serving ? "serving" : "notServing";
     return {
-      title: `${t("keeperN", { n: number })} · ${t(!running ? "stopped" : serving ? "serving" : "notServing")}${leads ? ` · ${t("leads")}` : ""}`,
+      title: [t("keeperN", { n: number }), t(state), leads && t("leads")].filter(Boolean).join(" · "),
       actions: [running ? [t("doKeeperStop"), `keeper-stop ${number}`] : [t("doKeeperStart"), `keeper-start ${number}`]],
     };
   },
@@ -129,7 +131,7 @@ const MENUS = {
     const form = commandForm(stage);
     return {
       title: t("time"),
-      about: [form],
+      about: [t("clickHint"), form],
       actions: [
         [t("doAdvance", { duration: "1 s" }), "advance 1s"],
         [t("doAdvance", { duration: "10 s" }), "advance 10s"],
@@ -151,7 +153,8 @@ function clientChannels(a, b) {
 }
 
 function commandForm(stage) {
-  const input = h("input", { type: "text", placeholder: t("commandHint"), "aria-label": t("command"), autocomplete: "off", spellcheck: "false" });
+  const hints = { placeholder: t("commandHint"), "aria-label": t("command"), autocomplete: "off", spellcheck: "false" };
+  const input = h("input", { type: "text", ...hints });
   const form = h("form", { class: "command" }, input, h("button", { type: "submit", class: "button small" }, t("add")));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -162,7 +165,8 @@ function commandForm(stage) {
 
 // A value that nobody has sent yet in this story.
 function freshValue(stage) {
-  const used = new Set(stage.draft.steps.flatMap(({ command }) => (/^(send|produce) /.test(command) ? command.split(" ").slice(2) : [])));
+  const sends = stage.draft.steps.filter(({ command }) => /^(send|produce) /.test(command));
+  const used = new Set(sends.flatMap(({ command }) => command.split(" ").slice(2)));
   for (let index = 0; ; index += 1) {
     const letter = String.fromCharCode(97 + (index % 26));
     const value = index < 26 ? letter : `${letter}${Math.floor(index / 26)}`;

@@ -15,6 +15,13 @@ export class Play {
     }
   }
 
+  // The longest log there ever is.
+  get longest() {
+    const ends = this.scenes.flatMap((scene) =>
+      Object.keys(scene).filter((key) => key.startsWith("log/")).map((key) => scene[key].leo));
+    return Math.max(...ends);
+  }
+
   get last() {
     return this.scenes.length - 1;
   }
@@ -63,7 +70,8 @@ export class Play {
       for (const [index, sent] of scene[`client/${client.name}`].entries()) {
         const lostAt = this.recording.lost_at[sent.value];
         const lost = sent.outcome === "ok" && lostAt !== undefined && at >= lostAt;
-        lines.push({ ...sent, producer: client.name, lost, copies: this.#copies(scene, sent.value), order: this.#sentAt(client.name, index) });
+        const copies = this.#copies(scene, sent.value);
+        lines.push({ ...sent, producer: client.name, lost, copies, order: this.#sentAt(client.name, index) });
       }
     }
     return lines.sort((a, b) => a.order - b.order);

@@ -1,6 +1,6 @@
 // What appears above the page and goes again: menus, the meaning of a term, messages, help, a text to edit.
 
-import { $, h } from "lab/dom.js";
+import { $, button, h } from "lab/dom.js";
 import { glossary, t } from "lab/words.js";
 
 const over = $("#over");
@@ -56,6 +56,8 @@ export function watchTerms() {
   addEventListener("click", show);
 }
 
+const closer = (close) => button("×", close, { class: "plain icon", "aria-label": t("close") });
+
 // ---------------------------------------------------------------- messages
 
 let fading = 0;
@@ -68,7 +70,7 @@ export function clearToast() {
 export function toast(words, kind = "") {
   clearToast();
   const note = h("div", { class: `toast ${kind}`, role: kind === "bad" ? "alert" : "status" }, h("p", {}, words),
-    h("button", { type: "button", class: "plain icon", "aria-label": t("close"), onclick: () => note.remove() }, "×"));
+    closer(() => note.remove()));
   over.append(note);
   if (kind !== "bad") fading = setTimeout(() => note.remove(), 7000);
 }
@@ -78,7 +80,7 @@ export function toast(words, kind = "") {
 function dialog(title, ...content) {
   $("dialog", over)?.remove();
   const box = h("dialog", { "aria-label": title },
-    h("div", { class: "dialog-head" }, h("h2", {}, title), h("button", { type: "button", class: "plain icon", "aria-label": t("close"), onclick: () => box.close() }, "×")),
+    h("div", { class: "dialog-head" }, h("h2", {}, title), closer(() => box.close())),
     content);
   box.addEventListener("close", () => box.remove());
   box.addEventListener("click", (event) => event.target === box && box.close());
@@ -89,22 +91,41 @@ function dialog(title, ...content) {
 
 // A text to copy or to change. `onDone(text)` says whether it could be taken.
 export function showText(title, lead, content, onDone = null) {
-  const area = h("textarea", { spellcheck: "false", rows: Math.min(content.split("\n").length + 2, 26), readonly: !onDone, "aria-label": title });
+  const rows = Math.min(content.split("\n").length + 2, 26);
+  const area = h("textarea", { spellcheck: "false", rows, readonly: !onDone, "aria-label": title });
   area.value = content;
+  const done = async () => (await onDone(area.value)) && box.close();
   const box = dialog(title, lead && h("p", {}, lead), area,
     h("p", { class: "actions" },
-      onDone && h("button", { type: "button", class: "button primary", onclick: async () => (await onDone(area.value)) && box.close() }, t("playIt")),
-      h("button", { type: "button", class: "button", onclick: () => box.close() }, t(onDone ? "cancel" : "close"))));
+      onDone && button(t("playIt"), done, { class: "button primary" }),
+      button(t(onDone ? "cancel" : "close"), () => box.close())));
   if (!onDone) area.select();
   return box;
 }
 
+const KEYS = [
+  ["Space", "keySpace"],
+  ["← →", "keyArrows"],
+  ["⇧← ⇧→", "keyShiftArrows"],
+  ["Home End", "keyHomeEnd"],
+  ["[ ]", "keySpeed"],
+  ["f", "keyFork"],
+  ["c", "keyCompare"],
+  ["s", "keyShare"],
+  ["e", "edit"],
+  ["h", "keyCatalogue"],
+  ["?", "keyHelp"],
+  ["Esc", "keyEscape"],
+];
+
 export function showHelp() {
   closePopover();
-  const keys = [["Space", "keySpace"], ["← →", "keyArrows"], ["⇧← ⇧→", "keyShiftArrows"], ["Home End", "keyHomeEnd"], ["[ ]", "keySpeed"], ["f", "keyFork"], ["c", "keyCompare"], ["s", "keyShare"], ["e", "edit"], ["h", "keyCatalogue"], ["?", "keyHelp"], ["Esc", "keyEscape"]];
+  const keys = KEYS.map(([signs, words]) =>
+    [h("dt", {}, signs.split(" ").map((sign) => h("kbd", {}, sign))), h("dd", {}, t(words))]);
+  const terms = glossary().map(({ term, meaning }) => [h("dt", {}, term), h("dd", {}, meaning)]);
   dialog(t("help"),
     h("div", { class: "help" },
-      h("section", {}, h("h3", {}, t("keys")), h("dl", { class: "keys" }, keys.map(([key, words]) => [h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, t(words))]))),
-      h("section", {}, h("h3", {}, t("terms")), h("dl", { class: "terms" }, glossary().map(({ term, meaning }) => [h("dt", {}, term), h("dd", {}, meaning)])))));
+      h("section", {}, h("h3", {}, t("keys")), h("dl", { class: "keys" }, keys)),
+      h("section", {}, h("h3", {}, t("terms")), h("dl", { class: "terms" }, terms))));
 }
 

@@ -3,9 +3,12 @@
 // Nothing here knows about time; `draw` shows a scene, `travel` lets messages run along their links.
 
 import { calm, s, set, text } from "lab/dom.js";
+import { movingMessages, run, waitingMessages } from "lab/flight.js";
 import { layoutOf, linkPath } from "lab/layout.js";
 import { LogRow } from "lab/logrow.js";
-import { messageWords, t } from "lab/words.js";
+import { brokerShape, clientShape, keeperShape, zoneShape } from "lab/shapes.js";
+import { differences, isBroker, isCutOff, ordered, usedLinks } from "lab/topology.js";
+import { t } from "lab/words.js";
 
 export class SceneView {
   // `onPick({kind, …}, element)` is called when somebody chooses something in the picture.
@@ -37,9 +40,7 @@ export class SceneView {
     this.links = new Map();
     this.nodes = new Map();
     for (const { from, to } of usedLinks(this.play)) this.#link(from, to);
-    for (const client of this.cast.clients) this.#makeClient(client);
-    for (const keeper of this.cast.keepers) this.#makeKeeper(keeper);
-    for (const broker of this.cast.brokers) this.#makeBroker(broker);
+    this.#makeNodes();
     this.rows = new Map();
     for (const [key, place] of layout.rows) {
       const topic = this.cast.topics.length > 1 ? this.cast.topics[Number(key.split("/")[0])].name : "";
@@ -55,62 +56,33 @@ export class SceneView {
 
   #makeZones() {
     this.zones = new Map();
-    for (const { name, y, height } of this.layout.zones) {
-      const label = s("text", { class: "zone-name", x: 12, y: y + 20 }, name);
-      const state = s("text", { class: "zone-state", x: this.layout.width - 14, y: y + 20, "text-anchor": "end" });
-      const group = s("g", { class: "zone", tabindex: 0, role: "button", "aria-label": t("zone", { zone: name }) },
-        s("rect", { x: 1, y: y + 1, width: this.layout.width - 2, height: height - 2, rx: 14 }), label, state);
-      this.#pickable(group, { kind: "zone", zone: name });
-      this.zones.set(name, { group, state });
-      this.layers.zones.append(group);
+    for (const zone of this.layout.zones) {
+      const made = zoneShape(zone, this.layout);
+      this.#pickable(made.group, { kind: "zone", zone: zone.name });
+      this.zones.set(zone.name, made);
+      this.layers.zones.append(made.group);
     }
   }
 
-  #makeBroker({ id }) {
-    const { x, y } = this.layout.places.get(String(id));
-    const r = this.layout.radius;
-    const parts = {
-      ring: s("circle", { class: "ring", r: r + 5 }),
-      body: s("circle", { class: "body", r }),
-      name: s("text", { class: "broker-id", "text-anchor": "middle", dy: "0.36em" }, String(id)),
-      crown: s("path", { class: "crown", d: "M -11 4 L -13 -7 L -6 -2 L 0 -9 L 6 -2 L 13 -7 L 11 4 Z", transform: `translate(0 ${-r - 8})` }),
-      cross: badge("cross", r, "M -3.5 -3.5 L 3.5 3.5 M 3.5 -3.5 L -3.5 3.5"),
-      role: s("text", { class: "role", "text-anchor": "middle", y: r + 19 }),
-      frost: badge("frost", r, "M -2.5 -3.5 V 3.5 M 2.5 -3.5 V 3.5"),
-    };
-    const group = s("g", { class: "broker", tabindex: 0, role: "button", transform: `translate(${x} ${y})` }, Object.values(parts));
-    this.#pickable(group, { kind: "broker", id });
-    if (!this.cast.topics.some(({ replicas }) => replicas.includes(id))) {
-      this.layers.logs.append(s("text", { class: "no-replica", x: this.layout.log, y, dy: "0.35em" }, t("noReplica")));
+  #makeNode(name, made, what) {
+    const { x, y } = this.layout.places.get(String(name));
+    set(made.group, "transform", `translate(${x} ${y})`);
+    this.#pickable(made.group, what);
+    this.nodes.set(String(name), made);
+    this.layers.nodes.append(made.group);
+  }
+
+  #makeNodes() {
+    const { layout, cast } = this;
+    for (const client of cast.clients) this.#makeNode(client.name, clientShape(client, layout), { kind: "client", client });
+    for (const { name } of cast.keepers) this.#makeNode(name, keeperShape(name), { kind: "keeper", name });
+    for (const { id } of cast.brokers) {
+      this.#makeNode(id, brokerShape(id, layout), { kind: "broker", id });
+      if (!cast.topics.some(({ replicas }) => replicas.includes(id))) {
+        const { y } = layout.places.get(String(id));
+        this.layers.logs.append(s("text", { class: "no-replica", x: layout.log, y, dy: "0.35em" }, t("noReplica")));
+      }
     }
-    this.nodes.set(String(id), { group, ...parts });
-    this.layers.nodes.append(group);
-  }
-
-  #makeKeeper({ name }) {
-    const { x, y } = this.layout.places.get(name);
-    const number = name.replace("keeper-", "");
-    const group = s("g", { class: "keeper", tabindex: 0, role: "button", transform: `translate(${x} ${y})` },
-      s("path", { class: "body", d: "M -13 0 L -6.5 -11 H 6.5 L 13 0 L 6.5 11 H -6.5 Z" }),
-      s("text", { "text-anchor": "middle", dy: "0.35em" }, `k${number}`));
-    this.#pickable(group, { kind: "keeper", name, number });
-    this.nodes.set(name, { group });
-    this.layers.nodes.append(group);
-  }
-
-  #makeClient(client) {
-    const { x, y } = this.layout.places.get(client.name);
-    const narrow = this.layout.narrow;
-    const width = narrow ? 34 : this.layout.left > 70 ? 84 : 80;
-    const about = client.kind === "producer" ? `acks=${client.acks}` : t("reads");
-    const label = [client.name, t(client.kind), client.kind === "producer" ? about : "", client.idempotent ? t("idempotent") : ""].filter(Boolean).join(", ");
-    const group = s("g", { class: `client ${client.kind}`, tabindex: 0, role: "button", "aria-label": label, transform: `translate(${x} ${y})` },
-      s("rect", { class: "body", x: -width / 2, y: -16, width, height: 32, rx: client.kind === "producer" ? 8 : 16 }),
-      s("text", { class: "client-name", "text-anchor": "middle", y: narrow ? 5 : -2 }, client.name),
-      narrow ? null : s("text", { class: "client-about", "text-anchor": "middle", y: 11 }, client.idempotent ? `${about} id` : about));
-    this.#pickable(group, { kind: "client", client });
-    this.nodes.set(client.name, { group });
-    this.layers.nodes.append(group);
   }
 
   #pickable(element, what) {
@@ -150,10 +122,14 @@ export class SceneView {
   draw(scene, { before = null, moved = false } = {}) {
     const changed = (key) => this.shown[key] !== scene[key];
     const topics = this.cast.topics;
-    if (this.cast.brokers.some(({ id }) => changed(`broker/${id}`)) || changed("part/0") || changed("now") || topics[0].replicas.some((broker) => changed(`log/0/${broker}`))) {
+    const anyBroker = this.cast.brokers.some(({ id }) => changed(`broker/${id}`));
+    const anyReplica = topics[0].replicas.some((broker) => changed(`log/0/${broker}`));
+    if (anyBroker || anyReplica || changed("part/0") || changed("now")) {
       for (const { id } of this.cast.brokers) this.#drawBroker(id, scene);
     }
-    for (const { name } of this.cast.keepers) if (changed(`keeper/${name}`)) this.#drawKeeper(name, scene[`keeper/${name}`]);
+    for (const { name } of this.cast.keepers) {
+      if (changed(`keeper/${name}`)) this.#drawKeeper(name, scene[`keeper/${name}`]);
+    }
     if (changed("cuts") || changed("held")) this.#drawLinks(scene);
     topics.forEach((topic, number) => {
       const anyLog = topic.replicas.some((broker) => changed(`log/${number}/${broker}`) || changed(`broker/${broker}`));
@@ -204,9 +180,10 @@ export class SceneView {
 
   #drawKeeper(name, keeper) {
     const { group } = this.nodes.get(name);
-    set(group, "class", ["keeper", keeper.running ? "" : "stopped", keeper.serving ? "" : "mute", keeper.leads ? "leads" : ""].filter(Boolean).join(" "));
     const state = !keeper.running ? "stopped" : keeper.serving ? "serving" : "notServing";
-    set(group, "aria-label", `${t("keeperN", { n: name.replace("keeper-", "") })}, ${t(state)}${keeper.leads ? `, ${t("leads")}` : ""}`);
+    set(group, "class", `keeper ${state}${keeper.leads ? " leads" : ""}`);
+    const said = [t("keeperN", { n: name.replace("keeper-", "") }), t(state), keeper.leads && t("leads")];
+    set(group, "aria-label", said.filter(Boolean).join(", "));
   }
 
   #drawLinks(scene) {
@@ -257,129 +234,16 @@ export class SceneView {
   // ------------------------------------------------------------ messages
 
   #drawFlight(scene) {
-    this.layers.flight.replaceChildren();
-    const onLink = new Map();
-    const taken = [];
-    for (const message of scene.flight) {
-      const key = `${message.from}>${message.to}`;
-      const count = onLink.get(key) ?? 0;
-      onLink.set(key, count + 1);
-      const point = count < 4 && this.#waitingPlace(message, scene, count);
-      if (!point) continue;
-      const said = messageWords(message);
-      const short = said.length > 22 ? `${said.slice(0, 21)}…` : said;
-      const width = this.layout.narrow || count > 0 ? 16 : 14 + short.length * 6.3;
-      this.layers.flight.append(this.#waiting(message, free(point, width, taken), short, width));
-    }
+    const route = (message) => this.#pathOf(message, scene);
+    const waiting = waitingMessages(scene.flight, this.layout, route);
+    for (const { group, message } of waiting) this.#pickable(group, { kind: "message", message });
+    this.layers.flight.replaceChildren(...waiting.map(({ group }) => group));
   }
 
-  // In the middle of its link, the next ones behind it; what a broker sends to itself stands beside it.
-  #waitingPlace(message, scene, count) {
-    if (message.from === message.to) {
-      const place = this.layout.places.get(String(message.from));
-      return place && { x: place.x - this.layout.radius - (this.layout.narrow ? 14 : 70), y: place.y + 26 };
-    }
-    const path = this.#pathOf(message, scene);
-    return path && path.getPointAtLength(path.getTotalLength() * (0.5 - count * 0.12));
-  }
-
-  #waiting(message, { x, y }, short, width) {
-    const said = messageWords(message);
-    const group = s("g", { class: "waiting", tabindex: 0, role: "button", transform: `translate(${x} ${y})`, "aria-label": `${t("inFlight")}: ${said}, ${t("from", message)}` },
-      s("rect", { x: -width / 2, y: -10, width, height: 20, rx: 10 }),
-      width > 16 ? s("text", { "text-anchor": "middle", dy: "0.34em" }, short) : s("circle", { r: 3.5 }));
-    this.#pickable(group, { kind: "message", message });
-    return group;
-  }
-
-  // Messages run along their links, all at once. The promise ends when they have arrived, or when `stop` says so.
+  // Messages run along their links. The promise ends when they have arrived, or when `stop` says so.
   travel(messages, scene, duration, stop) {
     if (calm() || duration < 40) return Promise.resolve();
-    const moving = [];
-    for (const message of messages.slice(0, 12)) {
-      const path = message.from === message.to ? null : this.#pathOf(message, scene);
-      if (!path) continue;
-      const said = messageWords(message);
-      const dot = s("g", { class: `dot ${message.channel}` }, s("circle", { r: 6 }), this.layout.narrow ? null : s("text", { x: 10, y: -8 }, said.length > 30 ? `${said.slice(0, 29)}…` : said));
-      this.layers.moving.append(dot);
-      moving.push({ dot, path, length: path.getTotalLength() });
-    }
-    if (!moving.length) return Promise.resolve();
-    return new Promise((resolve) => {
-      const began = performance.now();
-      const frame = (now) => {
-        const done = stop() ? 1 : Math.min((now - began) / duration, 1);
-        const eased = done * done * (3 - 2 * done);
-        for (const { dot, path, length } of moving) {
-          const { x, y } = path.getPointAtLength(length * eased);
-          dot.setAttribute("transform", `translate(${x} ${y})`);
-        }
-        if (done < 1) requestAnimationFrame(frame);
-        else {
-          for (const { dot } of moving) dot.remove();
-          resolve();
-        }
-      };
-      requestAnimationFrame(frame);
-    });
+    const route = (message) => this.#pathOf(message, scene);
+    return run(movingMessages(messages, this.layout, route), this.layers.moving, duration, stop);
   }
-}
-
-// The nearest place above or below that nothing else has taken.
-function free({ x, y }, width, taken) {
-  const isFree = (at) => !taken.some((other) => Math.abs(other.y - at) < 21 && Math.abs(other.x - x) < (other.width + width) / 2 + 2);
-  const found = [0, 22, -22, 44, -44].map((by) => y + by).find(isFree) ?? y;
-  taken.push({ x, y: found, width });
-  return { x, y: found };
-}
-
-// A small sign at the edge of a node, which leaves its name readable.
-const badge = (kind, radius, sign) =>
-  s("g", { class: `badge-sign ${kind}`, transform: `translate(${radius * 0.82} ${-radius * 0.82})` }, s("circle", { r: 8 }), s("path", { d: sign }));
-
-// ---------------------------------------------------------------- what can be said without a picture
-
-const isBroker = (node) => /^\d+$/.test(String(node));
-
-const ordered = (a, b) => (String(a) < String(b) ? [String(a), String(b)] : [String(b), String(a)]);
-
-// The links that carry anything in the course of a play.
-function usedLinks(play) {
-  const found = new Map();
-  const note = ({ from, to }) => {
-    if (from !== to && from !== "keeper" && to !== "keeper" && from !== "admin" && to !== "admin") found.set(ordered(from, to).join("|"), { from, to });
-  };
-  for (const step of play.recording.steps) {
-    for (const beat of step.beats ?? []) (beat.messages ?? []).forEach(note);
-    (step.changed.flight ?? []).forEach(note);
-  }
-  // Replicas fetch from each other; that link is there even if nothing was shown on it.
-  for (const { replicas } of play.cast.topics) {
-    for (const a of replicas) for (const b of replicas) if (a < b) note({ from: a, to: b });
-  }
-  return found.values();
-}
-
-function isCutOff(zone, cuts, cast) {
-  const inside = (node) => {
-    const found = cast.brokers.find(({ id }) => String(id) === String(node)) ?? cast.keepers.find(({ name }) => name === node) ?? cast.clients.find(({ name }) => name === node);
-    return found?.zone === zone;
-  };
-  const here = cast.brokers.filter((broker) => broker.zone === zone);
-  const elsewhere = cast.brokers.filter((broker) => broker.zone !== zone);
-  if (!here.length || !elsewhere.length) return false;
-  const blocked = new Set(cuts.filter(([a, b]) => inside(a) !== inside(b)).map(([a, b]) => `${a}|${b}`));
-  return here.every(({ id }) => elsewhere.every((other) => blocked.has(`${id}|${other.id}`)));
-}
-
-// Offsets at which replicas hold different records.
-function differences(scene, topic, replicas) {
-  const logs = replicas.map((broker) => scene[`log/${topic}/${broker}`].records);
-  const longest = Math.max(...logs.map((records) => records.length));
-  const found = new Set();
-  for (let offset = 0; offset < longest; offset += 1) {
-    const present = logs.filter((records) => offset < records.length).map((records) => records[offset]);
-    if (present.some(([epoch, value]) => epoch !== present[0][0] || value !== present[0][1])) found.add(offset);
-  }
-  return found;
 }

@@ -1,6 +1,6 @@
 // The catalogue: where everybody begins.
 
-import { h } from "lab/dom.js";
+import { button, h } from "lab/dom.js";
 import { scenarioLink } from "lab/links.js";
 import { source } from "lab/source.js";
 import { t, told } from "lab/words.js";
@@ -14,14 +14,15 @@ export async function shelfPage(openFile) {
     h("h2", {}, told(group.title)),
     h("ul", { class: "cards" }, group.scenarios.map(card))));
   const nothing = h("p", { class: "no-match", hidden: true }, t("noMatch"));
-  const filter = h("input", { type: "search", class: "filter", placeholder: t("filter"), "aria-label": t("filter"), oninput: () => narrow(groups, filter.value, nothing) });
+  const find = () => narrow(groups, filter.value, nothing);
+  const filter = h("input", { type: "search", class: "filter", placeholder: t("filter"), "aria-label": t("filter"), oninput: find });
   return h("div", { class: "shelf", id: "story" },
     h("section", { class: "hero" },
       h("div", {}, h("h1", {}, t("heroTitle")), h("p", { class: "lead" }, t("heroLead"))),
       start(shelf)),
     h("div", { class: "shelf-tools" }, filter,
       source.live && h("a", { class: "button", href: "#/make" }, t("makeOwn")),
-      source.live && h("button", { type: "button", class: "button", onclick: openFile }, t("openFile"))),
+      source.live && button(t("openFile"), openFile)),
     groups, nothing,
     !source.live && h("p", { class: "note" }, t("exportNote", { version: shelf.version })));
 }
@@ -44,7 +45,9 @@ function start(shelf) {
 function card(scenario) {
   const worst = SHOWN.find((generation) => outcome(scenario.expect[generation]).bad) ?? "epoch";
   const known = SHOWN.filter((generation) => scenario.expect[generation]);
-  return h("li", { class: "card", "data-search": `${scenario.name} ${scenario.title} ${scenario.lead} ${told(scenario.title)} ${told(scenario.lead)}`.toLowerCase() },
+  const { name, title, lead } = scenario;
+  const searched = [name, title, lead, told(title), told(lead)].join(" ").toLowerCase();
+  return h("li", { class: "card", "data-search": searched },
     h("a", { href: scenarioLink(scenario.name, { generation: known.includes(worst) ? worst : null }) },
       h("h3", {}, told(scenario.title)),
       scenario.lead && h("p", {}, told(scenario.lead))),
@@ -56,7 +59,8 @@ function card(scenario) {
 // What a scenario's author expects of a generation: the first thing that goes wrong, or that all is well.
 function outcome(facts) {
   if (!facts) return { bad: false, words: "" };
-  const found = KINDS.filter((kind) => facts[kind]).map((kind) => `${t(kind)} ${kind === "diverged" ? "" : facts[kind].split(",").join(" ")}`.trim());
+  const values = (kind) => (kind === "diverged" ? "" : ` ${facts[kind].split(",").join(" ")}`);
+  const found = KINDS.filter((kind) => facts[kind]).map((kind) => t(kind) + values(kind));
   return found.length ? { bad: true, words: found.join(", ") } : { bad: false, words: t("held") };
 }
 

@@ -1,6 +1,6 @@
 // Words about what is seen: the ledger above, the story beside, the legend below.
 
-import { fill, h, set } from "lab/dom.js";
+import { button, fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
 import { commandWords, eventWords, messageWords, nodeWords, remarkWords, ruleOf, t, told, withTerms } from "lab/words.js";
 
@@ -24,11 +24,20 @@ export function drawLedger(element, play, scene, at) {
 function chip(line) {
   const state = line.lost ? "lost" : line.outcome;
   const { replicas, all, most } = line.copies;
-  const said = [`${line.value}: ${t(`toldLong_${state}`)}`, line.error, t("copies", { n: replicas, all }), most > 1 && t("times", { n: most }), `${line.producer}, acks=${line.acks}`].filter(Boolean);
+  const said = [
+    `${line.value}: ${t(`toldLong_${state}`)}`,
+    line.error,
+    t("copies", { n: replicas, all }),
+    most > 1 && t("times", { n: most }),
+    `${line.producer}, acks=${line.acks}`,
+  ].filter(Boolean);
+  const offset = state === "ok" && line.offset !== undefined && h("small", {}, ` @${line.offset}`);
+  const many = most > 1 && h("small", { class: "many" }, ` ×${most}`);
   const dots = Array.from({ length: all }, (_, index) => h("i", { class: index < replicas ? "has" : "" }));
   return h("li", { class: `chip ${state}`, title: said.join(" · "), "data-value": line.value },
     h("span", { class: "chip-value" }, line.value),
-    h("span", { class: "chip-told" }, h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[state]), t(`told_${state}`), line.outcome === "ok" && !line.lost && line.offset !== undefined && h("small", {}, ` @${line.offset}`), most > 1 && h("small", { class: "many" }, ` ×${most}`)),
+    h("span", { class: "chip-told" },
+      h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[state]), t(`told_${state}`), offset, many),
     h("span", { class: "chip-copies", "aria-hidden": "true" }, dots),
     h("span", { class: "hidden" }, said.slice(1).join(", ")));
 }
@@ -51,7 +60,7 @@ export function drawStory(element, stage) {
   if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
   if (step.remark) parts.push(h("p", { class: "remark" }, remarkWords(step.remark)));
   if (!stage.against) parts.push(happenings(step, seen), rule(step, stage.generation));
-  if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")));
+  if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")), source.live && h("p", { class: "quiet" }, t("clickHint")));
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
   if (at === stage.last && at > 0 && !stage.against) parts.push(verdict(play, stage));
   fill(element, parts);
@@ -59,7 +68,9 @@ export function drawStory(element, stage) {
 
 // Within a step: what has just arrived.
 function moment({ messages = [] }) {
-  return h("ul", { class: "moment" }, messages.map((message) => h("li", {}, h("b", {}, `${nodeWords(message.from)} → ${nodeWords(message.to)}`), ` ${messageWords(message)}`)));
+  const line = (message) => h("li", {},
+    h("b", {}, `${nodeWords(message.from)} → ${nodeWords(message.to)}`), ` ${messageWords(message)}`);
+  return messages.length > 0 && h("ul", { class: "moment" }, messages.map(line));
 }
 
 // The steps that the comment tells of: those done, the one we are at, those to come.
@@ -72,10 +83,12 @@ function deeds(stage, first, seen) {
   const items = [];
   for (let at = from; at <= Math.min(end, stage.step + 4); at += 1) {
     const { command } = play.step(at);
-    const now = at === stage.step;
-    items.push(h("li", { class: now ? "now" : at < stage.step ? "done" : "" },
-      now ? h("span", {}, withTerms(commandWords(command), seen)) : h("button", { type: "button", class: "plain", onclick: () => (stage.pause(), stage.go(at)) }, commandWords(command)),
-      now && h("code", {}, command)));
+    const words = commandWords(command);
+    if (at === stage.step) {
+      items.push(h("li", { class: "now" }, h("span", {}, withTerms(words, seen)), h("code", {}, command)));
+    } else {
+      items.push(h("li", { class: at < stage.step ? "done" : "" }, button(words, () => stage.jump(at), { class: "plain" })));
+    }
   }
   return h("ol", { class: "deeds" }, items);
 }
@@ -98,7 +111,12 @@ function happenings(step, seen = new Set()) {
 
 export function paneEvents(element, play, at, stage) {
   const step = play.step(at);
-  const found = [at === play.last && at > 0 && verdict(play, stage), happenings(step), step.remark && h("p", { class: "remark" }, remarkWords(step.remark)), rule(step, play.recording.generation)].filter(Boolean);
+  const found = [
+    at === play.last && at > 0 && verdict(play, stage),
+    happenings(step),
+    step.remark && h("p", { class: "remark" }, remarkWords(step.remark)),
+    rule(step, play.recording.generation),
+  ].filter(Boolean);
   fill(element, found.length ? found : h("p", { class: "quiet" }, t("nothingHappened")));
 }
 
@@ -120,23 +138,35 @@ function verdict(play, stage) {
   return h("section", { class: bad.length ? "verdict bad" : "verdict good", "data-generation": generation },
     h("h2", {}, t("verdict"), h("small", {}, generation)),
     h("p", { class: "verdict-title" }, t(bad.length ? "verdictBroken" : "verdictHeld")),
-    bad.length > 0 && h("ul", {}, bad.map((kind) => h("li", {}, `${t(`${kind}Long`)}: `, h("b", {}, found[kind].map((finding) => (kind === "diverged" ? `@${finding.offset} ${finding.value}` : finding.value)).join(", "))))),
-    broken.length > 0 && h("details", {}, h("summary", {}, t("invariant", { name: broken[0].invariant, step: broken[0].step })), h("ul", {}, broken.map((one) => h("li", { lang: "en" }, `${one.invariant} (${one.step}): ${one.message}`)))),
-    play.recording.expected && surprises.length > 0 && h("p", { class: "remark", lang: "en" }, t("notAsExpected", { what: surprises.join("; ") })),
-    !stage.against && h("button", { type: "button", class: "button small", onclick: () => stage.change({ against: other }) }, t("tryUnder", { generation: other })));
+    bad.length > 0 && h("ul", {}, bad.map((kind) => h("li", {}, `${t(`${kind}Long`)}: `, h("b", {}, findings(kind, found[kind]))))),
+    broken.length > 0 && brokenInvariants(broken),
+    surprises.length > 0 && h("p", { class: "remark", lang: "en" }, t("notAsExpected", { what: surprises.join("; ") })),
+    !stage.against && button(t("tryUnder", { generation: other }), () => stage.change({ against: other }), { class: "button small" }));
+}
+
+const findings = (kind, found) =>
+  found.map(({ value, offset }) => (kind === "diverged" ? `@${offset} ${value}` : value)).join(", ");
+
+function brokenInvariants(broken) {
+  const [{ invariant: name, step }] = broken;
+  const lines = broken.map((one) => h("li", { lang: "en" }, `${one.invariant} (${one.step}): ${one.message}`));
+  return h("details", {}, h("summary", {}, t("invariant", { name, step })), h("ul", {}, lines));
 }
 
 // The whole script, made once; `drawScript` then marks where we are.
 export function makeScript(stage) {
   const items = stage.recording.steps.slice(1).map(({ command, comment }, index) => {
     const at = index + 1;
+    const remove = { class: "plain remove", title: t("removeStep"), "aria-label": `${t("removeStep")}: ${command}` };
     return h("li", {},
       comment && h("p", { class: "chapter" }, told(comment)),
       h("div", { class: "line" },
-        h("button", { type: "button", class: "plain jump", onclick: () => (stage.pause(), stage.go(at)) }, command),
-        source.live && h("button", { type: "button", class: "plain remove", title: t("removeStep"), "aria-label": `${t("removeStep")}: ${command}`, onclick: () => stage.removeStep(at) }, "×")));
+        button(command, () => stage.jump(at), { class: "plain jump" }),
+        source.live && button("×", () => stage.removeStep(at), remove)));
   });
-  return h("details", { class: "script" }, h("summary", {}, t(stage.isChanged ? "yourScript" : "script"), h("small", {}, t("stepCount", { n: items.length }))), h("ol", {}, items));
+  const title = t(stage.isChanged ? "yourScript" : "script");
+  return h("details", { class: "script" },
+    h("summary", {}, title, h("small", {}, t("stepCount", { n: items.length }))), h("ol", {}, items));
 }
 
 export function drawScript(element, stage) {
@@ -159,15 +189,30 @@ export function liveWords(stage) {
   const play = stage.plays[0];
   const step = play.step(stage.step);
   const events = (step.events ?? []).slice(0, 5).map(eventWords);
-  return [t("stepOf", { step: stage.step, last: stage.last }), step.comment && told(step.comment), commandWords(step.command), ...events].filter(Boolean).join(". ");
+  const where = t("stepOf", { step: stage.step, last: stage.last });
+  const said = [where, step.comment && told(step.comment), commandWords(step.command), ...events];
+  return said.filter(Boolean).join(". ");
 }
 
 // ---------------------------------------------------------------- the legend
 
+const LEGEND = [
+  ["cell-committed", "legendCommitted"],
+  ["cell-uncommitted", "legendUncommitted"],
+  ["cell-epoch", "legendEpoch"],
+  ["flag-hw", "legendHw"],
+  ["flag-leo", "legendLeo"],
+  ["ring-isr", "legendIsr"],
+  ["sign-crown", "legendCrown"],
+  ["cell-gone", "legendGone"],
+  ["cell-differs", "legendDiffers"],
+];
+const DISK = ["cell-disk", "legendDisk"];
+
 export function drawLegend(showsDisk) {
-  const entries = [["cell-committed", "legendCommitted"], ["cell-uncommitted", "legendUncommitted"], ["cell-epoch", "legendEpoch"], ["flag-hw", "legendHw"], ["flag-leo", "legendLeo"], ["ring-isr", "legendIsr"], ["sign-crown", "legendCrown"], ["cell-gone", "legendGone"], ["cell-differs", "legendDiffers"]];
-  if (showsDisk) entries.push(["cell-disk", "legendDisk"]);
+  const entries = showsDisk ? [...LEGEND, DISK] : LEGEND;
+  const sample = (kind) => h("span", { class: `sample ${kind}`, "aria-hidden": "true" });
   return h("details", { class: "legend", open: innerWidth >= 900 }, h("summary", {}, t("legend")),
-    h("ul", {}, entries.map(([kind, words]) => h("li", {}, h("span", { class: `sample ${kind}`, "aria-hidden": "true" }), t(words)))));
+    h("ul", {}, entries.map(([kind, words]) => h("li", {}, sample(kind), t(words)))));
 }
 

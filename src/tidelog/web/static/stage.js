@@ -3,26 +3,17 @@
 // A step is done when `step` commands have been carried out; step 0 is the cluster as it was set up. Within a
 // step `beat` counts messages; null is the end of the step.
 
-import { calm, fill, h, text } from "lab/dom.js";
+import { calm, fill, h } from "lab/dom.js";
 import { Draft } from "lab/draft.js";
 import { playLink, scenarioLink } from "lab/links.js";
 import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
 import { clearToast, closePopover, showPopover, showText, toast } from "lab/popover.js";
-import { SceneView } from "lab/scene.js";
-import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
 import { CannotPlay, source } from "lab/source.js";
-import { Transport } from "lab/transport.js";
+import { StageView } from "lab/stageview.js";
 import { failureWords, t, told } from "lab/words.js";
 
-const FRAME_PADDING = 8;
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
-
-// Of a scenario's sources, those that everybody can look up.
-function references(source) {
-  const found = source.split(/[;,]\s*/).filter((one) => /KIP|KAFKA/.test(one));
-  return found.length > 0 && h("span", {}, found.join(", "));
-}
 
 export class Stage {
   constructor({ text, name, generation, against, step }) {
@@ -77,15 +68,17 @@ export class Stage {
   }
 
   // Play something else than now: another text, other rules. What cannot be played changes nothing.
-  async change({ text: wanted = this.text, generation = this.generation, against = this.against, step = this.step, name = this.name, undoable = false }) {
+  async change(wanted, { undoable = false } = {}) {
+    const { text, name, generation, against, step } = this;
+    const next = { text, name, generation, against, step, ...wanted };
     this.pause();
     const mine = (this.turn += 1);
     try {
-      const answer = await source.play({ text: wanted, generation, against });
+      const answer = await source.play(next);
       if (mine !== this.turn) return false;
-      if (undoable) this.past.push({ text: this.text, name: this.name, step: this.step });
+      if (undoable) this.past.push({ text, name, generation, step });
       clearToast();
-      Object.assign(this, { text: wanted, generation, against, step, name });
+      Object.assign(this, next);
       this.#take(answer);
       this.redraw();
       return true;
@@ -103,17 +96,22 @@ export class Stage {
     if (!source.live) return toast(t("notInThisFile"), "bad");
     const draft = this.#own().insert(this.step, commands, { keepRest: this.keepRest });
     const from = this.step;
-    const done = await this.change({ text: String(draft), step: from, name: null, undoable: true });
+    const done = await this.rewrite(draft, from);
     if (done) this.go(from + commands.length, { animate: true });
     return done;
   }
 
+  // Another text instead of this one, which can be undone.
+  rewrite(draft, step = this.step) {
+    return this.change({ text: String(draft), step, name: null }, { undoable: true });
+  }
+
   removeStep(at) {
-    return this.change({ text: String(this.#own().remove(at - 1)), step: Math.max(Math.min(this.step, at - 1), 0), name: null, undoable: true });
+    return this.rewrite(this.#own().remove(at - 1), Math.max(Math.min(this.step, at - 1), 0));
   }
 
   endHere() {
-    return this.change({ text: String(this.#own().endAfter(this.step)), name: null, undoable: true });
+    return this.rewrite(this.#own().endAfter(this.step));
   }
 
   undo() {
@@ -160,7 +158,12 @@ export class Stage {
   }
 
   editText() {
-    showText(t("text"), "", this.fileText(), source.live && ((wanted) => this.change({ text: wanted, name: null, undoable: true })));
+    // Rules that are written into the text count.
+    const play = (wanted) => {
+      const generation = /^cluster\s.*\bgeneration=(\S+)/m.exec(wanted)?.[1] ?? this.generation;
+      return this.change({ text: wanted, generation, name: null }, { undoable: true });
+    };
+    showText(t("text"), "", this.fileText(), source.live && play);
   }
 
   // ------------------------------------------------------------ time
@@ -171,7 +174,7 @@ export class Stage {
     this.step = Math.min(Math.max(step, 0), this.last);
     this.beat = beat;
     if (animate && this.step === from + 1 && !calm()) this.#run(this.turn, 900);
-    else this.draw();
+    else this.view.draw();
     this.#write();
   }
 
@@ -180,27 +183,30 @@ export class Stage {
     const over = () => turn !== this.turn;
     const beats = Math.max(...this.plays.map((play) => play.beats(this.step).length));
     const each = Math.min(Math.max(budget / Math.max(beats, 1), 90), 520) / this.speed;
-    this.drawWords({ ledgers: false });
+    this.view.drawWords({ ledgers: false });
     for (let beat = 0; beat < beats && !over(); beat += 1) {
-      await Promise.all(this.panes.map((pane) => this.#showBeat(pane, beat, each, over)));
+      await Promise.all(this.view.panes.map((pane) => this.#showBeat(pane, beat, each, over)));
     }
-    if (!over()) this.draw({ moved: true });
+    if (!over()) this.view.draw({ moved: true });
   }
 
-  async #showBeat({ play, view, ledger }, beat, duration, over) {
-    const found = play.beats(this.step)[beat];
+  async #showBeat(pane, beat, duration, over) {
+    const found = pane.play.beats(this.step)[beat];
     if (!found) return;
-    const scene = play.within(this.step, beat);
-    await view.travel(found.messages ?? [], scene, duration, over);
-    if (over()) return;
-    view.draw(scene, { moved: true, before: play.scene(this.step - 1) });
-    drawLedger(ledger, play, scene, this.step - 1);
+    const scene = pane.play.within(this.step, beat);
+    await pane.view.travel(found.messages ?? [], scene, duration, over);
+    if (!over()) this.view.drawMoment(pane, scene);
+  }
+
+  // Go somewhere else at once.
+  jump(step) {
+    this.pause();
+    this.go(step);
   }
 
   back() {
     this.pause();
-    if (this.beat !== null) this.go(this.step - 1);
-    else this.go(this.step - 1);
+    this.go(this.step - 1);
   }
 
   forward() {
@@ -229,11 +235,11 @@ export class Stage {
   async #showMoment() {
     if (this.beat === null) return;
     const turn = this.turn;
-    const { play, view } = this.panes[0];
+    const { play, view } = this.view.panes[0];
     const before = this.beat > 0 ? play.within(this.step, this.beat - 1) : play.scene(this.step - 1);
     view.draw(before);
     await view.travel(play.beats(this.step)[this.beat].messages ?? [], before, 420 / this.speed, () => turn !== this.turn);
-    if (turn === this.turn) this.draw({ moved: true });
+    if (turn === this.turn) this.view.draw({ moved: true });
   }
 
   toggle() {
@@ -244,7 +250,7 @@ export class Stage {
   async start() {
     if (this.step >= this.last) this.go(0);
     this.playing = true;
-    this.transport.draw(this);
+    this.view.transport.draw(this);
     while (this.playing && this.step < this.last) {
       const turn = (this.turn += 1);
       this.step += 1;
@@ -273,13 +279,13 @@ export class Stage {
     if (!this.playing) return;
     this.playing = false;
     this.turn += 1;
-    this.draw();
+    this.view.draw();
   }
 
   faster(by) {
     const at = SPEEDS.indexOf(this.speed);
     this.speed = SPEEDS[Math.min(Math.max(at + by, 0), SPEEDS.length - 1)];
-    this.transport.draw(this);
+    this.view.transport.draw(this);
   }
 
   // ------------------------------------------------------------ keys
@@ -296,7 +302,7 @@ export class Stage {
       "[": () => this.faster(-1),
       "]": () => this.faster(1),
       f: () => this.forkMenu(),
-      c: () => this.compareBox.focus(),
+      c: () => this.view.compareBox.focus(),
       s: () => this.share(),
       e: () => this.editText(),
     };
@@ -308,7 +314,7 @@ export class Stage {
   }
 
   forkMenu() {
-    this.pick({ kind: "cluster" }, this.forkButton);
+    this.pick({ kind: "cluster" }, this.view.forkButton);
   }
 
   pick(what, element) {
@@ -327,119 +333,16 @@ export class Stage {
   close() {
     this.playing = false;
     this.turn += 1;
-    this.observer?.disconnect();
+    this.view?.close();
     clearTimeout(this.writing);
   }
 
+  // Make the page anew: another play, another language.
   redraw() {
-    const longest = Math.max(3, ...this.plays.flatMap((play) => play.scenes.flatMap((scene) => Object.keys(scene).filter((key) => key.startsWith("log/")).map((key) => scene[key].leo))));
-    this.panes = this.plays.map((play) => {
-      const view = new SceneView(play, { longest, onPick: (what, element) => this.pick(what, element) });
-      const ledger = h("section", { class: "ledger", "aria-label": t("ledger") });
-      const frame = h("div", { class: "frame" }, view.svg);
-      const happened = h("div", { class: "pane-events" });
-      const title = this.against && h("h2", { class: "pane-title" }, h("b", {}, play.recording.generation), h("span", {}, told(this.#summary(play.recording.generation))));
-      return { play, view, ledger, frame, happened, element: h("article", { class: "pane" }, title, ledger, frame, this.against && happened) };
-    });
-    this.story = h("div", { class: "story" });
-    const wasOpen = this.script?.open;
-    this.script = makeScript(this);
-    this.script.open = wasOpen ?? false;
-    this.transport = new Transport(this);
-    this.banner = h("div", { class: "banners" });
-    fill(this.element, this.#head(), this.banner,
-      h("div", { class: this.against ? "body comparing" : "body" },
-        h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
-        h("aside", { class: "side" }, this.story, this.script)),
-      drawLegend(this.panes[0].view.showsDisk), this.transport.element);
-    this.observer?.disconnect();
-    this.observer = new ResizeObserver(() => this.#fit());
-    for (const pane of this.panes) this.observer.observe(pane.frame);
-    this.#fit(true);
-  }
-
-  #summary(generation) {
-    return this.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
-  }
-
-  #fit(always = false) {
-    let changed = always;
-    for (const { frame, view } of this.panes) {
-      const width = Math.floor(frame.clientWidth) - 2 * FRAME_PADDING;
-      if (width > 0) changed = view.resize(width) || changed;
-    }
-    if (changed && this.panes.every(({ view }) => view.width)) this.draw();
-  }
-
-  #head() {
-    const recording = this.recording;
-    const rules = h("select", { class: "rules", "aria-label": t("rules"), title: t("rulesHelp"), onchange: () => this.change({ generation: rules.value, against: this.against === rules.value ? null : this.against }) });
-    this.compareBox = h("select", { "aria-label": t("compareWith"), onchange: () => this.change({ against: this.compareBox.value || null }) });
-    this.forkButton = h("button", { type: "button", class: "button", title: `${t("forkHelp")} (f)`, onclick: () => this.forkMenu() }, t("fork"));
-    this.#fillChoices(rules);
-    return h("div", { class: "head" },
-      h("div", { class: "titles" },
-        h("p", { class: "eyebrow" }, h("code", {}, this.draft.name), references(recording.source)),
-        h("h1", {}, told(recording.title) || this.draft.name)),
-      h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
-        h("label", { class: "choice" }, h("span", {}, t("rules")), rules),
-        h("label", { class: "choice" }, h("span", {}, t("compareWith")), this.compareBox),
-        this.forkButton,
-        h("button", { type: "button", class: "button", title: "s", onclick: () => this.share() }, t("share")),
-        h("button", { type: "button", class: "button", title: t("saveHelp"), onclick: () => this.save() }, t("save")),
-        h("button", { type: "button", class: "button", title: "e", onclick: () => this.editText() }, t("edit"))));
-  }
-
-  async #fillChoices(rules) {
-    const known = this.shelf.generations.map((generation) => generation.name);
-    const offered = source.generations ? await source.generations() : known;
-    fill(rules, offered.map((name) => h("option", { value: name, selected: name === this.generation }, name)));
-    fill(this.compareBox, h("option", { value: "" }, t("noCompare")),
-      offered.filter((name) => name !== this.generation).map((name) => h("option", { value: name, selected: name === this.against }, name)));
-  }
-
-  // ------------------------------------------------------------ drawing where we are
-
-  draw({ moved = false } = {}) {
-    for (const { play, view } of this.panes) {
-      const at = Math.min(this.step, play.last);
-      const scene = this.beat === null ? play.scene(at) : play.within(at, this.beat);
-      view.draw(scene, { before: at > 0 ? play.scene(at - 1) : null, moved });
-    }
-    this.drawWords();
-  }
-
-  drawWords({ ledgers = true } = {}) {
-    for (const { play, ledger, happened } of this.panes) {
-      const at = Math.min(this.step, play.last);
-      if (ledgers) drawLedger(ledger, play, this.beat === null ? play.scene(at) : play.within(at, this.beat), at);
-      if (this.against) paneEvents(happened, play, at, this);
-    }
-    drawStory(this.story, this);
-    drawScript(this.script, this);
-    this.transport.draw(this);
-    this.#drawBanners();
-    text(document.getElementById("live"), liveWords(this));
-  }
-
-  #drawBanners() {
-    const banners = [];
-    if (this.isChanged || this.past.length) {
-      banners.push(h("p", { class: "banner yours" },
-        h("b", {}, t("yours", { name: this.original.name ?? this.draft.name })),
-        h("button", { type: "button", class: "button small", onclick: () => this.undo(), disabled: !this.past.length }, t("undo")),
-        this.step < this.last && h("button", { type: "button", class: "button small", onclick: () => this.endHere() }, t("endHere")),
-        h("button", { type: "button", class: "button small", onclick: () => this.backToOriginal() }, t(this.original.name ? "original" : "startOver"))));
-    }
-    if (this.against) banners.push(this.#partsBanner());
-    fill(this.banner, banners);
-  }
-
-  #partsBanner() {
-    const at = this.partsAt;
-    const words = at === null ? t("neverPart") : this.step < at ? t("notYet") : this.step === at ? t("partHere") : t("partsAt", { step: at });
-    return h("p", { class: at !== null && this.step === at ? "banner parts here" : "banner parts" }, h("b", {}, words),
-      at !== null && this.step !== at && h("button", { type: "button", class: "button small", onclick: () => this.go(at) }, `${t("goThere")} (${at})`));
+    this.view?.close();
+    this.view = new StageView(this, this.view);
+    fill(this.element, this.view.parts);
+    this.view.fit(true);
   }
 
   // The address follows, so that reloading and bookmarks come back to this very step.

@@ -1,6 +1,6 @@
 // Time: the buttons, the slider, and what stands out along the way.
 
-import { fill, h, s, set, text } from "lab/dom.js";
+import { button, fill, h, s, set, text } from "lab/dom.js";
 import { t } from "lab/words.js";
 
 const ICONS = {
@@ -12,28 +12,32 @@ const ICONS = {
   last: "M2 3v10l7.5-5z M9.6 3H12v10H9.6z",
 };
 
-const icon = (name) => s("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, s("path", { d: ICONS[name], fill: "currentColor" }));
+function icon(name) {
+  const size = { viewBox: "0 0 16 16", width: 16, height: 16 };
+  return s("svg", { ...size, "aria-hidden": "true" }, s("path", { d: ICONS[name], fill: "currentColor" }));
+}
+
+function timeButton(name, key, action) {
+  const words = t(name);
+  return button(icon(name), action, { class: `plain icon ${name}`, "aria-label": words, title: `${words} (${key})` });
+}
 
 export class Transport {
   constructor(stage) {
-    const button = (label, sign, action, key) =>
-      h("button", { type: "button", class: `plain icon ${label}`, "aria-label": t(label), title: `${t(label)} (${key})`, onclick: action }, icon(sign));
-    this.playButton = button("play", "play", () => stage.toggle(), "Space");
+    this.playButton = timeButton("play", "Space", () => stage.toggle());
     this.slider = h("input", { type: "range", min: 0, max: stage.last, step: 1, "aria-label": t("scrub") });
-    this.slider.addEventListener("input", () => {
-      stage.pause();
-      stage.go(Number(this.slider.value));
-    });
+    this.slider.addEventListener("input", () => stage.jump(Number(this.slider.value)));
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
     this.where = h("output", { class: "where" });
-    this.speed = h("button", { type: "button", class: "plain speed", title: "[ ]", "aria-label": t("speed"), onclick: () => stage.faster(stage.speed >= 4 ? -5 : 1) });
+    const speed = { class: "plain speed", title: "[ ]", "aria-label": t("speed") };
+    this.speed = button("", () => stage.faster(stage.speed >= 4 ? -5 : 1), speed);
     this.element = h("footer", { class: "transport", role: "group", "aria-label": t("transport") },
       h("div", { class: "buttons" },
-        button("first", "first", () => (stage.pause(), stage.go(0)), "Home"),
-        button("back", "back", () => stage.back(), "←"),
+        timeButton("first", "Home", () => stage.jump(0)),
+        timeButton("back", "←", () => stage.back()),
         this.playButton,
-        button("forward", "forward", () => stage.forward(), "→"),
-        button("last", "last", () => (stage.pause(), stage.go(stage.last)), "End")),
+        timeButton("forward", "→", () => stage.forward()),
+        timeButton("last", "End", () => stage.jump(stage.last))),
       h("div", { class: "track" }, this.marks, this.slider),
       this.where, this.speed);
     this.#drawMarks(stage);
@@ -48,7 +52,8 @@ export class Transport {
       found.push(element);
     };
     stage.recording.steps.forEach(({ comment }, step) => comment && place("chapter", step, ""));
-    for (const { recording } of stage.plays) for (const step of new Set(Object.values(recording.lost_at))) place("loss", step, "✕");
+    const losses = stage.plays.flatMap(({ recording }) => Object.values(recording.lost_at));
+    for (const step of new Set(losses)) place("loss", step, "✕");
     if (stage.partsAt !== null) place("parting", stage.partsAt, "◆");
     fill(this.marks, found);
   }

@@ -50,7 +50,8 @@ export function eventWords(event) {
   if (language === "en") return event.text.replace(/^(\d+) (?=[a-z])/, "Broker $1 ");
   const template = own().events[event.kind];
   if (!template) return event.text;
-  const fields = { ...event, reason: reasonWords(event.reason ?? ""), told: reasonWords(event.told ?? ""), error: reasonWords(event.error ?? "") };
+  const fields = { ...event };
+  for (const name of ["reason", "told", "error"]) fields[name] = reasonWords(event[name] ?? "");
   if (event.kind === "PartitionStateWritten") {
     fields.leads = event.leader === "-" ? own().ui.nobodyLeads : filled(own().ui.someoneLeads, event);
   }
@@ -121,7 +122,8 @@ function placesWords(verb, rest) {
   const oneWay = rest[1] === "->";
   const [left, right, duration] = oneWay ? [rest[0], rest[2], rest[3]] : [rest[0], rest[1], rest[2]];
   const name = (places) => listed(places.split(","));
-  return filled(verbs[oneWay ? `${verb}-one-way` : verb], { left: name(left), right: name(right), duration: durationWords(duration ?? "") });
+  const fields = { left: name(left), right: name(right), duration: durationWords(duration ?? "") };
+  return filled(verbs[oneWay ? `${verb}-one-way` : verb], fields);
 }
 
 function channelPhrase([channel, ends = ""]) {
@@ -189,7 +191,9 @@ export function withTerms(sentence, seen = new Set()) {
 }
 
 function termButton(shown, entry) {
-  return h("span", { class: "term", role: "button", tabindex: 0, "data-term": entry.term, "data-meaning": entry.meaning, "aria-label": `${shown}: ${entry.meaning}` }, shown);
+  const { term, meaning } = entry;
+  const data = { "data-term": term, "data-meaning": meaning, "aria-label": `${shown}: ${meaning}` };
+  return h("span", { class: "term", role: "button", tabindex: 0, ...data }, shown);
 }
 
 export const glossary = () => own().glossary;

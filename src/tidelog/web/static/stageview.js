@@ -1,0 +1,167 @@
+// The stage as a page: the head with its choices, banners, a pane for each generation, the story, time.
+
+import { button, fill, h, text } from "lab/dom.js";
+import { SceneView } from "lab/scene.js";
+import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
+import { source } from "lab/source.js";
+import { Transport } from "lab/transport.js";
+import { t, told } from "lab/words.js";
+
+const FRAME_PADDING = 8;
+const SMALL = { class: "button small" };
+
+export class StageView {
+  constructor(stage, former = null) {
+    this.stage = stage;
+    const longest = Math.max(3, ...stage.plays.map((play) => play.longest));
+    this.panes = stage.plays.map((play) => this.#pane(play, longest));
+    this.story = h("div", { class: "story" });
+    this.script = makeScript(stage);
+    this.script.open = former?.script.open ?? false;
+    this.transport = new Transport(stage);
+    this.banner = h("div", { class: "banners" });
+    this.parts = [
+      this.#head(),
+      this.banner,
+      h("div", { class: stage.against ? "body comparing" : "body" },
+        h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
+        h("aside", { class: "side" }, this.story, this.script)),
+      drawLegend(this.panes[0].view.showsDisk),
+      this.transport.element,
+    ];
+    this.observer = new ResizeObserver(() => this.fit());
+    for (const pane of this.panes) this.observer.observe(pane.frame);
+  }
+
+  close() {
+    this.observer.disconnect();
+  }
+
+  // The pictures are as wide as there is room.
+  fit(always = false) {
+    let changed = always;
+    for (const { frame, view } of this.panes) {
+      const width = Math.floor(frame.clientWidth) - 2 * FRAME_PADDING;
+      if (width > 0) changed = view.resize(width) || changed;
+    }
+    if (changed && this.panes.every(({ view }) => view.width)) this.draw();
+  }
+
+  // ------------------------------------------------------------ making
+
+  #pane(play, longest) {
+    const { stage } = this;
+    const { generation } = play.recording;
+    const view = new SceneView(play, { longest, onPick: (what, element) => stage.pick(what, element) });
+    const ledger = h("section", { class: "ledger", "aria-label": t("ledger") });
+    const frame = h("div", { class: "frame" }, view.svg);
+    const happened = h("div", { class: "pane-events" });
+    const summary = stage.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
+    const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, told(summary)));
+    const element = h("article", { class: "pane" }, stage.against && title, ledger, frame, stage.against && happened);
+    return { play, view, ledger, frame, happened, element };
+  }
+
+  #head() {
+    const { stage } = this;
+    const { recording, draft } = stage;
+    this.forkButton = button(t("fork"), () => stage.forkMenu(), { title: `${t("forkHelp")} (f)` });
+    return h("div", { class: "head" },
+      h("div", { class: "titles" },
+        h("p", { class: "eyebrow" }, h("code", {}, draft.name), references(recording.source)),
+        h("h1", {}, told(recording.title) || draft.name)),
+      h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
+        this.#choices(),
+        this.forkButton,
+        button(t("share"), () => stage.share(), { title: "s" }),
+        button(t("save"), () => stage.save(), { title: t("saveHelp") }),
+        button(t("edit"), () => stage.editText(), { title: "e" })));
+  }
+
+  #choices() {
+    const { stage } = this;
+    const rules = h("select", { class: "rules", title: t("rulesHelp"), onchange: () => chosen() });
+    const chosen = () => {
+      const against = stage.against === rules.value ? null : stage.against;
+      stage.change({ generation: rules.value, against });
+    };
+    this.compareBox = h("select", { onchange: () => stage.change({ against: this.compareBox.value || null }) });
+    this.#offer(rules);
+    return [
+      h("label", { class: "choice" }, h("span", {}, t("rules")), rules),
+      h("label", { class: "choice" }, h("span", {}, t("compareWith")), this.compareBox),
+    ];
+  }
+
+  async #offer(rules) {
+    const { stage } = this;
+    const option = (name, chosen) => h("option", { value: name, selected: name === chosen }, name);
+    const known = stage.shelf.generations.map((generation) => generation.name);
+    const offered = source.generations ? await source.generations() : known;
+    const others = offered.filter((name) => name !== stage.generation);
+    fill(rules, offered.map((name) => option(name, stage.generation)));
+    fill(this.compareBox, h("option", { value: "" }, t("noCompare")), others.map((name) => option(name, stage.against)));
+  }
+
+  // ------------------------------------------------------------ drawing where we are
+
+  draw({ moved = false } = {}) {
+    for (const { play, view } of this.panes) {
+      const at = Math.min(this.stage.step, play.last);
+      view.draw(this.#scene(play), { before: at > 0 ? play.scene(at - 1) : null, moved });
+    }
+    this.drawWords();
+  }
+
+  // A moment within a step. What is lost turns red when the step is over.
+  drawMoment({ play, view, ledger }, scene) {
+    const before = this.stage.step - 1;
+    view.draw(scene, { moved: true, before: play.scene(before) });
+    drawLedger(ledger, play, scene, before);
+  }
+
+  #scene(play) {
+    const { step, beat } = this.stage;
+    const at = Math.min(step, play.last);
+    return beat === null ? play.scene(at) : play.within(at, beat);
+  }
+
+  drawWords({ ledgers = true } = {}) {
+    const { stage } = this;
+    for (const { play, ledger, happened } of this.panes) {
+      const at = Math.min(stage.step, play.last);
+      if (ledgers) drawLedger(ledger, play, this.#scene(play), at);
+      if (stage.against) paneEvents(happened, play, at, stage);
+    }
+    drawStory(this.story, stage);
+    drawScript(this.script, stage);
+    this.transport.draw(stage);
+    fill(this.banner, (stage.isChanged || stage.past.length > 0) && this.#ownBanner(), stage.against && this.#partsBanner());
+    text(document.getElementById("live"), liveWords(stage));
+  }
+
+  #ownBanner() {
+    const { stage } = this;
+    const { name } = stage.original;
+    return h("p", { class: "banner yours" },
+      h("b", {}, t("yours", { name: name ?? stage.draft.name })),
+      button(t("undo"), () => stage.undo(), { ...SMALL, disabled: !stage.past.length }),
+      stage.step < stage.last && button(t("endHere"), () => stage.endHere(), SMALL),
+      button(t(name ? "original" : "startOver"), () => stage.backToOriginal(), SMALL));
+  }
+
+  #partsBanner() {
+    const { step, partsAt: at } = this.stage;
+    if (at === null) return h("p", { class: "banner parts" }, h("b", {}, t("neverPart")));
+    if (step === at) return h("p", { class: "banner parts here" }, h("b", {}, t("partHere")));
+    const words = step < at ? t("notYet") : t("partsAt", { step: at });
+    return h("p", { class: "banner parts" }, h("b", {}, words),
+      button(`${t("goThere")} (${at})`, () => this.stage.go(at), SMALL));
+  }
+}
+
+// Of a scenario's sources, those that everybody can look up.
+function references(source) {
+  const found = source.split(/[;,]\s*/).filter((one) => /KIP|KAFKA/.test(one));
+  return found.length > 0 && h("span", {}, found.join(", "));
+}
