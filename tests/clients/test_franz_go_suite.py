@@ -21,8 +21,9 @@ RECORDS = "20000"
 SECONDS_MAX = 240
 
 
-def suite() -> Path:
-    """The program that runs them, built unless that was done before."""
+def suite() -> tuple[Path, str]:
+    """The program that runs them, built unless that was done before, and the folder it wants to be in: some
+    of them look at the sources."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("go not found: install Go (https://go.dev/dl) to run franz-go")
@@ -36,14 +37,17 @@ def suite() -> Path:
             if built.returncode:
                 pytest.skip(f"go build failed: {built.stderr.strip().splitlines()[-1]}")
             made.rename(program)
-    return program
+    listed = [go, "list", "-f", "{{.Dir}}", PACKAGE]
+    found = subprocess.run(listed, cwd=GO_PROJECT, capture_output=True, text=True, check=True)
+    return program, found.stdout.strip()
 
 
 @pytest.mark.slow
 @takes_long
-def test_franz_go_suite(cluster: Cluster, tmp_path: Path) -> None:
+def test_franz_go_suite(cluster: Cluster) -> None:
     """Groups with every balancer, eager and cooperative, static or not; retries, pauses, purges, regular
     expressions: all but what is not offered yet."""
+    program, folder = suite()
     environment = {
         **os.environ,
         "KGO_SEEDS": cluster.bootstrap_servers,
@@ -51,9 +55,9 @@ def test_franz_go_suite(cluster: Cluster, tmp_path: Path) -> None:
         "KGO_TEST_RECORDS": RECORDS,
     }
     done = subprocess.run(
-        [suite(), f"-test.skip={NOT_OFFERED}", f"-test.timeout={SECONDS_MAX}s"],
+        [program, f"-test.skip={NOT_OFFERED}", f"-test.timeout={SECONDS_MAX}s"],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
