@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidelog.pipeline.sweep.campaign import Atlas
-from tidelog.pipeline.sweep.summary import DATA_KINDS, CellCount
+from tidelog.pipeline.sweep.summary import CellCount, excludes_loss
 
 _SHOWN = 8
 
@@ -14,7 +14,7 @@ _SHOWN = 8
 def summary(atlas: Atlas, page: Path) -> str:
     counts = atlas.counts
     tried = [count for count in counts if count.exercised]
-    harmed = [count for count in tried if any(count.bad.get(kind) for kind in DATA_KINDS)]
+    harmed = [count for count in tried if count.harmed]
     lines = [f"{atlas.trials:,} trials in {len(counts)} cells."]
     lines.append(
         f"  {len(harmed)} of {len(tried)} cells lost or changed a record that was acknowledged or read."
@@ -32,8 +32,28 @@ def summary(atlas: Atlas, page: Path) -> str:
     if safe:
         fewest = min(safe, key=lambda count: count.judged)
         lines += ["", f"Never lost: {len(safe)} cells, each in {fewest.judged:,} trials or more."]
+    lines += ["", _expectation(tried)]
     lines += ["", f"The atlas: {page}", ""]
     return "\n".join(lines)
+
+
+def _expectation(tried: Sequence[CellCount]) -> str:
+    """Whether the rules kept what they promise."""
+    sound = [count for count in tried if excludes_loss(count.cell)]
+    failed = [count for count in sound if count.unexpected]
+    if not sound:
+        return "None of these cells is one in which the rules exclude a loss."
+    trials = sum(count.judged for count in sound)
+    if not failed:
+        return (
+            f"In the {len(sound)} cells where the rules exclude a loss there was none, in {trials:,} trials."
+        )
+    worst = failed[0].worst() or "lost"
+    trial = f"{failed[0].cell.name}:{failed[0].examples[worst]}"
+    return (
+        f"UNEXPECTED: {len(failed)} of {len(sound)} cells in which the rules exclude a loss had one. "
+        f"See tidelog sweep --replay {trial}"
+    )
 
 
 def _troubles(counts: Sequence[CellCount]) -> list[str]:

@@ -134,3 +134,23 @@ def test_the_script_chooses_as_python_does(browser: Any, tmp_path: Path) -> None
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert troubles == []
     page.close()
+
+
+def test_a_loss_that_the_rules_exclude_is_called_unexpected() -> None:
+    """On the page and in the summary; a loss elsewhere is not."""
+    from tidelog.cli.sweep_summary import summary
+    from tidelog.pipeline.sweep.summary import excludes_loss
+
+    atlas = made_up()
+    sound = [count for count in atlas.counts if excludes_loss(count.cell)]
+    assert {count.cell.generation for count in sound} == {"epoch"}
+    assert atlas.as_json()["unexpected"] == [
+        count.cell.name for count in sound if {"lost", "diverged"} & set(count.bad)
+    ]
+    assert "UNEXPECTED" in summary(atlas, Path("atlas.html"))
+    assert "Unexpected: in" in render(atlas)
+    for count in sound:
+        count.bad = {"duplicated": 1}
+    assert atlas.as_json()["unexpected"] == []
+    assert "where the rules exclude a loss there was none" in summary(atlas, Path("atlas.html"))
+    assert "and it never happened there" in render(atlas)

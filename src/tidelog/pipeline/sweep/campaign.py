@@ -80,6 +80,7 @@ class Atlas:
             "axes": {axis: list(values) for axis, values in self.grid.axes.items()},
             "seeds": self.seeds,
             "trials": self.trials,
+            "unexpected": [count.cell.name for count in self.counts if count.unexpected],
             "cells": [count.as_json() for count in self.counts],
             "same_as": {cell.name: plain.name for cell, plain in self.grid.same_as.items()},
             "dropped": [{"cell": one.cell.name, "reason": one.reason} for one in self.grid.dropped],

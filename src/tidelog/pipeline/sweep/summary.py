@@ -19,6 +19,7 @@ from tidelog.lab.scenario import VERDICT_KINDS
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sweep.cells import Cell, cell_named
 from tidelog.pipeline.sweep.intervals import Share
+from tidelog.pipeline.sweep.mixes import POWERFUL
 from tidelog.pipeline.sweep.rows import OUTCOMES
 from tidelog.pipeline.sweep.store import Store
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 DATA_KINDS = ("lost", "diverged", "rewritten", "phantom")
 """What no setting may do to a record that was promised. Duplicates and disorder are the producer's choice."""
+SOUND = ("epoch", "majority")
+"""Generations without a known hole."""
 _MEASURES = ("sent", "acknowledged", "failed", "unknown", "unavailable_ms", "elapsed_ms")
 
 
@@ -88,8 +91,25 @@ class CellCount:
         order = ("lost", "rewritten", "diverged", "phantom", "duplicated", "reordered")
         return next((kind for kind in order if self.bad.get(kind)), None)
 
+    @property
+    def harmed(self) -> bool:
+        """Whether a promise was broken: a record lost, changed, or different from replica to replica."""
+        return any(self.bad.get(kind) for kind in DATA_KINDS)
+
+    @property
+    def unexpected(self) -> bool:
+        """A loss that the rules exclude: a bug, in the rules or in the simulation."""
+        return self.harmed and excludes_loss(self.cell)
+
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "cell": self.cell.name}
+
+
+def excludes_loss(cell: Cell) -> bool:
+    """Whether nothing promised may ever be lost here: sound rules, acks=all, only in-sync replicas elected,
+    and disks that keep what was acknowledged."""
+    keeps = cell.flush == "always" or not any(kind in POWERFUL for kind in cell.kinds)
+    return cell.generation in SOUND and not cell.without and cell.acks == "all" and not cell.unclean and keeps
 
 
 def count_cells(spark: SparkSession, store: Store, cells: Iterable[Cell], seeds: int) -> list[CellCount]:

@@ -7,13 +7,14 @@ from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.sweep.atlas.table import Table
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.questions import Answer, answers
-from tidelog.pipeline.sweep.summary import DATA_KINDS
+from tidelog.pipeline.sweep.summary import excludes_loss
 
 
 def head_section(table: Table) -> Markup:
     atlas = table.atlas
     counts = [count for count in atlas.counts if count.exercised]
-    harmed = [count for count in counts if any(count.bad.get(kind) for kind in DATA_KINDS)]
+    harmed = [count for count in counts if count.harmed]
+    failed = [count for count in counts if count.unexpected]
     least = min((count.judged for count in counts if count not in harmed), default=0)
     safe = len(counts) - len(harmed)
     more = (
@@ -29,11 +30,18 @@ def head_section(table: Table) -> Markup:
             "div",
             el("h1", f"{len(harmed)} of {len(counts)} cells lost or changed a promised record"),
             el("p", more),
-            class_="verdict",
+            el("p", _expectation(len(failed), sum(excludes_loss(count.cell) for count in counts))),
+            class_="verdict violated" if failed else "verdict",
         ),
         el("ul", [el("li", words) for words in table.common()], class_="settings"),
         _numbers(table),
     )
+
+
+def _expectation(failed: int, sound: int) -> str | None:
+    if failed:
+        return f"Unexpected: in {failed} of {sound} cells the rules exclude that, and it happened."
+    return f"In {sound} of these cells the rules exclude it, and it never happened there." if sound else None
 
 
 def _numbers(table: Table) -> Markup:
