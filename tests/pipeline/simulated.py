@@ -96,17 +96,6 @@ def play(scenario: Scenario) -> Run:
     return Run(scenario, played, judge(world), ledger_of(world.clients.values()))
 
 
-def leader_in_office(one: Run) -> bool:
-    """Whether whoever the keeper names as leader knows it. If a run ends while it does not, the lab counts
-    its whole log, which the evidence cannot tell from a leader's log: it has no role of a replica."""
-    return all(
-        replica.role == "leader"
-        for partition in one.final.partitions
-        for replica in partition.replicas
-        if replica.broker == partition.leader
-    )
-
-
 # ---------------------------------------------------------------- as evidence
 
 
@@ -215,7 +204,6 @@ __all__ = [
     "catalogue_runs",
     "compare",
     "lab_facts",
-    "leader_in_office",
     "random_run",
     "replace",
     "write_batch",

@@ -159,6 +159,11 @@ REPLICAS: Final = Table(
         Column("leader", "int32", "who led the partition at the end; -1: nobody"),
         Column("leader_epoch", "int32", "in which epoch"),
         Column("isr", "list<int32>", "who was in sync"),
+        Column(
+            "role",
+            "string",
+            "what the replica knew itself to be at the end: leader, follower or - (neither); null: not asked",
+        ),
     ),
 )
 

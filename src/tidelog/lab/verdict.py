@@ -60,8 +60,10 @@ def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> Verdic
     reads = [read for client in clients if isinstance(client, Consumer) for read in client.reads]
     verdict = Verdict()
     for partition in end.partitions:
-        mine = [r for r in ledger if (r.tp.topic, r.tp.partition) == (partition.topic, partition.partition)]
-        _judge_partition(verdict, partition, mine, reads)
+        place = partition.topic, partition.partition
+        sent = [record for record in ledger if (record.tp.topic, record.tp.partition) == place]
+        read = [record for record in reads if (record.tp.topic, record.tp.partition) == place]
+        _judge_partition(verdict, partition, sent, read)
     return verdict
 
 

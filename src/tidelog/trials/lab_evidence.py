@@ -204,6 +204,7 @@ def _replicas(partition: PartitionSnapshot) -> Iterator[Row]:
             "partition": partition.partition,
             "base_offset": 0,
             "log_start_offset": 0,
+            "role": replica.role,
             "log_end_offset": replica.leo,
             "high_watermark": replica.hw,
             "epochs": [epoch for epoch, _ in replica.epochs],

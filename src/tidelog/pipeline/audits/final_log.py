@@ -42,9 +42,11 @@ def _ends(inputs: Inputs) -> DataFrame:
                 f.max("high_watermark").alias("high_watermark"),
                 f.max("leader").alias("leader"),
                 f.first("isr", ignorenulls=True).alias("isr"),
+                f.expr("coalesce(max(role) = 'leader', true)").alias("in_office"),
             )
         )
-        # The leader first; without one the longest log of a member of the ISR, the smallest id of equals.
+        # The leader first, whose watermark counts unless it does not know yet that it leads; without one the
+        # longest log of a member of the ISR, the smallest id of equals.
         # Where nobody knew leader and ISR (the trial was killed), whoever has the highest watermark.
         order = "struct(leads, if(isr is null, high_watermark, log_end), log_end, -broker)"
         found = (
@@ -52,9 +54,10 @@ def _ends(inputs: Inputs) -> DataFrame:
             .where("leads or isr is null or array_contains(isr, broker)")
             .groupBy(*PLACE)
             .agg(
-                f.expr(f"max_by(struct(broker, start, log_end, high_watermark, leads, isr), {order})").alias(
-                    "chosen"
-                )
+                f.expr(
+                    "max_by(struct(broker, start, log_end, high_watermark, leads and in_office as leads, isr)"
+                    f", {order})"
+                ).alias("chosen")
             )
             .select(*PLACE, "chosen.*")
             .join(f.broadcast(told), PLACE, "left")
