@@ -53,7 +53,6 @@ def _recording(played: Run, world: WatchedWorld) -> Json:
             for broken, at in zip(played.broken, played.broken_at, strict=True)
         ],
         "surprises": played.surprises(),
-        "expected": scenario.expectation(scenario.setup.generation) is not None,
     }
 
 

@@ -20,7 +20,7 @@ const CROWDED = { row: 76, padding: 4, label: 8 };
 export function layoutOf(cast, width, longest) {
   const size = { ...(width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE) };
   if (cast.brokers.length > 4) Object.assign(size, CROWDED, { cellHeight: Math.min(size.cellHeight, 30) });
-  const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 26) / Math.max(longest, 1)));
+  const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 30) / Math.max(longest, 1)));
   const places = new Map();
   const rows = new Map();
   const zones = [];

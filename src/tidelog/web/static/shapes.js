@@ -34,7 +34,7 @@ export function brokerShape(id, { radius }) {
 
 // A small sign at the edge of a node, which leaves its name readable.
 function badge(kind, radius, sign) {
-  const at = `translate(${radius * 0.82} ${-radius * 0.82})`;
+  const at = `translate(${radius * 0.86} ${-radius * 0.86}) scale(${radius / 21})`;
   return s("g", { class: `badge-sign ${kind}`, transform: at }, s("circle", { r: 8 }), s("path", { d: sign }));
 }
 

@@ -15,13 +15,15 @@ export function drawLedger(element, play, scene, at) {
   if (element.dataset.key === key && element.dataset.lang === document.documentElement.lang) return;
   element.dataset.key = key;
   element.dataset.lang = document.documentElement.lang;
+  const several = play.cast.clients.filter(({ kind }) => kind === "producer").length > 1;
   fill(element, h("h2", {}, t("ledger")),
-    lines.length ? h("ol", { class: "chips" }, lines.map(chip)) : h("p", { class: "quiet" }, t("ledgerEmpty")));
+    lines.length ? h("ol", { class: "chips" }, lines.map((line) => chip(line, several))) : h("p", { class: "quiet" }, t("ledgerEmpty")));
   const chips = element.lastElementChild;
   chips.scrollTo(chips.scrollWidth, chips.scrollHeight);
 }
 
-function chip(line) {
+// `several` producers: then each line says whose it is.
+function chip(line, several) {
   const state = line.lost ? "lost" : line.outcome;
   const { replicas, all, most } = line.copies;
   const said = [
@@ -38,7 +40,7 @@ function chip(line) {
     h("span", { class: "chip-value" }, line.value),
     h("span", { class: "chip-told" },
       h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[state]), t(`told_${state}`), offset, many),
-    h("span", { class: "chip-copies", "aria-hidden": "true" }, dots),
+    h("span", { class: "chip-copies", "aria-hidden": "true" }, dots, several && h("small", {}, line.producer)),
     h("span", { class: "hidden" }, said.slice(1).join(", ")));
 }
 
@@ -52,7 +54,7 @@ export function drawStory(element, stage) {
   const seen = new Set();
   const own = chapter.step === at;
   const parts = [
-    h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last })),
+    h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last }), clock(play, at)),
     at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(told(stage.lead), seen)),
     chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(told(chapter.comment), seen)),
     deeds(stage, chapter.step, seen),
@@ -64,6 +66,12 @@ export function drawStory(element, stage) {
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
   if (at === stage.last && at > 0 && !stage.against) parts.push(verdict(play, stage));
   fill(element, parts);
+}
+
+// The cluster's own time: waits and time-outs are long, and pass in no time here.
+function clock(play, at) {
+  const seconds = ((play.scene(at).now.at - play.scene(0).now.at) / 1000).toFixed(1);
+  return h("span", { class: "clock" }, t("clock", { seconds }));
 }
 
 // Within a step: what has just arrived.
