@@ -24,6 +24,8 @@ from tidelog.web.shelf import leads
 from tidelog.web.travels import KINDS
 
 STATIC = files("tidelog.web") / "static"
+ELECTIONS = ("hw-loss-chain", "isolate-leader-zone", "kip-966-last-replica-standing")
+"""Scenarios in which a majority elects."""
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -82,7 +84,7 @@ def test_what_the_catalogue_says_of_reasons_and_remarks_is_known() -> None:
     chinese = words()["zh"]
     unknown = set()
     for scenario in scenarios():
-        for generation in ("hw", "epoch", "majority"):
+        for generation in ("hw", "majority") if scenario.name in ELECTIONS else ("hw", "epoch"):
             for step in run(scenario.under(generation)).played:
                 events = [event_json(at, event) for at, event in step.events]
                 said = [event.get(field, "") for event in events for field in ("reason", "told")]
@@ -110,19 +112,23 @@ def test_no_word_of_the_interface_is_left_over() -> None:
         assert f'"{key}"' in scripts or f"ui.{key}" in scripts, key
 
 
+PARSE_ALL = """
+const { readFileSync } = require("node:fs");
+const { SourceTextModule } = require("node:vm");
+for (const file of process.argv.slice(1)) {
+  new SourceTextModule(readFileSync(file, "utf-8"), { identifier: file });
+}
+"""
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
-def test_every_module_is_correct_javascript(tmp_path: Path) -> None:
+def test_every_module_is_correct_javascript() -> None:
     """Each module parses, and imports only what is there."""
-    present = {file.name for file in STATIC.iterdir()}
-    copies = []
-    for file in STATIC.iterdir():
-        if file.name.endswith(".js"):
-            text = file.read_text("utf-8")
-            assert set(re.findall(r'from "lab/([^"]+)"', text)) <= present
-            copies.append(tmp_path / file.name.replace(".js", ".mjs"))
-            copies[-1].write_text(text, "utf-8")
-    for copy in copies:
-        done = subprocess.run(
-            ["node", "--check", copy], capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
+    modules = [file for file in Path(str(STATIC)).iterdir() if file.suffix == ".js"]
+    names = {module.name for module in modules}
+    for module in modules:
+        assert set(re.findall(r'from "lab/([^"]+)"', module.read_text("utf-8"))) <= names, module.name
+    # One process for all of them: `node --check` takes one file at a time.
+    command = ["node", "--no-warnings", "--experimental-vm-modules", "-e", PARSE_ALL, *map(str, modules)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
