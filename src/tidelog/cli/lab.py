@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -96,6 +97,8 @@ def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
 
     def ready() -> None:
         write_text(f"{url}\n")
+        if sys.stderr.isatty():
+            print("Ctrl-C ends it.", file=sys.stderr)
         if browser:
             _open(url)
 
@@ -115,7 +118,6 @@ def _why_not(error: OSError, host: str, port: int) -> str:
 def _open(url: str) -> None:
     import contextlib
     import os
-    import sys
     import webbrowser
 
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")

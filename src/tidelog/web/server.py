@@ -56,6 +56,9 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
             return JSONResponse(await run_sync(play, text, generation, against, limiter=limiter))
         except CannotPlay as error:
             return _refused(str(error))
+        except Exception as error:  # a fault of the simulator's: the page, and its reader, go on
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            return _refused(f"internal error: {what} (please keep this text and report it)", 500)
 
     return Starlette(
         routes=[
