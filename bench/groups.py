@@ -31,6 +31,7 @@ from bench.processes import Unavailable, eventually
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 PARTITIONS = 100
+POSITIONS = "positions"
 HEARTBEAT_MS = 200
 PATIENCE_SECONDS = 120.0
 COMMITTERS = 20
@@ -139,7 +140,7 @@ def committer(servers: str, group: str, commits: list[object] | None = None) -> 
 
 
 def commit(consumer: Consumer, offset: int) -> None:
-    consumer.commit(offsets=[TopicPartition("shared", 0, offset)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition(POSITIONS, 0, offset)], asynchronous=False)
 
 
 def ready(servers: str, group: str) -> Consumer:
@@ -197,7 +198,7 @@ def pipelined(system: System, seconds: float) -> Figure:
     while time.perf_counter() < until:
         while sent - len(answers) < IN_FLIGHT_MAX and time.perf_counter() < until:
             sent += 1
-            consumer.commit(offsets=[TopicPartition("shared", 0, sent)], asynchronous=True)
+            consumer.commit(offsets=[TopicPartition(POSITIONS, 0, sent)], asynchronous=True)
         consumer.poll(0.001)
     deadline = time.perf_counter() + PATIENCE_SECONDS
     while len(answers) < sent and time.perf_counter() < deadline:
@@ -206,7 +207,7 @@ def pipelined(system: System, seconds: float) -> Figure:
     failed = [error for error in answers if error is not None]
     if failed or len(answers) < sent:
         raise client_load.Miscounted(f"{sent} commits, {len(answers)} answers, errors {failed[:3]}")
-    found = consumer.committed([TopicPartition("shared", 0)], timeout=30)[0].offset
+    found = consumer.committed([TopicPartition(POSITIONS, 0)], timeout=30)[0].offset
     consumer.close()
     if found != sent:
         raise client_load.Miscounted(f"committed {sent}, found {found}")
@@ -256,10 +257,12 @@ def idempotence(system: System, plan: Plan) -> Iterator[Figure]:
 
 def measure(system: System, plan: Plan) -> Iterator[Figure]:
     with system:
-        yield from rebalances(system, plan)
+        # Commits first: followers name every partition they have in each fetch, and there will be many.
+        client_load.create_topic(system.bootstrap_servers, POSITIONS, 1)
         yield synchronous(system, plan.commit_seconds, 1)
         yield synchronous(system, plan.commit_seconds, COMMITTERS)
         yield pipelined(system, plan.commit_seconds)
+        yield from rebalances(system, plan)
         yield from idempotence(system, plan)
 
 

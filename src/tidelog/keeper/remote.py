@@ -33,6 +33,7 @@ from tidelog.keeper.values import decode_result, encode_operation
 PAUSE_FIRST_S = 0.02
 PAUSE_MAX_S = 1.0
 CLOSE_WITHIN_S = 2.0
+LOOK_AGAIN_S = 0.05
 PING: Message = {"ping": 1}
 
 
@@ -54,11 +55,9 @@ class RemoteConnection(Connection):
 
     async def _connect_for_ever(self) -> None:
         pause_s = PAUSE_FIRST_S
-        loop = asyncio.get_running_loop()
         while True:
             try:
-                async with asyncio.timeout(self.timeout_ms / 3000):
-                    _, link = await loop.create_connection(lambda: _Link(self), self._host, self._port)
+                link = await self._connect()
             except (OSError, UnicodeError) as error:  # a time-out, a name that cannot be one
                 self.complain(f"it cannot be reached: {str(error) or 'time-out'}")
             else:
@@ -67,6 +66,20 @@ class RemoteConnection(Connection):
                     pause_s = PAUSE_FIRST_S
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, PAUSE_MAX_S, self.timeout_ms / 6000)
+
+    async def _connect(self) -> _Link:
+        loop = asyncio.get_running_loop()
+        connecting = loop.create_task(loop.create_connection(lambda: _Link(self), self._host, self._port))
+        connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # too late to matter
+        try:
+            # A loop that is late finds the time over before it looks at the sockets: it looks once more.
+            for seconds in (self.timeout_ms / 3000, LOOK_AGAIN_S):
+                done, _ = await asyncio.wait([connecting], timeout=seconds)
+                if done:
+                    return connecting.result()[1]
+        finally:
+            connecting.cancel()
+        raise TimeoutError
 
     def _send(self, number: int, operation: Operation) -> None:
         if self._link is not None:
