@@ -193,6 +193,10 @@ def test_comparison_marks_the_first_difference(opened: Opened) -> None:
         "panes => panes.map((pane) => pane.querySelectorAll('[data-log=\"0/1\"] .cell').length)"
     )
     assert rows == [2, 3]
+    assert page.locator(".row[data-other]").evaluate_all("rows => rows.map((row) => row.dataset.log)") == [
+        "0/1",
+        "0/1",
+    ]
 
 
 def test_a_share_link_holds_everything(opened: Opened) -> None:

@@ -21,6 +21,7 @@ export class LogRow {
     this.base = s("line", { class: "row-base", x1: -6, y1: below, x2: layout.width - place.x - 16, y2: below });
     this.element = s("g", { class: "row", role: "img", "data-log": key, transform: `translate(${place.x} ${place.y + 4})` },
       this.base, this.belief,
+      s("rect", { class: "other-bar", x: -12, y: -this.height / 2, width: 4, height: this.height, rx: 2 }),
       s("text", { class: "topic", x: layout.width - place.x - 16, y: this.height / 2 - 5, "text-anchor": "end" }, topic),
       this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
   }
@@ -60,6 +61,11 @@ export class LogRow {
     set(this.element, "class", `row ${broker.process}`);
     text(this.belief, this.layout.narrow ? "" : beliefWords(log, broker, part));
     set(this.element, "aria-label", rowWords(id, log));
+  }
+
+  // Beside another generation: whether that one has another log here.
+  mark(isOther) {
+    set(this.element, "data-other", isOther);
   }
 
   #makeCell(offset, moved) {

@@ -110,7 +110,17 @@ export class StageView {
       const at = Math.min(this.stage.step, play.last);
       view.draw(this.#scene(play), { before: at > 0 ? play.scene(at - 1) : null, moved });
     }
+    if (this.stage.against) this.#markOthers();
     this.drawWords();
+  }
+
+  // Replicas that hold, or know to be committed, something else than under the other generation.
+  #markOthers() {
+    const [one, other] = this.panes.map(({ play }) => this.#scene(play));
+    for (const key of this.panes[0].view.rows.keys()) {
+      const isOther = essence(one[`log/${key}`]) !== essence(other[`log/${key}`]);
+      for (const { view } of this.panes) view.rows.get(key).mark(isOther);
+    }
   }
 
   // A moment within a step. What is lost turns red when the step is over.
@@ -158,6 +168,13 @@ export class StageView {
     return h("p", { class: "banner parts" }, h("b", {}, words),
       button(`${t("goThere")} (${at})`, () => this.stage.go(at), SMALL));
   }
+}
+
+// What a replica holds, whatever the generation: epochs and control records do not count.
+function essence({ records, hw }) {
+  const values = records.map(([, value]) => value);
+  const committed = values.slice(0, hw).filter((value) => value !== null).length;
+  return `${values.filter((value) => value !== null).join(" ")}|${committed}`;
 }
 
 // Of a scenario's sources, those that everybody can look up.
