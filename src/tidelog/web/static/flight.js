@@ -8,6 +8,9 @@ const MOVING_MAX = 12;
 const WAITING_LETTERS_MAX = 22;
 const MOVING_LETTERS_MAX = 30;
 
+// About how wide a label is: Chinese characters are square.
+const widthOf = (words) => [...words].reduce((sum, letter) => sum + (letter > "\u2e7f" ? 11.5 : 6.3), 14);
+
 const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
 
 // A label for each message that waits, where it waits. `route(message)` is the path of its link, or null.
@@ -23,7 +26,7 @@ export function waitingMessages(flight, layout, route) {
     if (!point) continue;
     const words = messageWords(message);
     const short = shortened(words, WAITING_LETTERS_MAX);
-    const width = layout.narrow || count > 0 ? 16 : 14 + short.length * 6.3;
+    const width = layout.narrow || count > 0 ? 16 : widthOf(short);
     found.push({ message, group: label(message, words, short, width, free(point, width, taken)) });
   }
   return found;

@@ -61,7 +61,7 @@ function outcome(facts) {
   if (!facts) return { bad: false, words: "" };
   const values = (kind) => (kind === "diverged" ? "" : ` ${facts[kind].split(",").join(" ")}`);
   const found = KINDS.filter((kind) => facts[kind]).map((kind) => t(kind) + values(kind));
-  return found.length ? { bad: true, words: found.join(", ") } : { bad: false, words: t("held") };
+  return found.length ? { bad: true, words: found.join(t("comma")) } : { bad: false, words: t("held") };
 }
 
 function badge(generation, { bad, words }) {

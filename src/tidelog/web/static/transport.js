@@ -63,8 +63,10 @@ export class Transport {
     this.slider.value = stage.step;
     const beats = stage.plays[0].beats(stage.step).length;
     const where = stage.step === 0 ? t("atStart") : t("stepOf", { step: stage.step, last: stage.last });
-    text(this.where, stage.beat === null ? where : `${where} · ${t("message", { n: stage.beat + 1, all: beats })}`);
-    set(this.slider, "aria-valuetext", where);
+    const message = stage.beat === null ? "" : t("message", { n: stage.beat + 1, all: beats });
+    text(this.where, `${stage.step} / ${stage.last}${message && ` · ${stage.beat + 1} / ${beats}`}`);
+    set(this.where, "title", [where, message].filter(Boolean).join(" · "));
+    set(this.slider, "aria-valuetext", [where, message].filter(Boolean).join(", "));
     set(this.playButton.querySelector("path"), "d", ICONS[stage.playing ? "pause" : "play"]);
     set(this.playButton, "aria-label", t(stage.playing ? "pause" : "play"));
     text(this.speed, `${stage.speed}×`);
