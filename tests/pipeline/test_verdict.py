@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +14,7 @@ from tests.pipeline.planted import FINAL, Case, write
 
 from tidelog.pipeline.audits import AUDITS
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.inputs import load
+from tidelog.pipeline.inputs import Inputs, load
 from tidelog.pipeline.verdict import EXAMPLES_MAX, judge
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -107,3 +109,29 @@ def test_damage_inside_a_file_costs_only_what_needs_it(spark: SparkSession, tmp_
     assert verdict.held
     assert "rewritten: nobody read anything" in verdict.unjudged
     assert any(entry.startswith("reads") and "\n" not in entry for entry in verdict.unjudged)
+
+
+def test_one_audit_that_fails_leaves_the_others(spark: SparkSession, tmp_path: Path) -> None:
+    """It is named as not judged, with the reason in one line."""
+
+    def find(inputs: Inputs) -> NoReturn:
+        raise RuntimeError("no room\nat all")
+
+    broken = replace(LOST[1], find=find)
+    verdict = judge(
+        load(spark, write(tmp_path / "e", [clean()], final_reader=FINAL)), audits=[LOST[0], broken]
+    )
+    assert verdict.judged == ["lost"]
+    assert "phantom: no room" in verdict.unjudged
+
+
+def test_an_interrupted_audit_ends_and_leaves_no_scraps(spark: SparkSession, tmp_path: Path) -> None:
+    """Ctrl-C comes through, and raw findings are removed."""
+
+    def interrupted(inputs: Inputs) -> NoReturn:
+        raise KeyboardInterrupt
+
+    path = write(tmp_path / "e", [clean()], final_reader=FINAL)
+    with pytest.raises(KeyboardInterrupt):
+        judge(load(spark, path), audits=[LOST[0], replace(LOST[1], find=interrupted)])
+    assert not list((path / "audit").glob("*"))

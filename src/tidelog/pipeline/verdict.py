@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -159,7 +160,8 @@ def _write_each(inputs: Inputs, audits: list[Audit], raw: Path) -> dict[str, Pat
         return path
 
     written: dict[str, Path | None] = {}
-    with ThreadPoolExecutor(_BESIDE_EACH_OTHER, thread_name_prefix="audit") as pool:
+    pool = ThreadPoolExecutor(_BESIDE_EACH_OTHER, thread_name_prefix="audit")
+    try:
         for audit, running in [(audit, pool.submit(run, audit)) for audit in audits]:
             try:
                 written[audit.name] = running.result()
@@ -167,6 +169,14 @@ def _write_each(inputs: Inputs, audits: list[Audit], raw: Path) -> dict[str, Pat
                 if _is_about_writing(raw.parent):
                     raise PipelineError(f"{raw.parent} cannot be written: {first_line(error)}") from error
                 inputs.lacks(audit.name, first_line(error))
+    except BaseException:
+        # Whoever gives up, or was interrupted, does not wait for what is still going on.
+        pool.shutdown(wait=False, cancel_futures=True)
+        with suppress(Exception):
+            inputs.spark.interruptAll()
+        raise
+    finally:
+        pool.shutdown()
     return written
 
 
