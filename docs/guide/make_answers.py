@@ -12,12 +12,14 @@ The copy holds what the tables are made of and nothing else, so that it can be k
 import json
 import sys
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from tidelog.pipeline.sweep.questions import answers
 from tidelog.pipeline.sweep.summary import CellCount, count_from_json
 
 KEPT = Path(__file__).with_name("atlas.json")
+WIDTH = 118
 _USED = ("cell", "trials", "outcomes", "bad", "measures", "faults", "seen")
 _CUTS = ("truncated_to_watermark", "truncated_by_epoch")
 
@@ -44,7 +46,7 @@ def markdown() -> str:
         "",
     ]
     for answer in answers(counts):
-        lines += [f"**{answer.question}** {answer.sentence}", ""]
+        lines += [fill(f"**{answer.question}** {answer.sentence}", WIDTH), ""]
         lines.append(f"| {' | '.join(answer.columns)} |")
         lines.append("|---" * len(answer.columns) + "|")
         lines += [f"| {' | '.join(row)} |" for row in answer.rows]

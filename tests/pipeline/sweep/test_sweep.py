@@ -144,6 +144,12 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
             Store(tmp_path).open(make_grid(AXES), SEEDS, fresh=fresh)
 
 
+def test_a_folder_that_spark_cannot_read_is_refused(tmp_path: Path) -> None:
+    """Before anything is played: Hadoop takes such names for patterns."""
+    with pytest.raises(PipelineError, match=r"Spark reads no path with \[ \]: name another --out"):
+        Store(tmp_path / "atlas[1]").open(make_grid(AXES), SEEDS)
+
+
 def test_a_cell_whose_faults_never_came_about_is_unknown(done: tuple[Path, Atlas]) -> None:
     """It is a question mark on the map, and no configuration is chosen because of it."""
     from dataclasses import replace

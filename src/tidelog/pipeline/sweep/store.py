@@ -38,6 +38,9 @@ CELLS = "cells.json"
 SCHEDULES = "schedules"
 PAGE = "atlas.html"
 
+_ODD = frozenset(":*?[]{}\\,")
+"""Characters that mean something in paths of Hadoop's."""
+
 _DECIDING = (
     "core",
     "core/generations",
@@ -90,6 +93,10 @@ class Store:
     def open(self, grid: Grid, seeds: int, *, fresh: bool = False) -> None:
         """Make the folder ready for this sweep, whatever of it is there. Raises `PipelineError`."""
         manifest = _manifest(grid, seeds)
+        if odd := sorted(set(str(self.folder.absolute())) & _ODD):
+            raise PipelineError(
+                f"{self.folder}: Spark reads no path with {' '.join(odd)}: name another --out"
+            )
         try:
             before = self.manifest()
             if fresh and before is not None:

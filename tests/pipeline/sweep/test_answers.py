@@ -1,0 +1,42 @@
+"""The guide's answers are what its counts say, and counts of another sweep are answered by what they say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tidelog.pipeline.sweep.cells import Cell
+from tidelog.pipeline.sweep.questions import answers
+from tidelog.pipeline.sweep.summary import CellCount
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide"
+
+
+def test_the_guide_says_what_its_counts_say() -> None:
+    """The tables in `questions.md` are those that `make_answers.py` makes of `atlas.json`, which is small."""
+    made = subprocess.run(
+        [sys.executable, GUIDE / "make_answers.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert made.count("**") == 2 * 7
+    assert made.strip() in (GUIDE / "questions.md").read_text("utf-8")
+    assert (GUIDE / "atlas.json").stat().st_size <= 200_000
+
+
+def count(cell: Cell, **bad: int) -> CellCount:
+    faults = dict.fromkeys(cell.kinds, 80)
+    measures = {"sent": 1_000, "acknowledged": 900, "elapsed_ms": 1_000, "unavailable_ms": 100}
+    return CellCount(cell, 100, {"held": 100}, dict(bad), faults=faults, measures=measures)
+
+
+def test_a_sentence_says_what_was_seen() -> None:
+    """Whoever lost is named, and whoever did not; cells that were never tried say nothing."""
+    counts = [count(Cell(generation="hw"), lost=3), count(Cell()), count(Cell(generation="majority"))]
+    unknown = CellCount(Cell(generation="kip101"), 100, bad={"lost": 9})
+    first = answers([*counts, unknown])[0]
+    assert "hw lost acknowledged records; epoch and majority never did." in first.sentence
+    assert [row[0] for row in first.rows] == ["hw", "epoch", "majority"]
+    assert first.rows[1][2] == "never in 100: < 3.0 %"
+
+
+def test_a_sweep_that_cannot_tell_is_not_asked() -> None:
+    """One kind of rules is no comparison."""
+    assert answers([count(Cell())]) == []
