@@ -106,7 +106,6 @@ def produce(
     seconds: float,
     broker_pids: Sequence[int] = (),
     idempotent: bool = False,
-    in_flight_max: int | None = None,
 ) -> Load:
     """Send records of one size round-robin for some time with acks=all, and wait for the last of them."""
     errors: list[str] = []
@@ -117,7 +116,6 @@ def produce(
             "linger.ms": 5,
             "compression.type": "none",
             "enable.idempotence": idempotent,
-            **({} if in_flight_max is None else {"max.in.flight.requests.per.connection": in_flight_max}),
             "queue.buffering.max.kbytes": _QUEUE_KBYTES,
             "queue.buffering.max.messages": 10_000_000,
             # A callback for each record would measure Python. Only failures are reported.

@@ -3,7 +3,7 @@
 Three brokers, confluent-kafka as the client of both, positions replicated three times and acknowledged by all
 in-sync replicas. A rebalance is measured from the moment the 51st member is made until all of them have their
 partitions again; members poll every few milliseconds and send heartbeats every 200 ms, so that much of it is
-the client's. Idempotence costs what the ratio of two loads says that alternate within one run.
+the client's. What idempotence costs, two loads say that alternate within a run: see `bench.raw_produce`.
 
     python -m bench.groups [--quick] [--runs N] [--system tidelog] [--json]
 """
@@ -28,6 +28,7 @@ from bench import client_load
 from bench.broker import SYSTEMS, Figure, System, disturbance, medians, table
 from bench.client_load import Stopwatch
 from bench.processes import Unavailable, eventually
+from bench.raw_produce import RawProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 PARTITIONS = 100
@@ -35,9 +36,6 @@ POSITIONS = "positions"
 HEARTBEAT_MS = 200
 PATIENCE_SECONDS = 120.0
 COMMITTERS = 20
-REQUESTS_IN_FLIGHT = 5
-"""What an idempotent producer may have unanswered at one broker. The plain one is held to it, too, or
-the ratio would show what more requests in flight are worth."""
 IN_FLIGHT_MAX = 500
 """Pipelined commits without an answer: more would only wait in the client."""
 
@@ -47,12 +45,12 @@ class Plan:
     members: int
     rebalances: int
     commit_seconds: float
-    produce_seconds: float
+    produce_requests: int
     produce_rounds: int
 
 
-FULL = Plan(members=50, rebalances=3, commit_seconds=5, produce_seconds=4, produce_rounds=5)
-QUICK = Plan(members=50, rebalances=1, commit_seconds=2, produce_seconds=2, produce_rounds=2)
+FULL = Plan(members=50, rebalances=3, commit_seconds=5, produce_requests=5_000, produce_rounds=7)
+QUICK = Plan(members=50, rebalances=1, commit_seconds=2, produce_requests=2_000, produce_rounds=3)
 
 
 # ---------------------------------------------------------------- a rebalance
@@ -228,17 +226,9 @@ def idempotence(system: System, plan: Plan) -> Iterator[Figure]:
     for number in range(plan.produce_rounds + 1):
         for idempotent in (False, True) if number % 2 else (True, False):
             topic = f"load-{number}-{idempotent}"
-            client_load.create_topic(system.bootstrap_servers, topic, 6)
-            load = client_load.produce(
-                system.bootstrap_servers,
-                topic,
-                partitions=6,
-                record_bytes=100,
-                seconds=plan.produce_seconds,
-                broker_pids=system.pids,
-                idempotent=idempotent,
-                in_flight_max=REQUESTS_IN_FLIGHT,
-            )
+            client_load.create_topic(system.bootstrap_servers, topic, 1)
+            producer = RawProducer(system.bootstrap_servers, topic, idempotent=idempotent)
+            load = producer.load(plan.produce_requests, system.pids)
             client_load.delete_topic(system.bootstrap_servers, topic)
             if number:  # the first round only warms up
                 loads[idempotent].append(load)
@@ -247,7 +237,9 @@ def idempotence(system: System, plan: Plan) -> Iterator[Figure]:
         speed[idempotent] = statistics.median(each.records_per_second for each in taken)
         cost[idempotent] = statistics.median(each.broker_cores / each.records_per_second for each in taken)
         kind = "idempotent" if idempotent else "plain"
-        yield Figure(f"produce 100 B, 6 partitions, {kind}", "k records/s", speed[idempotent] / 1e3)
+        yield Figure(
+            f"produce, 20 records of 100 B a request, {kind}", "k records/s", speed[idempotent] / 1e3
+        )
     yield Figure("idempotent / plain: records per second", "", speed[True] / speed[False])
     yield Figure("idempotent / plain: the brokers' CPU per record", "", cost[True] / cost[False])
 

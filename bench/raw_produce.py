@@ -1,0 +1,93 @@
+"""Produce requests made beforehand and sent as they are: what a broker takes, without what a client costs.
+
+A client library spends as much time on a record as a broker does, and spends it otherwise for idempotent
+records. Here the same bytes go out, with or without a producer's id, five requests in flight.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+from bench.client_load import Load, Miscounted, Stopwatch
+
+from tidelog.broker.client import Client
+from tidelog.wire.api import Api, decode_response, encode_request
+from tidelog.wire.messages.init_producer_id import InitProducerIdRequest
+from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tidelog.wire.records import Record, build_batch
+
+IN_FLIGHT = 5
+RECORDS_A_BATCH = 20
+RECORD_BYTES = 100
+NO_PRODUCER = (-1, -1)
+
+
+class RawProducer:
+    """Sends to partition 0 of one topic, with acks=all."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, *, idempotent: bool) -> None:
+        self._topic = topic
+        self._idempotent = idempotent
+        with Client.to(bootstrap_servers) as anybody:
+            known = anybody.metadata([topic])
+            leader = known.topics[0].partitions[0].leader_id
+            self._leader = next((each.host, each.port) for each in known.brokers if each.node_id == leader)
+            self._version = anybody.version_of(Api.PRODUCE)
+            self._producer = NO_PRODUCER
+            if idempotent:
+                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+                given = anybody.ask(Api.INIT_PRODUCER_ID, request)
+                if given.error_code:
+                    raise Miscounted(f"no producer id: error {given.error_code}")
+                self._producer = (given.producer_id, given.producer_epoch)
+
+    def load(self, requests: int, broker_pids: Sequence[int]) -> Load:
+        frames = [self._frame(number) for number in range(requests)]
+        with socket.create_connection(self._leader, 30) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            watch = Stopwatch(broker_pids)
+            answers = _exchange(connection, frames)
+            records = requests * RECORDS_A_BATCH
+            load = watch.load(records, records * RECORD_BYTES)
+        for answer in answers:
+            part = decode_response(Api.PRODUCE, self._version, answer)[1].responses[0].partition_responses[0]
+            if part.error_code:
+                raise Miscounted(f"{self._topic}: error {part.error_code}")
+        return load
+
+    def _frame(self, number: int) -> bytes:
+        now = int(time.time() * 1000)
+        records = [Record(timestamp=now, key=None, value=b"x" * RECORD_BYTES)] * RECORDS_A_BATCH
+        producer_id, epoch = self._producer
+        sequence = number * RECORDS_A_BATCH if self._idempotent else -1
+        batch = build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+        data = TopicProduceData(
+            name=self._topic, partition_data=[PartitionProduceData(index=0, records=batch)]
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
+        return b"".join(encode_request(Api.PRODUCE, self._version, number, "bench", request))
+
+
+def _exchange(connection: socket.socket, frames: Sequence[bytes]) -> list[bytearray]:
+    answers: list[bytearray] = []
+    for number in range(len(frames) + IN_FLIGHT):
+        if number < len(frames):
+            connection.sendall(frames[number])
+        if number >= IN_FLIGHT - 1 and len(answers) < len(frames):
+            (size,) = struct.unpack(">i", _exactly(connection, 4))
+            answers.append(_exactly(connection, size))
+    return answers
+
+
+def _exactly(connection: socket.socket, size: int) -> bytearray:
+    received = bytearray(size)
+    rest = memoryview(received)
+    while rest:
+        count = connection.recv_into(rest)
+        if not count:
+            raise Miscounted("the broker hung up")
+        rest = rest[count:]
+    return received
