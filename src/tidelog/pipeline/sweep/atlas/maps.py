@@ -17,7 +17,8 @@ from tidelog.pipeline.sweep.summary import CellCount
 
 _WORDS = (
     "clean: only an in-sync replica is elected. flushed: every write is on disk before it is acknowledged. "
-    "min.insync: how many replicas must be in sync for a write with acks=all."
+    "min.insync: how many replicas must be in sync for a write with acks=all. plain, "
+    "idempotent: the producer."
 )
 _RARE = (0.001, 0.01, 0.1)
 """Where the colour of a share of failures changes."""

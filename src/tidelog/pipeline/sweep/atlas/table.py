@@ -93,7 +93,7 @@ def setting_words(cell: Cell, axis: str) -> str:
         "min_insync": f"min.insync {value}",
         "unclean": "unclean" if value else "clean",
         "flush": "flushed" if value == "always" else "not flushed",
-        "idempotent": "idempotent" if value else "plain producer",
+        "idempotent": "idempotent" if value else "plain",
         "retries": f"{value} retries",
         "isr_rule": f"ISR by {value}",
         "zones": f"{value} {'zone' if value == 1 else 'zones'}",
