@@ -33,34 +33,44 @@ export class LogRow {
     if (this.inputs?.every((input, index) => input === inputs[index])) return;
     this.inputs = inputs;
     while (this.cells.length > records.length) this.cells.pop().element.remove();
-    records.forEach(([epoch, value], offset) => {
-      let shown = this.cells[offset];
-      if (!shown) {
-        shown = this.cells[offset] = this.#makeCell(offset, moved);
-        this.cellLayer.append(shown.element);
+    records.forEach((record, offset) => {
+      if (!this.cells[offset]) {
+        this.cells[offset] = this.#makeCell(offset, moved);
+        this.cellLayer.append(this.cells[offset].element);
       }
       const before = former?.records[offset]?.[1] ?? null;
-      const replaced = before !== value ? before : null;
-      const state = ["cell", offset < log.hw ? "committed" : "uncommitted"];
-      state.push(epoch === null ? "no-epoch" : `epoch-${epoch % EPOCH_COLOURS}`);
-      if (differing.has(offset)) state.push("differs");
-      if (replaced !== null) state.push("replaced");
-      if (value === null) state.push("control");
-      if (this.showsDisk && offset < log.synced) state.push("on-disk");
-      if (shown.isNew) state.push("new");
-      set(shown.element, "class", state.join(" "));
-      text(shown.value, value === null ? "·" : value.length > 3 ? `${value.slice(0, 2)}…` : value);
-      shown.value.style.fontSize = `${Math.min(15, (cell - 8) / (Math.max(shown.value.textContent.length, 1) * 0.62))}px`;
-      text(shown.epoch, epoch === null ? "" : String(epoch));
-      text(shown.former, replaced ?? "");
-      text(shown.hint, cellWords(offset, epoch, value, log));
+      const replaced = before !== record[1] ? before : null;
+      this.#drawCell(this.cells[offset], offset, record, { log, replaced, differs: differing.has(offset) });
     });
     this.#drawGhosts(log, former);
     this.hw.move(log.hw, cell);
     this.leo.move(log.leo, cell);
     set(this.element, "class", `row ${broker.process}`);
     text(this.belief, this.layout.narrow ? "" : beliefWords(log, broker, part));
-    set(this.element, "aria-label", rowWords(id, log));
+    const said = this.cells.map(({ words }) => words).join("; ");
+    set(this.element, "aria-label", `${t("logOf", { n: id })}: ${said || t("emptyLog")}. HW ${log.hw}, LEO ${log.leo}.`);
+  }
+
+  // Most cells are as they were: those are left alone.
+  #drawCell(shown, offset, [epoch, value], { log, replaced, differs }) {
+    const state = ["cell", offset < log.hw ? "committed" : "uncommitted"];
+    state.push(epoch === null ? "no-epoch" : `epoch-${epoch % EPOCH_COLOURS}`);
+    if (differs) state.push("differs");
+    if (replaced !== null) state.push("replaced");
+    if (value === null) state.push("control");
+    if (this.showsDisk && offset < log.synced) state.push("on-disk");
+    if (shown.isNew) state.push("new");
+    const key = [...state, epoch, value, replaced].join("|");
+    if (key === shown.key) return;
+    shown.key = key;
+    shown.words = cellWords(offset, epoch, value, log);
+    const name = value === null ? "·" : value.length > 3 ? `${value.slice(0, 2)}…` : value;
+    set(shown.element, "class", state.join(" "));
+    text(shown.value, name);
+    shown.value.style.fontSize = `${Math.min(15, (this.layout.cell - 8) / (Math.max(name.length, 1) * 0.62))}px`;
+    text(shown.epoch, epoch === null ? "" : String(epoch));
+    text(shown.former, replaced ?? "");
+    text(shown.hint, shown.words);
   }
 
   // Beside another generation: whether that one has another log here.
@@ -128,9 +138,4 @@ function cellWords(offset, epoch, value, log) {
   const said = [t("cellLabel", { offset, value: value ?? t("controlRecord") }), t(offset < log.hw ? "committed" : "uncommitted")];
   if (epoch !== null) said.push(t("inEpoch", { epoch }));
   return said.join(", ");
-}
-
-function rowWords(id, log) {
-  const cells = log.records.map(([epoch, value], offset) => cellWords(offset, epoch, value, log)).join("; ");
-  return `${t("logOf", { n: id })}: ${cells || t("emptyLog")}. HW ${log.hw}, LEO ${log.leo}.`;
 }

@@ -9,17 +9,28 @@ const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "�
 
 // ---------------------------------------------------------------- the ledger
 
+// Only lines that have changed are made anew; a ledger may be long.
 export function drawLedger(element, play, scene, at) {
-  const lines = play.ledger(scene, at);
-  const key = JSON.stringify(lines);
-  if (element.dataset.key === key && element.dataset.lang === document.documentElement.lang) return;
-  element.dataset.key = key;
-  element.dataset.lang = document.documentElement.lang;
+  if (!element.firstChild) {
+    fill(element, h("h2", {}, t("ledger")), h("ol", { class: "chips" }), h("p", { class: "quiet" }, t("ledgerEmpty")));
+  }
+  const [, list, nothing] = element.children;
   const several = play.cast.clients.filter(({ kind }) => kind === "producer").length > 1;
-  fill(element, h("h2", {}, t("ledger")),
-    lines.length ? h("ol", { class: "chips" }, lines.map((line) => chip(line, several))) : h("p", { class: "quiet" }, t("ledgerEmpty")));
-  const chips = element.lastElementChild;
-  chips.scrollTo(chips.scrollWidth, chips.scrollHeight);
+  const lines = play.ledger(scene, at);
+  const former = list.children.length;
+  lines.forEach((line, index) => {
+    const key = JSON.stringify(line);
+    const shown = list.children[index];
+    if (shown?.dataset.key === key) return;
+    const made = chip(line, several);
+    made.dataset.key = key;
+    if (shown) shown.replaceWith(made);
+    else list.append(made);
+  });
+  while (list.children.length > lines.length) list.lastElementChild.remove();
+  list.hidden = !lines.length;
+  nothing.hidden = lines.length > 0;
+  if (lines.length > former) list.scrollTo(list.scrollWidth, list.scrollHeight);
 }
 
 // `several` producers: then each line says whose it is.
