@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 
 from bench.client_load import Load, Miscounted, Stopwatch
+from bench.processes import eventually
 
 from tidelog.broker.client import Client
 from tidelog.wire.api import Api, decode_response, encode_request
@@ -32,17 +33,11 @@ class RawProducer:
         self._topic = topic
         self._idempotent = idempotent
         with Client.to(bootstrap_servers) as anybody:
-            known = anybody.metadata([topic])
-            leader = known.topics[0].partitions[0].leader_id
-            self._leader = next((each.host, each.port) for each in known.brokers if each.node_id == leader)
+            self._leader = eventually(lambda: _leader(anybody, topic), f"a leader of {topic}", 30.0)
             self._version = anybody.version_of(Api.PRODUCE)
             self._producer = NO_PRODUCER
             if idempotent:
-                request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-                given = anybody.ask(Api.INIT_PRODUCER_ID, request)
-                if given.error_code:
-                    raise Miscounted(f"no producer id: error {given.error_code}")
-                self._producer = (given.producer_id, given.producer_epoch)
+                self._producer = eventually(lambda: _producer_id(anybody), "a producer's id", 60.0)
 
     def load(self, requests: int, broker_pids: Sequence[int]) -> Load:
         frames = [self._frame(number) for number in range(requests)]
@@ -69,6 +64,20 @@ class RawProducer:
         )
         request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data])
         return b"".join(encode_request(Api.PRODUCE, self._version, number, "bench", request))
+
+
+def _leader(anybody: Client, topic: str) -> tuple[str, int] | None:
+    """Where the leader is; None as long as this broker has not heard of it."""
+    known = anybody.metadata([topic])
+    leaders = [part.leader_id for each in known.topics for part in each.partitions]
+    return next(((each.host, each.port) for each in known.brokers if each.node_id in leaders), None)
+
+
+def _producer_id(anybody: Client) -> tuple[int, int] | None:
+    """An id and its epoch; None while nobody gives any, which may be so for a while after a start."""
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+    given = anybody.ask(Api.INIT_PRODUCER_ID, request)
+    return None if given.error_code else (given.producer_id, given.producer_epoch)
 
 
 def _exchange(connection: socket.socket, frames: Sequence[bytes]) -> list[bytearray]:
