@@ -170,9 +170,11 @@ def _run(
 ) -> Atlas:
     from tidelog.pipeline.session import open_session
     from tidelog.pipeline.sweep.atlas import render
+    from tidelog.pipeline.sweep.work import QUICK_JAVA
 
     listener.phase("starting Spark")
-    spark = open_session(master=master, remote=remote, app="tidelog sweep")
+    settings = None if remote else QUICK_JAVA
+    spark = open_session(master=master, remote=remote, app="tidelog sweep", settings=settings)
     listener.phase("looking what is there, and how fast this is")
     estimate = campaign.prepare(spark, fresh=fresh)
     _say(campaign, estimate)

@@ -12,6 +12,7 @@ again row by row (a seed always plays the same), and then the culprit is the one
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -125,6 +126,8 @@ def _tell(blocks: Sequence[Block], group: int, mouth: Connection) -> None:
     # Spark's worker may want to hear of signals; a child that is told to go just goes.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    # What the worker has loaded stays: looking through it for garbage costs time, and copies of its pages.
+    gc.freeze()
     rows: list[Row] = []
     for block in blocks:
         for row in rows_of(block):

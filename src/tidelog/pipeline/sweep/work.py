@@ -28,6 +28,9 @@ _SAMPLE_S = 0.5
 
 Task = tuple[Block, ...]
 
+QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Java only hands out tasks here: optimising its code would take cores away from the trials."""
+
 
 def tasks_of(blocks: Sequence[Block], trials_per_task: int) -> list[Task]:
     """Pieces of about the same number of trials: large blocks are cut, small ones put together."""
