@@ -35,10 +35,12 @@ format: $(STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure the lab, the codec, and the broker against Apache Kafka (needs mvn and java)
+bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers against Apache Kafka (needs mvn and java)
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/wire.py
 	$(BIN)/python -m bench.broker
+	$(BIN)/python -m bench.groups
+	$(BIN)/python -m bench.sweep
 	$(BIN)/python -m bench.audit
 
 # A third of the usual rate: enough to find what there is to find, and an audit that does not keep one waiting.

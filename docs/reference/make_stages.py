@@ -15,8 +15,8 @@ from pathlib import Path
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import Run, run
 from tidelog.trials import catalogue
-from tidelog.trials.pace import Pace
-from tidelog.trials.processes import Processes
+from tidelog.trials.machines.processes import Processes
+from tidelog.trials.stage.pace import Pace
 from tidelog.trials.stages import compare_stages
 
 PAGE = Path("docs/reference/scenarios.md")

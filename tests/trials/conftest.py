@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.trials.wires import HANG_MS, Link, Server, Wire
 
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.network.switchboard import Switchboard
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tidelog.broker.admin import Admin, PartitionView
 from tidelog.broker.client import Client, ClientError
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.network import KEEPER, Node
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.network.switchboard import Switchboard
 
 HOST = "127.0.0.1"
 SESSION_MS = 1_500

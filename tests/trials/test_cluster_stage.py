@@ -13,11 +13,11 @@ import pytest
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.trials import catalogue
-from tidelog.trials.folders import TrialError
-from tidelog.trials.pace import suitable_paces
-from tidelog.trials.processes import Processes
+from tidelog.trials.machines.folders import TrialError
+from tidelog.trials.machines.processes import Processes
+from tidelog.trials.stage.pace import suitable_paces
+from tidelog.trials.stage.translation import require_playable
 from tidelog.trials.stages import compare_stages, play_on_cluster
-from tidelog.trials.translation import require_playable
 
 FEW = (("hw-loss", "hw"), ("hw-loss", "epoch"), ("isolate-leader-zone", "epoch"), ("acks-1-loss", "hw"))
 

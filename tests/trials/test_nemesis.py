@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.evidence.lines import LineJournal, read_lines
-from tidelog.trials.faults import FaultFailed
-from tidelog.trials.nemesis import Nemesis
-from tidelog.trials.ordeals import CHAIN, STRANGERS
-from tidelog.trials.schedule import (
+from tidelog.trials.faults.faults import FaultFailed
+from tidelog.trials.faults.nemesis import Nemesis
+from tidelog.trials.faults.ordeals import CHAIN, STRANGERS
+from tidelog.trials.faults.schedule import (
     WEIGHTS,
     Fault,
     FaultSettings,

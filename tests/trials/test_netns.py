@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.trials.wires import eventually
 
-from tidelog.trials.netns import NamespaceError, Namespaces, require_namespaces
+from tidelog.trials.network.netns import NamespaceError, Namespaces, require_namespaces
 
 # Says what it hears, one line for each; `connect` tells how an attempt ended.
 LISTENER = """
@@ -149,7 +149,7 @@ def test_the_host_can_take_part(machines: Namespaces):
 
 OWNER = """
 import time
-from tidelog.trials.netns import Namespaces
+from tidelog.trials.network.netns import Namespaces
 machines = Namespaces(["a", "b"], host=True)
 print(*(holder.pid for holder in machines._holders.values()), flush=True)
 time.sleep(600)

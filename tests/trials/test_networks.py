@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tidelog.broker.cluster import ClusterError
-from tidelog.trials.keepers import KeeperInside, KeeperOutside
-from tidelog.trials.networks import RELAYS, STRAIGHT, make_network
+from tidelog.trials.machines.keepers import KeeperInside, KeeperOutside
+from tidelog.trials.network.networks import RELAYS, STRAIGHT, make_network
 
 ZONES = {1: "az1", 2: "az2"}
 

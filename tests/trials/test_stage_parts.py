@@ -22,20 +22,21 @@ from tidelog.lab.runner import Run, run
 from tidelog.lab.setup import Setup
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.memory_log import MemoryBatch
-from tidelog.trials import catalogue, folders
-from tidelog.trials.clock import ScenarioClock
+from tidelog.trials import catalogue
 from tidelog.trials.comparison import compare
-from tidelog.trials.conversations import to_wire
-from tidelog.trials.disks import Disks
-from tidelog.trials.folders import TrialError, TrialFolder, clean_up
-from tidelog.trials.happenings import NARRATED, Happenings, event_of
-from tidelog.trials.leftovers import FILE
-from tidelog.trials.observation import Observation
-from tidelog.trials.pace import Pace
-from tidelog.trials.processes import Processes
-from tidelog.trials.sessions import Sessions
-from tidelog.trials.switchboard import Switchboard
-from tidelog.trials.topology import Topology
+from tidelog.trials.faults.disks import Disks
+from tidelog.trials.machines import folders
+from tidelog.trials.machines.folders import TrialError, TrialFolder, clean_up
+from tidelog.trials.machines.leftovers import FILE
+from tidelog.trials.machines.processes import Processes
+from tidelog.trials.network.switchboard import Switchboard
+from tidelog.trials.stage.clock import ScenarioClock
+from tidelog.trials.stage.conversations import to_wire
+from tidelog.trials.stage.happenings import NARRATED, Happenings, event_of
+from tidelog.trials.stage.observation import Observation
+from tidelog.trials.stage.pace import Pace
+from tidelog.trials.stage.sessions import Sessions
+from tidelog.trials.stage.topology import Topology
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.records import Record, RecordBatch, build_batch, read_records
 

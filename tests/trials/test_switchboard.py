@@ -23,7 +23,7 @@ from tests.trials.wires import (
     exchange,
 )
 
-from tidelog.trials.switchboard import Passed, Switchboard
+from tidelog.trials.network.switchboard import Passed, Switchboard
 
 # ---------------------------------------------------------------- passing
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.trials.wires import Server, Wire
 
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.network.switchboard import Switchboard
 from tidelog.wire.api import Api, RequestHeader, decode_response, encode_request, encode_response
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import api_versions, find_coordinator, metadata

@@ -17,7 +17,7 @@ from tests.trials.wires import (
     exchange,
 )
 
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.network.switchboard import Switchboard
 
 # ---------------------------------------------------------------- cuts
 

@@ -9,7 +9,7 @@ import pytest
 from tests.trials.wires import FETCH, FETCHES, REPLIES, Link, Server, Wire, eventually, exchange
 
 from tidelog.lab.network import Channel
-from tidelog.trials.switchboard import Switchboard
+from tidelog.trials.network.switchboard import Switchboard
 from tidelog.wire.api import Api
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.trials.sync_gate import SyncGate
+from tidelog.trials.faults.sync_gate import SyncGate
 
 # Two children of one process, as brokers are; each syncs when it is told to and says so.
 PARENT = """

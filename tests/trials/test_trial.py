@@ -22,8 +22,8 @@ from tidelog.evidence.parquet import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.collection import end_of
-from tidelog.trials.leftovers import ProcessList
-from tidelog.trials.netns import NamespaceError, Namespaces, require_namespaces
+from tidelog.trials.machines.leftovers import ProcessList
+from tidelog.trials.network.netns import NamespaceError, Namespaces, require_namespaces
 
 slow = pytest.mark.slow
 SECONDS = 100.0
@@ -272,7 +272,7 @@ def test_a_generator_that_dies_ends_the_trial_in_one_line(tmp_path: Path):
     """Exit code 2, nothing left running, the evidence so far kept and in order."""
     with Trial(tmp_path, "--seconds", "600", "--faults", "none") as trial:
         trial.has_said("load and faults")
-        (worker,) = _children(trial.process.pid, "tidelog.trials.producers")
+        (worker,) = _children(trial.process.pid, "tidelog.trials.load.producers")
         os.kill(worker, signal.SIGKILL)
         code, out = trial.end()
     assert (code, out) == (2, "")

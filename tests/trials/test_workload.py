@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.evidence.journals import FAILED, OK, UNKNOWN
-from tidelog.trials.outcomes import CERTAIN, outcome_of
-from tidelog.trials.workload import FINAL_READER, Workload, WorkloadError, dealt
+from tidelog.trials.load.outcomes import CERTAIN, outcome_of
+from tidelog.trials.load.workload import FINAL_READER, Workload, WorkloadError, dealt
 from tidelog.wire.errors import ErrorCode
 
 

@@ -15,9 +15,9 @@ from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.parquet import rows_of
 from tidelog.evidence.recovery import seal_journals
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS
-from tidelog.trials.topic import Topic, TopicError
-from tidelog.trials.workers import Worker
-from tidelog.trials.workload import Workload
+from tidelog.trials.load.topic import Topic, TopicError
+from tidelog.trials.load.workers import Worker
+from tidelog.trials.load.workload import Workload
 
 pytestmark = pytest.mark.slow
 

@@ -48,7 +48,8 @@ EMBEDDED = "embedded"
 # What a cluster on one machine wants other than Kafka's defaults. With sessions of four seconds, the shortest
 # that a ZooKeeper grants unless told otherwise, a dead broker's partitions are soon led by others. Retries of
 # a controlled shutdown are short because when all brokers stop, the last ones find nobody to hand over to.
-# Fewer partitions of positions: a handful of brokers has no use for 50, and followers name each in every fetch.
+# Fewer partitions of positions: a handful of brokers has no use for 50, and followers name each in every
+# fetch.
 _DEFAULTS = {
     "zookeeper.session.timeout.ms": "4000",
     "controlled.shutdown.retry.backoff.ms": "200",

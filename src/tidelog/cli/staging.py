@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tidelog.lab.runner import Run
     from tidelog.lab.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
-    from tidelog.trials.pace import Pace
-    from tidelog.trials.processes import Processes
+    from tidelog.trials.machines.processes import Processes
+    from tidelog.trials.stage.pace import Pace
     from tidelog.trials.stages import OnStep
 
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
 
 def _paces(factor: float | None) -> list[Pace]:
     """The pace that was asked for, or those that suit this machine."""
-    from tidelog.trials.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
+    from tidelog.trials.stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
 
     if factor is None:
         return suitable_paces()
@@ -60,8 +60,8 @@ def _paces(factor: float | None) -> list[Pace]:
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Do something with real processes, and tell how far it is."""
-    from tidelog.trials.folders import TrialError
-    from tidelog.trials.processes import Processes
+    from tidelog.trials.machines.folders import TrialError
+    from tidelog.trials.machines.processes import Processes
 
     at = "the start"
     try:

@@ -17,17 +17,17 @@ from tidelog.broker.settings import SettingsError, table
 from tidelog.cli.choices import one_of
 from tidelog.cli.errors import Refusal, unknown
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
-from tidelog.trials import schedule as schedules
 from tidelog.trials.aftermath import ended_leftovers
-from tidelog.trials.arena import ArenaPlan
-from tidelog.trials.faults import NETWORK_KINDS
-from tidelog.trials.netns import NamespaceError, require_namespaces
-from tidelog.trials.networks import NETNS, RELAYS, STRAIGHT
-from tidelog.trials.ordeals import CHAIN, STRANGERS
-from tidelog.trials.schedule import Fault, FaultSettings, ScheduleError
+from tidelog.trials.faults import schedule as schedules
+from tidelog.trials.faults.faults import NETWORK_KINDS
+from tidelog.trials.faults.ordeals import CHAIN, STRANGERS
+from tidelog.trials.faults.schedule import Fault, FaultSettings, ScheduleError
+from tidelog.trials.load.workload import Idempotence, Workload, WorkloadError
+from tidelog.trials.machines.arena import ArenaPlan
+from tidelog.trials.machines.venues import ForeignVenue, OwnVenue, Venue
+from tidelog.trials.network.netns import NamespaceError, require_namespaces
+from tidelog.trials.network.networks import NETNS, RELAYS, STRAIGHT
 from tidelog.trials.trial import TrialPlan
-from tidelog.trials.venues import ForeignVenue, OwnVenue, Venue
-from tidelog.trials.workload import Idempotence, Workload, WorkloadError
 
 _ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _SEEDS: Final = 1_000_000_000

@@ -15,7 +15,7 @@ from tidelog.evidence.folder import RECOVERED, RUNNING, EvidenceError, EvidenceF
 from tidelog.evidence.recovery import Sealed, seal_journals
 from tidelog.evidence.slots import Slots, StillWritten, slot_files
 from tidelog.trials.collection import collect_replicas
-from tidelog.trials.leftovers import end_leftovers
+from tidelog.trials.machines.leftovers import end_leftovers
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1

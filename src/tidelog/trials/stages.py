@@ -9,10 +9,10 @@ from tidelog.lab.grammar import Step
 from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.verdict import judge_end, ledger_of
-from tidelog.trials.cluster_stage import ClusterStage
 from tidelog.trials.comparison import StageComparison, compare
-from tidelog.trials.pace import Pace, suitable_paces
-from tidelog.trials.processes import Processes
+from tidelog.trials.machines.processes import Processes
+from tidelog.trials.stage.cluster_stage import ClusterStage
+from tidelog.trials.stage.pace import Pace, suitable_paces
 
 OnStep = Callable[[int, Step], None]
 

@@ -23,13 +23,13 @@ from tidelog.broker.cluster import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
 from tidelog.evidence.lines import LineJournal
 from tidelog.evidence.recovery import seal_journals
-from tidelog.trials import schedule
-from tidelog.trials.nemesis import Nemesis
-from tidelog.trials.schedule import Fault
-from tidelog.trials.topic import Topic, TopicError
-from tidelog.trials.venues import Venue
-from tidelog.trials.workers import Role, Worker
-from tidelog.trials.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
+from tidelog.trials.faults import schedule
+from tidelog.trials.faults.nemesis import Nemesis
+from tidelog.trials.faults.schedule import Fault
+from tidelog.trials.load.topic import Topic, TopicError
+from tidelog.trials.load.workers import Role, Worker
+from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
+from tidelog.trials.machines.venues import Venue
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 

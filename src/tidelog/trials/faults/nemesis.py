@@ -1,0 +1,206 @@
+"""Carries out a schedule: does each fault at its time, undoes it at its time, and writes down both.
+
+It runs in a thread of its own and does one thing after the other. What takes long, such as the start of a
+broker that recovers its logs, puts off everything after it by as much: faults keep their order, their length
+and the time between them, the last ones may not be reached, and the evidence says when each really happened.
+However the trial ends, everything that was done is undone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.evidence.lines import LineJournal
+from tidelog.trials.faults.faults import FaultFailed, Faults
+from tidelog.trials.faults.schedule import Fault, amount_ms, nodes
+
+_AT_ONCE_SECONDS: Final = 0.3
+"""What takes longer puts off what comes next."""
+
+
+@dataclass(slots=True, frozen=True)
+class _Moment:
+    at_ms: int
+    begins: bool
+    fault: Fault
+
+
+class Nemesis:
+    def __init__(
+        self,
+        faults: Faults,
+        schedule: Sequence[Fault],
+        journal: LineJournal,
+        *,
+        told: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`told` hears, in the nemesis's thread, what is done."""
+        self._faults = faults
+        self._journal = journal
+        self._told = told
+        self._moments = _moments(schedule)
+        self._stop = threading.Event()
+        self._active: dict[int, Fault] = {}
+        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+        self.done = 0
+        """Faults that were really done."""
+        self.failure: str | None = None
+        """Why it gave up, if it did."""
+
+    def start(self) -> None:
+        """From now on times are counted."""
+        self._started = time.monotonic()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do nothing more; returns when whatever is being done is done."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def heal(self) -> list[str]:
+        """Undo everything. What could not be undone."""
+        self.stop()
+        for fault in list(self._active.values()):
+            self._end(fault)
+        return self._faults.heal()
+
+    def active(self) -> list[Fault]:
+        return list(self._active.values())
+
+    # ------------------------------------------------------------ one after the other
+
+    def _run(self) -> None:
+        try:
+            self._carry_out()
+        except OSError as error:
+            self.failure = (
+                f"the nemesis cannot write down what it does: {(error.strerror or str(error)).lower()}"
+            )
+
+    def _carry_out(self) -> None:
+        for moment in self._moments:
+            if self._stop.wait(max(moment.at_ms / 1000 - (time.monotonic() - self._started), 0.0)):
+                return
+            began = time.monotonic()
+            if moment.begins:
+                self._begin(moment.fault)
+            elif moment.fault.number in self._active:
+                self._end(moment.fault)
+            took = time.monotonic() - began
+            if took > _AT_ONCE_SECONDS:
+                self._started += took
+
+    def _begin(self, fault: Fault) -> None:
+        row = {
+            "number": fault.number,
+            "kind": fault.kind,
+            "targets": list(fault.targets),
+            "planned_ms": fault.at_ms,
+            "planned_duration_ms": fault.duration_ms,
+        }
+        # Written down first: if we die while doing it, the evidence says that it may have been done.
+        self._journal.write(row | {"began_us": _now_us()})
+        self._told(f"{fault.kind} {', '.join(fault.targets)}".rstrip())
+        self._active[fault.number] = fault
+        try:
+            self._do(fault)
+        except FaultFailed as error:
+            self._journal.write({"number": fault.number, "began_us": None, "error": str(error)})
+            self._active.pop(fault.number)
+            return
+        self.done += 1
+        if fault.kind == "elect":
+            self._end(fault)
+
+    def _end(self, fault: Fault) -> None:
+        self._active.pop(fault.number, None)
+        try:
+            self._undo(fault)
+        except FaultFailed as error:
+            self._journal.write({"number": fault.number, "error": str(error)})
+            return
+        self._journal.write({"number": fault.number, "ended_us": _now_us()})
+
+    def _do(self, fault: Fault) -> None:
+        faults = self._faults
+        match fault.kind:
+            case "kill":
+                faults.kill(int(fault.targets[0]))
+            case "power":
+                faults.lose_power(int(fault.targets[0]))
+            case "pause":
+                faults.pause(int(fault.targets[0]))
+            case "restart":
+                faults.stop(int(fault.targets[0]))
+            case "cut":
+                faults.cut(_pairs(fault))
+            case "delay":
+                faults.delay(_pairs(fault), amount_ms(fault) or 0)
+            case "hold":
+                faults.hold(_pairs(fault))
+            case "zone":
+                faults.isolate(fault.targets[0])
+            case "keeper" if fault.targets == ("keeper",):
+                faults.stop_keeper()
+            case "keeper":
+                faults.lose_keeper_member(int(fault.targets[0].rpartition("-")[2]))
+            case "full":
+                faults.fill_disk(int(fault.targets[0]))
+            case "slow":
+                faults.slow_disk(int(fault.targets[0]), amount_ms(fault) or 0)
+            case "clock":
+                faults.set_clock(int(fault.targets[0]), amount_ms(fault) or 0)
+            case "elect":
+                faults.elect_preferred()
+            case _:
+                raise FaultFailed(f"nobody knows how to {fault.kind}")
+
+    def _undo(self, fault: Fault) -> None:
+        faults = self._faults
+        match fault.kind:
+            case "kill" | "power" | "restart":
+                faults.start(int(fault.targets[0]))
+            case "pause":
+                faults.resume(int(fault.targets[0]))
+            case "cut":
+                faults.mend(_pairs(fault))
+            case "delay":
+                faults.delay(_pairs(fault), 0)
+            case "hold":
+                faults.release(_pairs(fault))
+            case "zone":
+                faults.rejoin(fault.targets[0])
+            case "keeper" if fault.targets == ("keeper",):
+                faults.start_keeper()
+            case "full":
+                faults.free_disk(int(fault.targets[0]))
+            case "slow":
+                faults.slow_disk(int(fault.targets[0]), 0)
+            case "clock":
+                faults.set_clock(int(fault.targets[0]), 0)
+
+
+def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
+    """Beginnings and ends in order; where both fall on one moment, ends first."""
+    moments = []
+    for fault in schedule:
+        moments.append(_Moment(fault.at_ms, True, fault))
+        if fault.kind != "elect":
+            moments.append(_Moment(fault.end_ms, False, fault))
+    return sorted(
+        moments, key=lambda m: (m.at_ms, m.begins and m.fault.duration_ms > 0, m.fault.number, not m.begins)
+    )
+
+
+def _pairs(fault: Fault) -> list[tuple[str, str]]:
+    pairs = [target.partition(">") for target in nodes(fault)]
+    return [(source, target) for source, _, target in pairs]
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,157 @@
+"""The topic of a trial, through an ordinary client's eyes: made, watched, measured. On any Kafka.
+
+A trial brings its own topic, with a name that nobody else uses, and never writes to another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+from tidelog.trials.load.librdkafka import common_settings, error_name
+
+_REQUEST_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+# Brokers that cannot be reached are what a trial is about; the library would tell stderr of each.
+_SILENT: dict[str, Any] = {"log_level": 0}
+
+
+class TopicError(Exception):
+    """The cluster does not give us what we need. The message is one line that says why and what to do."""
+
+
+@dataclass(slots=True, frozen=True)
+class PartitionState:
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.leader >= 0 and set(self.isr) == set(self.replicas)
+
+
+class Topic:
+    def __init__(self, admin: AdminClient, name: str, partitions: int, servers: str) -> None:
+        self.name = name
+        self.partitions = partitions
+        self._admin = admin
+        self._servers = servers
+
+    @classmethod
+    def create(
+        cls,
+        bootstrap_servers: str,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        client: Mapping[str, str],
+        seconds: float = 30.0,
+    ) -> Self:
+        """Raises `TopicError` if there is no such cluster, or if it does not let us."""
+        admin = _admin(bootstrap_servers, client)
+        found = _reached(admin, bootstrap_servers)
+        if 0 < len(found.brokers) < replication_factor:
+            raise TopicError(
+                f"{replication_factor} replicas on {len(found.brokers)} brokers: give --replication-factor"
+            )
+        wanted = NewTopic(name, partitions, replication_factor, config=dict(configs))
+        try:
+            admin.create_topics([wanted], operation_timeout=seconds, request_timeout=seconds)[name].result()
+        except KafkaException as refusal:
+            raise TopicError(_refused(name, bootstrap_servers, refusal.args[0])) from None
+        topic = cls(admin, name, partitions, bootstrap_servers)
+        if topic.wait_until_whole(seconds) is not None:
+            raise TopicError(
+                f"topic {name} was created, but not all its replicas are there after {seconds:g} s"
+            )
+        return topic
+
+    # ------------------------------------------------------------ watching
+
+    def states(self) -> list[PartitionState]:
+        """Its partitions, as some broker sees them; none if no broker answers."""
+        try:
+            metadata = self._admin.list_topics(self.name, timeout=2.0).topics[self.name]
+        except (KafkaException, KeyError):
+            return []
+        return [
+            PartitionState(number, part.leader, tuple(part.replicas), tuple(part.isrs))
+            for number, part in sorted(metadata.partitions.items())
+        ]
+
+    def wait_until_whole(self, seconds: float, give_up: Callable[[], bool] = lambda: False) -> str | None:
+        """Until every partition has a leader and all its replicas in sync. If not: what is wrong."""
+        deadline = time.monotonic() + seconds
+        while True:
+            states = self.states()
+            if len(states) == self.partitions and all(state.is_whole for state in states):
+                return None
+            if time.monotonic() > deadline or give_up():
+                return self._complaint(states)
+            time.sleep(_POLL_SECONDS)
+
+    def _complaint(self, states: list[PartitionState]) -> str:
+        for state in states:
+            if state.leader < 0:
+                return f"partition {state.partition} has no leader"
+            if not state.is_whole:
+                missing = ", ".join(str(b) for b in state.replicas if b not in state.isr)
+                return f"partition {state.partition} has not all replicas in sync: {missing}"
+        return (
+            "no broker answers" if not states else f"{len(states)} of {self.partitions} partitions are known"
+        )
+
+    def ends(self, seconds: float) -> dict[int, int]:
+        """The committed end of each partition. Raises `TopicError` if a leader does not say in time."""
+        deadline = time.monotonic() + seconds
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(self.name, part): latest for part in range(self.partitions)}
+        while True:
+            answers = self._admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_REQUEST_SECONDS
+            )
+            try:
+                return {place.partition: answer.result().offset for place, answer in answers.items()}
+            except KafkaException as error:
+                if time.monotonic() > deadline:
+                    raise TopicError(f"the end of {self.name} is not known: {error.args[0].str()}") from None
+                time.sleep(_POLL_SECONDS)
+
+    def delete(self) -> str | None:
+        """Why it could not be deleted, if it could not."""
+        try:
+            self._admin.delete_topics([self.name], operation_timeout=10.0)[self.name].result()
+        except KafkaException as refusal:
+            return str(refusal.args[0].str())
+        return None
+
+
+def _admin(bootstrap_servers: str, client: Mapping[str, str]) -> AdminClient:
+    try:
+        return AdminClient(common_settings("trial", bootstrap_servers) | _SILENT | dict(client))
+    except KafkaException as error:
+        raise TopicError(f"the client library refuses its settings: {error.args[0].str()}") from None
+
+
+def _reached(admin: AdminClient, servers: str) -> Any:
+    try:
+        return admin.list_topics(timeout=_REQUEST_SECONDS)
+    except KafkaException as error:
+        why = error.args[0].str()
+        raise TopicError(f"no Kafka answers at {servers}: {why[:1].lower()}{why[1:]}") from None
+
+
+def _refused(name: str, servers: str, error: KafkaError) -> str:
+    said = error_name(error.code())
+    if "AUTHORIZATION" in said:
+        return f"{servers} does not let us create topic {name} ({said}): use a principal that may"
+    return f"{servers} did not create topic {name}: {error.str().rstrip('.')} ({said})"

@@ -1,0 +1,111 @@
+"""The lab's clients on real sockets.
+
+A producer that retries exactly as often as it is told, and a consumer that asks the leader it believes in and
+nobody else, are what many scenarios are about; a client library would batch, retry and refresh as it sees
+fit. The lab's clients (``lab/clients.py``) do no IO: they ask their surroundings to send, to wake them, and
+whether a broker can be reached. So the very same code is driven here by sockets and clocks: one behaviour,
+two worlds. What a library does on a tidelog cluster is the business of ``tests/clients``.
+
+Rules of this file:
+
+* Time is the scenario's (``clock``), also that of their time-outs.
+* Whether a connection could be made is what the trial knows, since it holds the processes and the links; so
+  an attempt that would fail takes no time, as in the lab. Everything else happens on connections, one for
+  each client and broker, through the switchboard.
+* A time-out leaves the connection as it is: late answers arrive and are ignored by those they come too late
+  for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tidelog.core.messages import Message
+from tidelog.core.types import Millis
+from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
+from tidelog.lab.network import Node
+from tidelog.trials.stage.clock import ScenarioClock
+from tidelog.trials.stage.conversations import from_wire, gets_an_answer, to_wire
+from tidelog.trials.stage.lines import Address, Line
+from tidelog.trials.stage.pace import Pace
+
+FIRST_PRODUCER_ID = 1_000
+
+
+class Clients:
+    """The clients of a trial, and what they may ask of the world (``lab.clients.Surroundings``)."""
+
+    def __init__(
+        self,
+        clock: ScenarioClock,
+        pace: Pace,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        brokers: int,
+        zone_of: Callable[[Node], str],
+        can_connect: Callable[[str, int], bool],
+        route: Callable[[str, int], Address],
+        observe: Callable[[ClientEvent], None],
+    ) -> None:
+        self._clock = clock
+        self._pace = pace
+        self._loop = loop
+        self._brokers = tuple(range(brokers))
+        self.all: dict[str, Producer | Consumer] = {}
+        self._lines: dict[tuple[str, int], Line] = {}
+        self.zone_of = zone_of
+        self.can_connect = can_connect
+        self._route = route
+        self.client_observed = observe
+
+    def add_producer(self, name: str, config: ProducerConfig) -> Producer:
+        producer = Producer(name, config, self, FIRST_PRODUCER_ID + len(self.all))
+        self.all[name] = producer
+        return producer
+
+    def add_consumer(self, name: str, *, uses_epochs: bool) -> Consumer:
+        consumer = Consumer(name, self, uses_epochs)
+        self.all[name] = consumer
+        return consumer
+
+    def close(self) -> None:
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
+
+    # ------------------------------------------------------------ what clients ask
+
+    @property
+    def now(self) -> Millis:
+        return self._clock.now
+
+    @now.setter
+    def now(self, _value: Millis) -> None:
+        raise AttributeError("time passes by itself")
+
+    def broker_ids(self) -> tuple[int, ...]:
+        return self._brokers
+
+    def wake_client(self, client: str, at: Millis) -> None:
+        self._clock.call_at(at, self.all[client].wake)
+
+    def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
+        line = self._lines.get((client, broker))
+        if line is None or line.ended:
+            line = self._lines[client, broker] = self._connect(client, broker)
+        api, version, body = to_wire(message, self._pace)
+        line.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
+
+    # ------------------------------------------------------------ connections
+
+    def _connect(self, client: str, broker: int) -> Line:
+        def answered(asked: tuple[int, Message], body: object) -> None:
+            correlation, message = asked
+            self.all[client].replied(correlation, from_wire(message, body))
+
+        def ended(line: Line) -> None:
+            if self._lines.get((client, broker)) is line:
+                self.all[client].disconnected(broker)
+
+        return Line(self._loop, client, self._route(client, broker), answered, ended)
