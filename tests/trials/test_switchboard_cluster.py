@@ -85,7 +85,8 @@ def test_a_client_that_is_cut_off_from_the_leader_recovers(cluster: RelayedClust
     cluster.board.heal()
     attempts = iter(range(1000))
     eventually(lambda: sender.sent(topic, f"d{next(attempts)}") == "ok", "it can send again")
-    assert read(cluster, other, topic, 2)[:2] == ["a", "c"]
+    # So short a time-out may make an impatient client send its first record twice.
+    assert list(dict.fromkeys(read(cluster, other, topic, 3)))[:2] == ["a", "c"]
 
 
 def test_a_follower_can_be_stepped_by_single_fetches(cluster: RelayedCluster):
