@@ -1,4 +1,4 @@
-"""One server and one browser for all tests of the page that a process runs."""
+"""One server for all tests of the page that a process runs, and a browser for each module."""
 
 import shutil
 import signal
@@ -38,8 +38,9 @@ def address() -> Iterator[str]:
     assert (process.returncode, out, err) == (0, "", "")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """For one module only: as long as Playwright runs, no other test of the process can have an event loop."""
     if shutil.which(CHROMIUM) is None:
         pytest.skip(f"there is no {CHROMIUM}")
     playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
