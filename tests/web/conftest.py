@@ -40,7 +40,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """For one module only: as long as Playwright runs, no other test of the process can have an event loop."""
+    """For one module only: while Playwright runs, no other test of the process can have an event loop."""
     if shutil.which(CHROMIUM) is None:
         pytest.skip(f"there is no {CHROMIUM}")
     playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
