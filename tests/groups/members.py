@@ -128,6 +128,8 @@ class KafkaPythonMember(Member):
             heartbeat_interval_ms=200,
             **settings,
         )
+        # Elected before it has asked for the topic, it shares out nothing, and may not notice later.
+        self._consumer.partitions_for_topic(topic)
         self._consumer.subscribe([topic], listener=_Listener(self))
 
     def poll(self) -> None:
