@@ -124,7 +124,7 @@ def test_in_the_background_until_down(tmp_path: Path):
         down = up.run("down")
         assert down.returncode == 0
         assert re.fullmatch(r"stopped 2 brokers in \d+\.\d s\n", down.stdout)
-        assert not any(map(is_alive, [supervisor, *pids]))
+        eventually(lambda: not any(map(is_alive, [supervisor, *pids])), "they are gone")
         assert not (tmp_path / "state" / "tidelog" / "cluster").exists()
         assert up.run("down").stdout == "no cluster is running\n"
 

@@ -20,6 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = open_session(master="local[2]", memory_mb=768, app="tests", quick=True)
+    # Compiling code for plans that see ten rows takes longer than doing without.
+    plain = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    session = open_session(master="local[2]", memory_mb=768, app="tests", quick=True, settings=plain)
     yield session
     session.stop()
