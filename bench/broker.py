@@ -180,8 +180,11 @@ def latency(system: System, plan: Plan) -> Iterator[Figure]:
 # ---------------------------------------------------------------- all runs
 
 
+Measure = Callable[[System], Iterator[Figure]]
+
+
 def alternating_runs(
-    names: list[str], plan: Plan, runs: int, directory: Path | None
+    names: list[str], measure: Measure, runs: int, directory: Path | None
 ) -> dict[str, list[Figure]]:
     """All figures of all runs, by system."""
     figures: dict[str, list[Figure]] = {name: [] for name in names}
@@ -189,7 +192,7 @@ def alternating_runs(
         for name in names:
             os.sync()  # nobody pays for what the other has left to write
             with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=directory) as scratch:
-                for figure in measure(SYSTEMS[name](Path(scratch)), plan):
+                for figure in measure(SYSTEMS[name](Path(scratch))):
                     note = f"run {run + 1} of {runs}  {name:<8} {figure.name:<52}"
                     print(f"{note} {figure.value:10.2f} {figure.unit}", file=sys.stderr, flush=True)
                     figures[name].append(figure)
@@ -277,14 +280,21 @@ def main() -> int:
     plan = replace(base, only=tuple(arguments.only))
     names = [arguments.system] if arguments.system else list(SYSTEMS)
     runs = arguments.runs or (1 if arguments.quick else 3)
+    return run_and_tell(names, partial(measure, plan=plan), runs, arguments.data_dir, as_json=arguments.json)
+
+
+def run_and_tell(
+    names: list[str], measure: Measure, runs: int, directory: Path | None = None, *, as_json: bool
+) -> int:
+    """Measure the systems, print the table, and say how it went: the exit code."""
     try:
-        figures = alternating_runs(names, plan, runs, arguments.data_dir)
+        figures = alternating_runs(names, measure, runs, directory)
     except (Unavailable, client_load.Miscounted, KafkaException, TimeoutError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    if arguments.json:
+    if as_json:
         print(json.dumps({name: [vars(each) for each in taken] for name, taken in figures.items()}, indent=1))
         return 0
     print(

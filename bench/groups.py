@@ -11,23 +11,19 @@ the client's. What idempotence costs, two loads say that alternate within a run:
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 from bench import client_load
-from bench.broker import SYSTEMS, Figure, System, disturbance, medians, table
+from bench.broker import SYSTEMS, Figure, System, run_and_tell
 from bench.client_load import Stopwatch
-from bench.processes import Unavailable, eventually
+from bench.processes import eventually
 from bench.raw_produce import RawProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -268,29 +264,7 @@ def main() -> int:
     plan = QUICK if arguments.quick else FULL
     runs = arguments.runs or (1 if arguments.quick else 3)
     names = [arguments.system] if arguments.system else list(SYSTEMS)
-    figures: dict[str, list[Figure]] = {name: [] for name in names}
-    try:
-        for run in range(runs):
-            for name in names:
-                with tempfile.TemporaryDirectory(prefix=f"bench-{name}-") as scratch:
-                    for figure in measure(SYSTEMS[name](Path(scratch)), plan):
-                        note = f"run {run + 1} of {runs}  {name:<8} {figure.name:<52}"
-                        print(f"{note} {figure.value:10.2f} {figure.unit}", file=sys.stderr, flush=True)
-                        figures[name].append(figure)
-    except (Unavailable, client_load.Miscounted, KafkaException, TimeoutError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    if arguments.json:
-        print(json.dumps({name: [vars(each) for each in taken] for name, taken in figures.items()}, indent=1))
-        return 0
-    print(
-        f"\nPython {platform.python_version()}, {os.cpu_count()} cores, median of {runs} alternating runs\n"
-    )
-    results = {name: medians(taken) for name, taken in figures.items()}
-    print("\n".join((*table(results), "", disturbance(results))))
-    return 0
+    return run_and_tell(names, partial(measure, plan=plan), runs, as_json=arguments.json)
 
 
 if __name__ == "__main__":

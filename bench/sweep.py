@@ -32,7 +32,7 @@ from tidelog.pipeline.sweep.grid import DEFAULT_AXES, make_grid
 from tidelog.pipeline.sweep.player import Block, rows_of
 from tidelog.pipeline.sweep.sizing import seconds_per_trial, span
 from tidelog.pipeline.sweep.store import Store
-from tidelog.pipeline.sweep.work import QUICK_JAVA, TASK_S, Task, play_on_spark, tasks_of
+from tidelog.pipeline.sweep.work import TASK_S, Task, play_on_spark, tasks_of
 
 AIM_SHARE = 0.9
 AIM_SECONDS = 900
@@ -92,7 +92,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="tidelog-bench-sweep-"))
     found: dict[str, list[Measured]] = {"process pool": [], "Spark": []}
     try:
-        spark = open_session(master=f"local[{arguments.cores}]", app="bench", settings=QUICK_JAVA)
+        spark = open_session(master=f"local[{arguments.cores}]", app="bench", quick=True)
         with ProcessPoolExecutor(arguments.cores, mp_context=get_context("spawn")) as pool:
             warm = plan(cells[:: len(cells) // 8], 4, 1 << 41, trial_s) * arguments.cores
             list(pool.map(play_task, warm))

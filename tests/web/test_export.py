@@ -1,10 +1,11 @@
 """The exported file: small, whole, and alive without a server."""
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.calling import call, refused
+from tests.cli.calling import COMMAND, call, refused
 from tests.web.conftest import Opened
 
 from tidelog.trials import catalogue
@@ -73,3 +74,15 @@ def test_an_export_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     assert "did you mean hw-loss" in refused(
         call("lab", "--export", tmp_path / "x.html", "--scenario", "hw-los")
     )
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    """What was there stays whole, and nothing else is left. (A limit on the size of files stands for it.)"""
+    path = tmp_path / "lab.html"
+    path.write_text("of yesterday", "utf-8")
+    command = ["bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *COMMAND, "lab", "hw-loss", "--export", path]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == f"tidelog: {path}: file too large\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.html"]
+    assert path.read_text("utf-8") == "of yesterday"

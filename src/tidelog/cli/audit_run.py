@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidelog.cli.output import write_file
 from tidelog.cli.trial_progress import Quiet
 from tidelog.pipeline.errors import PipelineError, first_line
 
@@ -92,10 +92,11 @@ class Auditor:
     def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
         """Judge the evidence and leave verdict, findings and report. Raises `PipelineError`."""
         from tidelog.pipeline.inputs import load
+        from tidelog.pipeline.progress import told
         from tidelog.pipeline.verdict import judge
 
         spark = self.spark(folder)
-        with self._tasks(spark):
+        with told(spark, self._watcher.tasks):
             self._watcher.phase("open", None)
             inputs = load(spark, folder)
             self._watcher.phase("judge", None)
@@ -107,30 +108,6 @@ class Auditor:
                 written = report or folder / "audit" / _REPORT
                 _write(written, verdict, timeline, inputs.manifest, folder)
         return Audited(folder, verdict, timeline, inputs.manifest, written)
-
-    @contextmanager
-    def _tasks(self, spark: Any) -> Iterator[None]:
-        """Pass on how many of Spark's tasks are done, where Spark runs in this process."""
-        over = threading.Event()
-
-        def sample() -> None:
-            with suppress(Exception):  # a Spark Connect server does not tell
-                tracker = spark.sparkContext.statusTracker()
-                while not over.wait(_SAMPLE_SECONDS):
-                    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                    known = [stage for stage in stages if stage is not None]
-                    self._watcher.tasks(
-                        sum(stage.numCompletedTasks for stage in known),
-                        sum(stage.numTasks for stage in known),
-                    )
-
-        sampler = threading.Thread(target=sample, name="tasks", daemon=True)
-        sampler.start()
-        try:
-            yield
-        finally:
-            over.set()
-            sampler.join()
 
 
 def is_small(folder: Path) -> bool:
@@ -159,14 +136,7 @@ def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Ma
 
     page = render(verdict, timeline, manifest, str(folder))
     try:
-        _replace(path, page)
-        _replace(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
+        write_file(path, page)
+        write_file(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
     except OSError as error:
         raise PipelineError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    """A reader sees the old file or the new one."""
-    unfinished = path.with_name(f".{path.name}.tmp")
-    unfinished.write_text(text, "utf-8")
-    os.replace(unfinished, path)

@@ -19,7 +19,7 @@ from tidelog.cli.choices import (
     scenario_named,
 )
 from tidelog.cli.errors import ExitCode, Refusal
-from tidelog.cli.output import console, write_json, write_text
+from tidelog.cli.output import console, write_file, write_json, write_text
 
 if TYPE_CHECKING:
     from tidelog.cli.hunt import Hunt
@@ -227,7 +227,7 @@ def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None
     if save is None:
         return f"To keep it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
     try:
-        save.write_text(text, "utf-8")
+        write_file(save, text)
     except OSError as error:
         raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
     return f"Written to {save}. To see it on a page: tidelog lab {shlex.quote(str(save))}"

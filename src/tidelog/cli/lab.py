@@ -11,7 +11,7 @@ import typer
 
 from tidelog.cli.choices import generation_named, scenario_named, scenario_text
 from tidelog.cli.errors import ExitCode, Refusal
-from tidelog.cli.output import counted, write_text
+from tidelog.cli.output import counted, write_file, write_text
 
 EXAMPLES = """\b
 Examples:
@@ -135,11 +135,11 @@ def _export(path: Path, names: list[str], generation: str | None) -> int:
     scenarios = [scenario_named(name) for name in names] if names else whole_catalogue()
     generations = list(dict.fromkeys([*GENERATIONS, *([generation] if generation else [])]))
     try:
-        html = page(scenarios, generations).encode()
+        html = page(scenarios, generations)
     except PlayTooLong as limit:
         raise Refusal(f"the export was stopped: {limit}") from None
     try:
-        path.write_bytes(html)
+        write_file(path, html)
     except OSError as error:
         raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from None
     write_text(f"{path}: {counted(len(scenarios), 'scenario')}, {len(html) / 1000:.0f} KB\n")

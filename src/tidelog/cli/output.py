@@ -1,13 +1,16 @@
-"""The two ways out: text for people through rich, exact text and JSON for everything else."""
+"""The ways out: text for people through rich, exact text and JSON for everything else, and files that a user
+named."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.errors import OutputClosed
+from tidelog.storage.durable import write_synced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +33,15 @@ def write_lines(screen: Console, lines: Iterable[Text]) -> None:
     """Print lines that are wrapped already."""
     for line in lines:
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def write_file(path: Path, text: str) -> None:
+    """A file is there as a whole, the old one or the new; a device or a pipe is simply written to. Raises
+    ``OSError``."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, "utf-8")
+    else:
+        write_synced(path, text.encode())
 
 
 def write_text(text: str) -> None:

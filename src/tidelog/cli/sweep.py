@@ -12,7 +12,7 @@ import typer
 
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import ExitCode, Refusal
-from tidelog.cli.output import console, write_json, write_text
+from tidelog.cli.output import console, write_file, write_json, write_text
 
 if TYPE_CHECKING:
     from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate, Listener
@@ -170,11 +170,9 @@ def _run(
 ) -> Atlas:
     from tidelog.pipeline.session import open_session
     from tidelog.pipeline.sweep.atlas import render
-    from tidelog.pipeline.sweep.work import QUICK_JAVA
 
     listener.phase("starting Spark")
-    settings = None if remote else QUICK_JAVA
-    spark = open_session(master=master, remote=remote, app="tidelog sweep", settings=settings)
+    spark = open_session(master=master, remote=remote, app="tidelog sweep", quick=True)
     listener.phase("looking what is there, and how fast this is")
     estimate = campaign.prepare(spark, fresh=fresh)
     _say(campaign, estimate)
@@ -282,7 +280,7 @@ def _replay(name: str, save: Path | None) -> int:
         write_text(text)
     else:
         try:
-            save.write_text(text, "utf-8")
+            write_file(save, text)
         except OSError as error:
             raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
         write_text(f"{told}. Written to {save}.\n")

@@ -27,6 +27,7 @@ from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.inputs import ABSENT, Inputs
 from tidelog.pipeline.literal import literal
 from tidelog.pipeline.totals import count_up, name_what_is_not_judged
+from tidelog.storage.durable import write_synced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -213,8 +214,7 @@ def _write_json(target: Path, verdict: Verdict) -> None:
     path = target / FILE
     try:
         target.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{FILE}.tmp")
-        unfinished.write_text(json.dumps(verdict.as_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(unfinished, path)
+        text = json.dumps(verdict.as_json(), indent=2, ensure_ascii=False) + "\n"
+        write_synced(path, text.encode())
     except OSError as error:
         raise PipelineError(f"{path}: {(error.strerror or str(error)).lower()}") from None

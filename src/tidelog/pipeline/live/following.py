@@ -28,6 +28,7 @@ from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.live import query
 from tidelog.pipeline.live.findings import Findings
 from tidelog.pipeline.live.targets import Target, Tell
+from tidelog.storage.durable import write_synced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,11 +163,9 @@ def _own(folder: Path, identity: dict[str, Any]) -> int:
     try:
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_name(f".{_OWNER}.tmp")
-            if any(found != unfinished for found in folder.iterdir()):
+            if any(found.name != f"{_OWNER}.tmp" for found in folder.iterdir()):
                 raise PipelineError(f"{folder} is not empty and no checkpoint: choose another folder")
-            unfinished.write_text(json.dumps(identity) + "\n", "utf-8")
-            os.replace(unfinished, path)
+            write_synced(path, f"{json.dumps(identity)}\n".encode())
         if json.loads(path.read_text("utf-8")) != identity:
             raise PipelineError(f"{folder} is the checkpoint of something else: choose another folder")
         held = os.open(path, os.O_RDONLY)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.sweep.cells import OPERATIONS
 from tidelog.pipeline.sweep.grid import Grid
 from tidelog.pipeline.sweep.player import Block
+from tidelog.storage.durable import write_synced
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,9 +131,7 @@ class Store:
         """A reader sees the old file or the new one."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.tmp")
-        unfinished.write_text(text, "utf-8")
-        os.replace(unfinished, path)
+        write_synced(path, text.encode())
         return path
 
     # ------------------------------------------------------------ what is there

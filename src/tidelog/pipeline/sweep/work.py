@@ -7,12 +7,11 @@ happens to the job, what was played is there and counts.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.progress import told
 from tidelog.pipeline.sweep.player import PATIENCE_S, Block, play_guarded
 from tidelog.pipeline.sweep.rows import as_arrow, spark_schema
 from tidelog.pipeline.sweep.store import Store
@@ -24,12 +23,8 @@ if TYPE_CHECKING:
 TASK_S = 3.0
 """How long a task should take: long enough that starting it does not matter, short enough that little is
 lost when the job is killed."""
-_SAMPLE_S = 0.5
 
 Task = tuple[Block, ...]
-
-QUICK_JAVA = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Java only hands out tasks here: optimising its code would take cores away from the trials."""
 
 
 def tasks_of(blocks: Sequence[Block], trials_per_task: int) -> list[Task]:
@@ -74,52 +69,9 @@ def play_on_spark(
         .write.mode("append")
         .option("mapreduce.fileoutputcommitter.algorithm.version", "2")
     )
-    with _told(spark, plan, done):
+    sizes = [sum(block.size for block in task) for task in plan]
+    with told(spark, lambda tasks, _: done(sum(sizes[:tasks]))):
         try:
             writer.parquet(str(store.trials.absolute()))
         except Exception as error:  # Spark's errors share no class
             raise PipelineError(f"the sweep stopped: {first_line(error)}") from error
-
-
-@contextmanager
-def _told(spark: SparkSession, plan: Sequence[Task], done: Callable[[int], object]) -> Iterator[None]:
-    """Say how many trials are done, from the number of tasks that are."""
-    sizes = [sum(block.size for block in task) for task in plan]
-
-    def tell(tasks: int) -> None:
-        done(sum(sizes[:tasks]))
-
-    if not hasattr(spark, "_jsparkSession"):
-        with _told_by_server(spark, tell):
-            yield
-        return
-    over = threading.Event()
-
-    def sample() -> None:
-        tracker = spark.sparkContext.statusTracker()
-        while not over.wait(_SAMPLE_S):
-            with suppress(Exception):  # a stage that ended between two questions
-                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-                tell(sum(stage.numCompletedTasks for stage in stages if stage is not None))
-
-    sampler = threading.Thread(target=sample, name="sweep-progress", daemon=True)
-    sampler.start()
-    try:
-        yield
-    finally:
-        over.set()
-        sampler.join()
-
-
-@contextmanager
-def _told_by_server(spark: Any, tell: Callable[[int], None]) -> Iterator[None]:
-    """A Spark Connect server tells by itself, if somebody wants to hear it."""
-
-    def heard(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
-        tell(sum(stage.num_completed_tasks for stage in stages or ()))
-
-    spark.registerProgressHandler(heard)
-    try:
-        yield
-    finally:
-        spark.removeProgressHandler(heard)
