@@ -80,7 +80,17 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     """What was there stays whole, and nothing else is left. (A limit on the size of files stands for it.)"""
     path = tmp_path / "lab.html"
     path.write_text("of yesterday", "utf-8")
-    command = ["bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *COMMAND, "lab", "hw-loss", "--export", path]
+    command = [
+        "bash",
+        "-c",
+        'ulimit -f 8; exec "$@"',
+        "bash",
+        *COMMAND,
+        "lab",
+        "hw-loss",
+        "--export",
+        str(path),
+    ]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr == f"tidelog: {path}: file too large\n"
