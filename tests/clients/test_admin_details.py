@@ -5,9 +5,17 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
+import kafka  # type: ignore[import-untyped]
 import pytest
 from bench.processes import eventually
-from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ElectionType,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -183,3 +191,25 @@ def test_asking_does_not_create(topics: Topics, cluster: Cluster, admin: AdminCl
     for broker in cluster.brokers:
         assert raw.metadata(broker, topic).leaders == {}
     assert topic not in admin.list_topics(timeout=PATIENCE_SECONDS).topics
+
+
+def test_settings_have_types(cluster: Cluster) -> None:
+    """Of a broker as of a topic: tools that show or check values go by them."""
+    resource = kafka.admin.ConfigResource(kafka.admin.ConfigResourceType.BROKER, "1")
+    with KafkaPythonAdmin(cluster.bootstrap_servers).connected() as admin:
+        found = admin.describe_configs([resource], config_filter="all")["broker"]["1"]
+    types = {name: entry["config_type"] for name, entry in found.items()}
+    assert types["advertised.listeners"] == "STRING"
+    assert types["num.partitions"] == "INT"
+    assert types["log.retention.ms"] == "LONG"
+    assert types["delete.topic.enable"] == "BOOLEAN"
+    assert set(types.values()) == {"STRING", "INT", "LONG", "BOOLEAN", "DOUBLE"}
+
+
+def test_a_transactional_producer_is_refused_at_once(cluster: Cluster) -> None:
+    """Not after its patience has ended: nothing will be different then."""
+    producer = Producer({**quiet(cluster.bootstrap_servers), "transactional.id": "of-no-use"})
+    with pytest.raises(KafkaException) as refused:
+        producer.init_transactions(PATIENCE_SECONDS)
+    assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert "transactions are not served" in refused.value.args[0].str()

@@ -27,7 +27,7 @@ from tidelog.broker.narration import Narration
 from tidelog.broker.peers import Peers
 from tidelog.broker.server import Server
 from tidelog.broker.settings import Settings, table
-from tidelog.broker.topic_settings import Described, Source, TopicSettings
+from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
 from tidelog.core.broker import Broker
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
@@ -342,6 +342,7 @@ class Node:
                 settings.value_text(setting),
                 Source.DEFAULT if settings.value_text(setting) == setting.default_text else Source.BROKER,
                 setting.doc,
+                TYPES[setting.kind.type],
             )
             for setting in table().values()
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log_config import LOG_SETTINGS, InvalidLogConfig, LogConfig
@@ -22,8 +22,8 @@ class Source(IntEnum):
     DEFAULT = 5
 
 
-TYPES = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
-UNTYPED = 0
+TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
+"""Kafka's words for what a value is, as on the wire."""
 
 
 class Described(NamedTuple):
@@ -33,7 +33,7 @@ class Described(NamedTuple):
     value: str
     source: Source
     doc: str
-    type: int = UNTYPED
+    type: int
 
     @property
     def is_default(self) -> bool:

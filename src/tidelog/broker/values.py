@@ -1,8 +1,8 @@
 """Kinds of settings: how a text becomes a value, and what to say when it cannot.
 
 `parse` raises `ValueError` with the words that complete "log.segment.bytes=abc: …". `show` is its inverse,
-and `describes` is the kind in a word for tables. Plain classes: data classes would cost a starting broker
-milliseconds.
+`describes` is the kind in a word for tables, and `type` is what Kafka calls it. Plain classes: data classes
+would cost a starting broker milliseconds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _LISTENER = re.compile(r"(?P<name>\w+)://(?P<rest>\S*)")
 
 class Kind(Protocol):
     describes: str
+    type: str
 
     def parse(self, text: str) -> Any: ...
     def show(self, value: Any) -> str: ...
@@ -48,6 +49,7 @@ class Integer:
     def __init__(self, least: int = -LONG_MAX - 1, most: int = LONG_MAX) -> None:
         self.least = least
         self.most = most
+        self.type = "int" if most <= INT_MAX else "long"
 
     def parse(self, text: str) -> int:
         try:
@@ -74,6 +76,7 @@ def int64(least: int = -LONG_MAX - 1) -> Integer:
 
 class Number:
     describes = "number"
+    type = "double"
 
     def __init__(self, least: float = 0, most: float = float("inf")) -> None:
         self.least = least
@@ -95,6 +98,7 @@ class Number:
 
 class Truth:
     describes = "true or false"
+    type = "boolean"
 
     def parse(self, text: str) -> bool:
         if text.lower() not in ("true", "false"):
@@ -107,6 +111,7 @@ class Truth:
 
 class Word:
     describes = "text"
+    type = "string"
 
     def parse(self, text: str) -> str:
         return text
@@ -116,6 +121,8 @@ class Word:
 
 
 class Choice:
+    type = "string"
+
     def __init__(self, options: tuple[str, ...]) -> None:
         self.options = options
         self.describes = ", ".join(options)
@@ -131,6 +138,7 @@ class Choice:
 
 class Folder:
     describes = "directory"
+    type = "string"
 
     def parse(self, text: str) -> Path:
         folders = [part.strip() for part in text.split(",") if part.strip()]
@@ -146,6 +154,7 @@ class Listener:
     """Kafka's `NAME://host:port`. Connections are plain text, and there is one listener for everybody."""
 
     describes = "PLAINTEXT://host:port"
+    type = "string"
 
     def parse(self, text: str) -> Endpoint:
         if "," in text:
@@ -165,6 +174,7 @@ class Routes:
     """Addresses of brokers by their ids: `2=host:port,3=host:port`."""
 
     describes = "id=host:port,…"
+    type = "string"
 
     def parse(self, text: str) -> tuple[tuple[int, Endpoint], ...]:
         routes: dict[int, Endpoint] = {}
@@ -188,6 +198,7 @@ class MetricsPort:
     """A port; 0 stands for any free one, and nothing or -1 for none at all."""
 
     describes = "port, 0 or -1"
+    type = "int"
 
     def parse(self, text: str) -> int:
         return Integer(-1, 65535).parse(text) if text else -1
@@ -200,6 +211,7 @@ class KeeperUrl:
     """`embedded://host:port`, or `zookeeper://host:port,host:port/chroot`."""
 
     describes = "URL"
+    type = "string"
 
     def parse(self, text: str) -> str:
         scheme, separator, rest = text.partition("://")
@@ -215,6 +227,7 @@ class Ensemble:
     """ZooKeeper's connection string."""
 
     describes = "host:port,…/chroot"
+    type = "string"
 
     def parse(self, text: str) -> str:
         return complete_ensemble(text)

@@ -5,7 +5,7 @@ controller create that topic, and is answered when it is there: clients that are
 second before they do. If that takes long, and while the partition has no leader, the answer is
 COORDINATOR_NOT_AVAILABLE all the same.
 Versions: 0 to 3.
-Not done: transactions; a question about a transactional id gets COORDINATOR_NOT_AVAILABLE.
+Not done: transactions; nobody may use a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ POLL_SECONDS = 0.02
 def handle(node: Node, request: Request) -> None:
     body: FindCoordinatorRequest = request.body
     if body.key_type == TRANSACTION:
-        _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served")
+        # The one error that every client takes for final: after others some ask again for a minute.
+        _refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
     elif body.key_type != GROUP:
         _refuse(request, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}")
     elif node.groups.partition(body.key) is None:
