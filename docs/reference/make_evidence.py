@@ -53,6 +53,21 @@ has the list), or the library did not take it at all. `NOT_LEADER_OR_FOLLOWER` i
 leader may be deposed while the record waits for its followers; librdkafka then tries again by itself, even
 without retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never are.
 
+## Transactions
+
+Sends of one transaction have its name in `transaction`, and one outcome, that of the transaction: `ok` if it
+committed, `failed` if it aborted, `unknown` if nobody heard. A read has the name of the transaction that
+commits its position. Trials of tidelog's own use no transactions; histories that were imported do. Files of
+tables that were written before there was such a column are read as if it were null, so the schema is still 1.
+
+## Imported histories
+
+`tidelog evidence import-jepsen HISTORY DIR` makes a folder of a history of Jepsen's Kafka workload (see the
+[guide](../guide/audit.md#a-history-of-jepsens)). Nobody reads everything once more at the end of such a
+history, so its `final_reader`, `everyone`, is made up: what anybody polled, each offset once, the latest value.
+`reads_to_end` in `trial.json` is false then: what was acknowledged behind the last offset may be there. `starts`
+and `ends` of a topic say from where to where its partitions are known.
+
 <!-- Written by docs/reference/make_evidence.py. -->
 """
 

@@ -1,4 +1,4 @@
-"""``tidelog evidence``: look at what a trial left, and save what a killed one left."""
+"""``tidelog evidence``: look at what a trial left, save what a killed one left, import a history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,28 @@ from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import counted, write_text
 
 app = typer.Typer(
-    help="What a trial left: show it, recover it.", no_args_is_help=False, rich_markup_mode=None
+    help="What a trial left: show it, recover it, import a history.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
 )
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a trial.", show_default=False)]
+History = Annotated[
+    Path,
+    typer.Argument(
+        metavar="HISTORY", help="A history.edn of Jepsen's Kafka workload, or JSON lines.", show_default=False
+    ),
+]
+NewFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder to make: new, or empty.", show_default=False)
+]
+NoIdempotence = Annotated[
+    bool,
+    typer.Option(
+        "--no-idempotence",
+        help="Its producers were not idempotent: that a record stands twice is then no violation.",
+    ),
+]
 
 
 @app.command("show")
@@ -64,3 +82,33 @@ def recover(folder: Folder) -> int:
     for name, why in done.sealed.trouble.items():
         write_text(f"left as it is: {name}: {why}\n")
     return ExitCode.REFUSED if done.sealed.trouble else ExitCode.HELD
+
+
+@app.command("import-jepsen")
+def import_jepsen(
+    history: History, folder: NewFolder, no_idempotence: NoIdempotence = False, as_json: JsonOption = False
+) -> int:
+    """Turn a history of Jepsen's Kafka workload into evidence, which tidelog audit judges.
+
+    Example: tidelog evidence import-jepsen store/latest/history.edn from-jepsen
+    """
+    from dataclasses import asdict
+
+    from tidelog.cli.output import write_json
+    from tidelog.evidence.folder import EvidenceError
+    from tidelog.evidence.jepsen.importing import import_history
+
+    try:
+        done = import_history(history, folder, idempotent=not no_idempotence)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    except OSError as error:
+        raise Refusal(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+    if as_json:
+        write_json({"evidence": str(folder), **asdict(done)})
+        return ExitCode.HELD
+    write_text(
+        f"{done.operations:,} operations on {done.keys:,} keys: {done.sends:,} sends, {done.reads:,} reads, "
+        f"{done.transactions:,} transactions\njudge them: tidelog audit {folder}\n"
+    )
+    return ExitCode.HELD

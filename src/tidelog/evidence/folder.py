@@ -58,11 +58,14 @@ class Manifest:
     settings: dict[str, Any] = field(default_factory=dict)
     """What was asked for: duration, rate, sizes, faults, settings of brokers and clients."""
     topics: list[dict[str, Any]] = field(default_factory=list)
-    """name, partitions, replication_factor, configs; and `ends`, the committed end of each partition."""
+    """name, partitions, replication_factor, configs; and `ends`, the committed end of each partition, and
+    `starts`, its first offset, where somebody knew."""
     brokers: list[dict[str, Any]] = field(default_factory=list)
     clients: list[dict[str, Any]] = field(default_factory=list)
     final_reader: str | None = None
     """The consumer that read everything once more at the end: the final log, as a client sees it."""
+    reads_to_end: bool = True
+    """Whether it is known to have reached the end of every log. If not, what lies behind may be there."""
     schedule: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
     """What an audit would like to have and does not: `what`, and `why`."""

@@ -64,6 +64,11 @@ LEDGER: Final = Table(
         Column("leader_epoch", "int32", "the epoch in which it was written, if the client knows"),
         Column("error_code", "int32", "Kafka's error code, or a negative one of the client library"),
         Column("error", "string", "the same error by name"),
+        Column(
+            "transaction",
+            "string",
+            "the transaction that it was part of, all of whose sends have one outcome; null: none",
+        ),
     ),
 )
 
@@ -88,6 +93,7 @@ READS: Final = Table(
         Column("position_before", "int64", "the offset that the consumer waited for in this partition"),
         Column("position_after", "int64", "and the one that it waits for now"),
         Column("high_watermark", "int64", "how far the partition was committed, as far as the consumer knew"),
+        Column("transaction", "string", "the transaction that commits this position; null: none"),
     ),
 )
 
@@ -99,7 +105,7 @@ CLIENT_EVENTS: Final = Table(
         Column("time_us", "int64", "when"),
         Column("client", "string", "the producer or consumer that tells"),
         Column("zone", "string", "where it lives"),
-        Column("event", "string", "error, fatal, out_of_range or reopened"),
+        Column("event", "string", "error, fatal, out_of_range, reopened or rebalanced"),
         Column("topic", "string", "what it is about"),
         Column("partition", "int32", "what it is about"),
         Column("offset", "int64", "the position at that moment"),
