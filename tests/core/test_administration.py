@@ -18,7 +18,6 @@ from tidelog.core.messages import (
     ProduceRequest,
 )
 from tidelog.core.types import TopicPartition
-from tidelog.lab.processes import ProcessState
 from tidelog.lab.setup import Setup
 from tidelog.storage.memory_log import MemoryBatch
 
@@ -49,7 +48,7 @@ def random_fault(admin: Administrator, dice: Random) -> None:
     fault = dice.choice(["crash", "pause", "keeper", "link", "reset", "mend"])
     if fault == "mend":
         mend(admin)
-    elif process.state is ProcessState.DOWN:
+    elif process.core is None:
         world.start(broker)
     elif fault == "crash":
         world.crash(broker, power=dice.random() < 0.5)
@@ -67,7 +66,7 @@ def mend(admin: Administrator) -> None:
     world = admin.world
     world.heal()
     for broker in BROKERS:
-        if world.processes[broker].state is ProcessState.DOWN:
+        if world.processes[broker].core is None:
             world.start(broker)
         elif broker in world.paused:
             world.resume(broker)

@@ -120,7 +120,9 @@ def booted(setup: Setup, observer: Observer) -> World:
     """A world that has just booted."""
     known = _BOOTED.get(setup)
     if known is None:
-        recipe = _Recipe(World(setup, _ignore))
+        world = World(setup, _ignore)
+        world.network.forget_idle()
+        recipe = _Recipe(world)
         known = _BOOTED[setup] = (_written(recipe.source), recipe.constants)
     copy, constants = known
     world = copy(*constants)

@@ -109,25 +109,28 @@ class RecordRead:
 ClientEvent = Acknowledged | SendFailed | RecordRead
 
 
+_NOBODY = (NO_LEADER, NO_EPOCH)
+
+
 class _Metadata:
     """A client's cached view: who leads, according to the broker asked last."""
 
-    __slots__ = ("_asked", "leaders", "requested")
+    __slots__ = ("leaders", "requested")
 
     def __init__(self) -> None:
         self.leaders: dict[TopicPartition, tuple[int, Epoch]] = {}
         self.requested = False
-        self._asked = -1
 
     def choose(self, client: str, world: Surroundings) -> int | None:
-        """A reachable broker: of the own zone first, and not the same one twice in a row if avoidable."""
-        reachable = [b for b in world.broker_ids() if world.can_connect(client, b)]
-        if not reachable:
-            return None
-        home = world.zone_of(client)
-        reachable.sort(key=lambda b: (b == self._asked and len(reachable) > 1, world.zone_of(b) != home, b))
-        self._asked = reachable[0]
-        return reachable[0]
+        """The first broker in reach: of the own zone, else of any."""
+        home, first = world.zone_of(client), None
+        for broker in world.broker_ids():
+            if world.can_connect(client, broker):
+                if world.zone_of(broker) == home:
+                    return broker
+                if first is None:
+                    first = broker
+        return first
 
     def learn(self, response: MetadataResponse) -> None:
         self.requested = False
@@ -213,26 +216,25 @@ class Producer:
             return
         now = self._world.now
         waiting, self._waiting = self._waiting, []
+        blocked = False
         one_at_a_time = self.config.idempotent
-        blocked = one_at_a_time and any(entry[0] is not None for entry in self._in_flight.values())
         if one_at_a_time:
+            blocked = any(entry[0] is not None for entry in self._in_flight.values())
             waiting.sort(key=lambda entry: entry[1].sequence)
         for ready_at, record in waiting:
             if record.outcome is not None:
                 continue
             if now >= record.deadline:
                 self._give_up(record, "delivery timed out")
-            elif ready_at > now or blocked:
+                continue
+            if ready_at > now or blocked:
                 self._waiting.append((ready_at, record))
-                blocked = one_at_a_time
-            elif self._try(record):
-                blocked = one_at_a_time
-            else:
+            elif not self._try(record):
                 self._waiting.append((self._look_again_at, record))
-                blocked = one_at_a_time
-        later = [ready_at for ready_at, _ in self._waiting if ready_at > now]
-        if later:
-            self._arm(min(later))
+            blocked = one_at_a_time
+        next_at = min((ready_at for ready_at, _ in self._waiting if ready_at > now), default=None)
+        if next_at is not None:
+            self._arm(next_at)
 
     def _arm(self, at: Millis) -> None:
         """Ask to be woken at that time, unless an earlier wake-up is arranged already."""
@@ -240,23 +242,23 @@ class Producer:
             self._armed = at
             self._world.wake_client(self.name, at)
 
-    def _leader(self, record: Sent) -> int:
-        return self._metadata.leaders.get(record.tp, (NO_LEADER, NO_EPOCH))[0]
-
-    def _can_send(self, record: Sent) -> bool:
-        leader = self._leader(record)
-        return leader != NO_LEADER and self._world.can_connect(self.name, leader)
+    def _reachable_leader(self, tp: TopicPartition) -> int:
+        """The leader we believe in, if we can connect to it."""
+        leader, _ = self._metadata.leaders.get(tp, _NOBODY)
+        return leader if leader != NO_LEADER and self._world.can_connect(self.name, leader) else NO_LEADER
 
     def _try(self, record: Sent) -> bool:
-        if not self._can_send(record):
+        leader = self._reachable_leader(record.tp)
+        if leader == NO_LEADER:
             # Nothing was sent, so this is not an attempt: look for a leader until the record's time is up.
-            if self._look_again_at <= self._world.now:
-                self._look_again_at = self._world.now + self._backoff(self._fruitless)
+            now = self._world.now
+            if self._look_again_at <= now:
+                self._look_again_at = now + self._backoff(self._fruitless)
                 self._fruitless += 1
-            self._refresh()
+            if not self._metadata.requested:
+                self._refresh()
             return False
         self._fruitless = 0
-        leader = self._leader(record)
         batch = MemoryBatch(
             record.value,
             producer_id=self.producer_id,
@@ -303,7 +305,10 @@ class Producer:
         if isinstance(message, MetadataResponse):
             self._metadata.learn(message)
             now = self._world.now
-            self._waiting = [(now if self._can_send(r) else at, r) for at, r in self._waiting]
+            self._waiting = [
+                (at if self._reachable_leader(record.tp) == NO_LEADER else now, record)
+                for at, record in self._waiting
+            ]
         elif isinstance(message, ProduceResponse) and entry[0] is not None:
             self._answered(entry[0], message)
         self._dispatch()
@@ -411,7 +416,7 @@ class Consumer:
     def _go(self, *, refreshed: bool) -> None:
         tp = self._wanted
         assert tp is not None
-        leader, epoch = self._metadata.leaders.get(tp, (NO_LEADER, NO_EPOCH))
+        leader, epoch = self._metadata.leaders.get(tp, _NOBODY)
         if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
             broker = self._metadata.choose(self.name, self.world)
             if broker is None or refreshed:

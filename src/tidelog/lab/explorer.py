@@ -302,7 +302,7 @@ def _chaos(trial: Trial, rng: Random) -> None:
         else:
             channels = world.deliverable()
             if channels:
-                trial.deliver(channels[pick(len(channels))])
+                trial.deliver(channels[int(random() * len(channels))])
     while trial.left:
         trial.operate(pick)
 
@@ -319,6 +319,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
     fail = operate + (trial.faults.budget * 2 + 4) / steps
     tick = fail + 0.02
     starving: dict[Channel, int] = {}
+    oldest: Channel | None
     appetite = 0.01 + random() * 0.08
     longest = 30 if random() < 0.5 else steps
     deliverable = trial.world.deliverable
@@ -332,7 +333,11 @@ def _starvation(trial: Trial, rng: Random) -> None:
             trial.inflict_any(pick)
             continue
         # Mostly the first one is taken, so the others are looked at only when somebody is to starve.
-        oldest = next((channel for channel in deliverable() if starving.get(channel, 0) <= step), None)
+        for oldest in deliverable():
+            if starving.get(oldest, 0) <= step:
+                break
+        else:
+            oldest = None
         if oldest is None or roll < tick:
             trial.tick()
         elif random() < appetite:

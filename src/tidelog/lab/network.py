@@ -65,12 +65,14 @@ CHANNEL_NAMES = (
 
 InFlight = tuple[Millis, int, Any]
 """(due, sequence number, payload): plain, because the simulator makes millions of them."""
+_Line = tuple[Channel, deque[InFlight]]
+"""A channel and what is in flight on it."""
 
 
 class Network:
     __slots__ = (
-        "_channels",
         "_held",
+        "_lines",
         "_order",
         "_sequence",
         "active",
@@ -88,10 +90,11 @@ class Network:
         self.delays: dict[tuple[Node, Node], Millis] = {}
         self.hold_all = False
         self._held: set[Channel] = set()
-        self._channels: dict[tuple[str, Node, Node], Channel] = {}
+        self._lines: dict[tuple[str, Node, Node], _Line] = {}
+        """Every channel that was ever used: most are used again, so their queues stay."""
         self._sequence = 0
-        self._order: deque[tuple[int, Channel]] = deque()
-        """(sequence, channel) of every message sent, oldest first; entries of taken messages are stale."""
+        self._order: deque[tuple[InFlight, _Line]] = deque()
+        """Every message sent and its line, oldest first; entries of messages that were taken are stale."""
 
     # ------------------------------------------------------------ sending and taking
 
@@ -100,19 +103,19 @@ class Network:
         if self.blocked and (source, target) in self.blocked:
             return
         key = (name, source, target)
-        channel = self._channels.get(key)
-        if channel is None:
-            channel = self._channels[key] = Channel(name, source, target)
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = (Channel(name, source, target), deque())
         self._sequence = sequence = self._sequence + 1
         due = now + self.latency_ms
         if self.delays:
             due += self.delays.get((source, target), 0)
-        queue = self.active.get(channel)
-        if queue is None:
-            self.active[channel] = deque(((due, sequence, payload),))
-        else:
-            queue.append((due, sequence, payload))
-        self._order.append((sequence, channel))
+        message = (due, sequence, payload)
+        channel, queue = line
+        if not queue:
+            self.active[channel] = queue
+        queue.append(message)
+        self._order.append((message, line))
 
     def take(self, channel: Channel) -> Any:
         """The payload of the message at the head."""
@@ -152,12 +155,11 @@ class Network:
         if self._held or paused or self.delays:
             return self._earliest_by_search(paused)
         # Every message takes the same time, so the oldest one that is still in flight is due first.
-        order, active = self._order, self.active
+        order = self._order
         while order:
-            sequence, channel = order[0]
-            queue = active.get(channel)
-            if queue is not None and queue[0][1] == sequence:
-                return queue[0][0], channel
+            message, (channel, queue) = order[0]
+            if queue and queue[0] is message:
+                return message[0], channel
             order.popleft()
         return None
 
@@ -176,16 +178,23 @@ class Network:
 
     def lose_between(self, source: Node, target: Node) -> None:
         """Whatever is on its way from ``source`` to ``target`` never arrives."""
-        for channel in [c for c in self.active if c.source == source and c.target == target]:
-            del self.active[channel]
+        self._lose([c for c in self.active if c[1] == source and c[2] == target])
 
     def lose_to(self, target: Node) -> None:
-        for channel in [c for c in self.active if c.target == target]:
-            del self.active[channel]
+        self._lose([c for c in self.active if c[2] == target])
 
     def lose_from(self, source: Node) -> None:
-        for channel in [c for c in self.active if c.source == source]:
-            del self.active[channel]
+        self._lose([c for c in self.active if c[1] == source])
+
+    def _lose(self, channels: list[Channel]) -> None:
+        for channel in channels:
+            self.active.pop(channel).clear()
+
+    def forget_idle(self) -> None:
+        """Nothing is in flight, and nobody needs to know what was."""
+        if not self.active:
+            self._lines.clear()
+            self._order.clear()
 
     def block(self, source: Node, target: Node) -> bool:
         """Cut one direction. False if it was cut already."""

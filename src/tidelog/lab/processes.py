@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 from tidelog.core.broker import Broker
 from tidelog.core.types import BrokerId, TopicConfig
 from tidelog.lab.setup import Setup
 from tidelog.storage.memory_log import MemoryStorage
-
-
-class ProcessState(Enum):
-    UP = "up"
-    DOWN = "down"
 
 
 class BrokerProcess:
@@ -24,7 +17,6 @@ class BrokerProcess:
         "leaving",
         "missed_connections",
         "slept",
-        "state",
         "storage",
         "token",
         "topic_configs",
@@ -36,10 +28,10 @@ class BrokerProcess:
         self.storage = MemoryStorage(sync_each_append=setup.sync_each_append)
         self.topic_configs: dict[str, TopicConfig] = {}
         self.core: Broker | None = None
+        """None while the process is down."""
         self.incarnation = 0
         self.token = (broker, 0)
         """Where replies to this process go. A reply to an earlier incarnation goes nowhere."""
-        self.state = ProcessState.DOWN
         self.leaving = False
         self.slept = False
         self.missed_connections: dict[int, None] = {}
@@ -52,10 +44,8 @@ class BrokerProcess:
         self.core = Broker(self.id, self.storage, setup.rules, setup.config, guards=setup.guards)
         for topic, config in self.topic_configs.items():
             self.core.configure_topic(topic, config)
-        self.state = ProcessState.UP
 
     def kill(self) -> None:
         self.core = None
-        self.state = ProcessState.DOWN
         self.slept = False
         self.missed_connections.clear()

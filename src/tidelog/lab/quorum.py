@@ -154,18 +154,20 @@ class Quorum(Ensemble):
 
     # ------------------------------------------------------------ calls
 
-    def session_of(self, broker: int) -> int:
-        """The session in which a broker's calls are made, 0 if it has none."""
+    def connected_session(self, broker: int) -> int | None:
+        """The session in which a broker's calls are made; None if it cannot make any now."""
         session = self._sessions.get(broker)
-        return session.id if session is not None else 0
+        return session.id if session is not None and session.connected else None
 
     def call(self, broker: int, session: int, call: int, operation: Operation) -> None:
         """Execute a call that was made in ``session``: of a process that may have been replaced since."""
         if not self.tree.has_session(session):
             return  # the session ended while the call was on its way
         result, notifications = self.tree.apply(session, operation)
-        self._tell(notifications)
-        if session == self.session_of(broker):
+        if notifications:
+            self._tell(notifications)
+        current = self._sessions.get(broker)
+        if current is not None and current.id == session:
             self._notify(broker, KeeperReply(call, result))
 
     def administer(self, operation: Operation) -> None:

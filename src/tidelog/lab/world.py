@@ -18,7 +18,7 @@ from tidelog.core.paths import CONTROLLER, PERSISTENT, partition_path, state_pat
 from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
 from tidelog.lab.network import CONNECTION_OF, KEEPER, Channel, Network, Node
-from tidelog.lab.processes import BrokerProcess, ProcessState
+from tidelog.lab.processes import BrokerProcess
 from tidelog.lab.quorum import KeeperNotice, Quorum
 from tidelog.lab.setup import Setup
 
@@ -112,8 +112,7 @@ class World:
                 self.network.block(a, name)
 
     def can_connect(self, client: str, broker: int) -> bool:
-        process = self.processes[broker]
-        return process.state is not ProcessState.DOWN and self.network.linked(client, broker)
+        return self.processes[broker].core is not None and self.network.linked(client, broker)
 
     def broker_ids(self) -> tuple[int, ...]:
         return self._brokers
@@ -212,22 +211,22 @@ class World:
     def _carry_out(self, process: BrokerProcess) -> None:
         """Turn the effects a core has left into messages, timers and observations."""
         core = process.core
-        if core is None:
+        if core is None or not core.effects:
             return
         effects = core.effects
         network, now, me = self.network, self.now, process.id
         for effect in effects:
-            if isinstance(effect, Send):
-                connection = CONNECTION_OF[type(effect.message)]
-                network.send(connection, me, effect.to, (process.token, effect.message), now)
-            elif isinstance(effect, Reply):
+            if isinstance(effect, Reply):
                 self._reply(me, effect.to, effect.message)
+            elif isinstance(effect, Send):
+                message = effect.message
+                network.send(CONNECTION_OF[type(message)], me, effect.to, (process.token, message), now)
+            elif isinstance(effect, KeeperCall):
+                session = self.quorum.connected_session(me)
+                if session is not None:
+                    network.send("keeper", me, KEEPER, (session, effect.call, effect.operation), now)
             elif isinstance(effect, WakeAt):
                 self._schedule(effect.at, me, process.incarnation)
-            elif isinstance(effect, KeeperCall):
-                if self.quorum.is_connected(me):
-                    call = (self.quorum.session_of(me), effect.call, effect.operation)
-                    network.send("keeper", me, KEEPER, call, now)
             elif isinstance(effect, Stopped):
                 process.leaving = True
             else:
