@@ -23,7 +23,6 @@ violation was found, and is conclusive only if losses could be judged. Everywher
   log of a member of the ISR; where no replica can be seen, what the final reader read.
 - A value that was sent more than once is not judged, and neither is what the evidence does not show. The
   verdict lists both under `unjudged`.
-- Cycles of transactions (G0, G1c) are not judged: the ledger holds no transactions.
 
 <!-- Written by docs/reference/make_anomalies.py. -->
 """

@@ -100,7 +100,9 @@ class Case:
         """The same log on both replicas."""
         return self.log(0, *values, **more).log(1, *values, **more)
 
-    def read(self, consumer: str, *found: tuple[int, str], at_ms: int = 1000, follow: bool = True) -> Case:
+    def read(
+        self, consumer: str, *found: tuple[int, str], at_ms: int = 1000, follow: bool = True, **more: Any
+    ) -> Case:
         """One poll. `follow`: the consumer waits for what comes next, as consumers do."""
         poll = self._polls[consumer] = self._polls.get(consumer, -1) + 1
         for offset, value in found:
@@ -116,6 +118,7 @@ class Case:
                     "position_before": position,
                     "position_after": offset + 1,
                 }
+                | more
             )
             self._positions[consumer] = offset + 1
         return self

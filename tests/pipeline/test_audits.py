@@ -205,6 +205,50 @@ case("two at one offset", ("inconsistent offset", V, "a, b", 0)).send("a", 0).se
     .final((0, "a"), (1, "b"))
 )
 
+# ---------------------------------------------------------------- transactions
+(
+    case("transactions that interleave", ("write cycle", N, None, 1))
+    .send("a", 0, transaction="t1")
+    .send("b", 1, transaction="t2", producer="q")
+    .send("c", 2, transaction="t1")
+    .logs("a", "b", "c")
+    .final((0, "a"), (1, "b"), (2, "c"))
+)
+(
+    case("transactions one by one")
+    .send("a", 0, transaction="t3")
+    .send("b", 1, transaction="t3")
+    .send("c", 2, transaction="t4")
+    .logs("a", "b", "c")
+    .read("c", (0, "a"), (1, "b"), transaction="t4")
+    .final((0, "a"), (1, "b"), (2, "c"))
+)
+(
+    case("transactions that saw each other", ("circular information", V, None, 0))
+    .send("a", 0, transaction="t5")
+    .send("b", 1, transaction="t6")
+    .logs("a", "b")
+    .read("c", (0, "a"), transaction="t6")
+    .read("d", (1, "b"), transaction="t5", follow=False)
+    .final((0, "a"), (1, "b"))
+)
+(
+    case("a transaction that saw itself", ("precommitted read", V, "a", 0))
+    .send("a", 0, transaction="t7")
+    .logs("a")
+    .read("c", (0, "a"), transaction="t7")
+    .final((0, "a"))
+)
+(
+    case("half of a transaction", ("lost", V, "b", 1))
+    .send("a", outcome="unknown", transaction="t8")
+    .send("b", 1, outcome="unknown", transaction="t8")
+    .logs("a")
+    .final((0, "a"))
+)
+case("nothing of a transaction").send("a", outcome="unknown", transaction="t9").logs().final()
+case("told elsewhere", ("duplicated", N, "a", 0)).send("a", 7).logs("a").final((0, "a"))
+
 # ---------------------------------------------------------------- windows
 (
     case("no leader for a while", ("unavailable", N, None, None))
@@ -262,7 +306,6 @@ def test_what_cannot_be_judged_is_named(judged: tuple[Verdict, dict[str, Found]]
         "records of deleted by retention below the start of its log",
         "losses in compacted",
         "1 values that were sent more than once",
-        "the ledger holds no transactions",
     ):
         assert part in said
 

@@ -112,6 +112,8 @@ class Inputs:
     be made of them."""
     stored: Read | None = None
     """How to read only some of the records; None: they are a table like the others."""
+    transactional: int = 0
+    """How many sends were part of a transaction."""
     _made: dict[str, DataFrame] = field(default_factory=dict)
     _counted: dict[str, dict[str, int]] = field(default_factory=dict)
     _locks: dict[str, RLock] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from tidelog.pipeline.audits.final_log import compacted_topics, ends
 from tidelog.pipeline.audits.polls import moves
 from tidelog.pipeline.audits.stretches import PLACE, reader_sums
 from tidelog.pipeline.audits.sums import replica_sums
+from tidelog.pipeline.audits.transactions import settle
 from tidelog.pipeline.errors import first_line
 from tidelog.pipeline.inputs import ALL_SENDS, FINAL_LOG, FINAL_READ, READ, REPLICA_LOGS, SENDS, Inputs
 
@@ -39,6 +40,8 @@ def count_up(inputs: Inputs) -> dict[str, Any]:
             inputs.lacks(part, first_line(error))
     if not {REPLICA_LOGS, FINAL_READ} & inputs.facts:
         inputs.facts.discard(FINAL_LOG)
+    if inputs.transactional and totals["sends"].get("unknown"):
+        settle(inputs)
     return totals
 
 
@@ -83,9 +86,11 @@ def _count_sends(inputs: Inputs) -> dict[str, Any]:
             f.count("*").alias("count"),
             f.count("value").alias("values"),
             f.max("sequence").alias("last"),
+            f.count("transaction").alias("transactional"),
         )
         .collect()
     )
+    inputs.transactional = sum(row["transactional"] for row in rows)
     outcomes = dict.fromkeys(("ok", "failed", "unknown"), 0)
     by_acks: dict[str, dict[str, int]] = {}
     seen: dict[str, list[int]] = {}
@@ -105,12 +110,14 @@ def _count_sends(inputs: Inputs) -> dict[str, Any]:
         inputs.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
     if unnamed:
         inputs.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
-    return {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}
+    counted = {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}
+    if inputs.transactional:
+        counted["in_transactions"] = inputs.transactional
+    return counted
 
 
 def name_what_is_not_judged(inputs: Inputs) -> None:
     """What the audits passed over, as far as the evidence has any of it."""
-    inputs.lacks("cycles of transactions (G0, G1c)", "the ledger holds no transactions")
     if READ in inputs.facts and (unplaced := moves(inputs)["unplaced"]):
         inputs.lacks(f"the place of {unplaced:,} reads", "nobody wrote down what their consumer waited for")
     if FINAL_LOG not in inputs.facts or SENDS not in inputs.facts:

@@ -8,7 +8,8 @@ Rules of the folder:
   sums; None if those show already that there is nothing to find. Several of them run at once.
 * An audit runs only if everything it needs is there. Not run is not the same as nothing found.
 * Unknown outcomes are neither lost nor phantom, control records belong to nobody.
-* `final_log`, `stretches`, `sums`, `fates`, `strays` and `polls` are what several audits stand on.
+* `final_log`, `stretches`, `sums`, `fates`, `strays`, `polls` and `transactions` are what several audits
+  stand on.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tidelog.pipeline.audits import (
     diverged,
     duplicated,
     inconsistent_offset,
+    information_cycle,
     lost,
     nonmonotonic_poll,
     phantom,
@@ -34,6 +36,7 @@ from tidelog.pipeline.audits import (
     unavailable,
     unknown_arrived,
     unseen,
+    write_cycle,
 )
 from tidelog.pipeline.inputs import (
     ALL_SENDS,
@@ -67,7 +70,7 @@ def _audit(name: str, module: object, title: str, *needs: str) -> Audit:
 
 AUDITS: Final = (
     _audit("lost", lost, "acknowledged, and not in the log", SENDS, FINAL_LOG),
-    _audit("unseen", unseen, "in the log, and not read at the end", SENDS, FINAL_READ, REPLICA_LOGS),
+    _audit("unseen", unseen, "in the log, and not read at the end", SENDS, FINAL_READ),
     _audit("duplicated", duplicated, "one value at several offsets", SENDS, FINAL_LOG),
     _audit("diverged", diverged, "replicas disagree at an offset", REPLICA_LOGS),
     _audit("rewritten", rewritten, "read, and another value stands there now", READ, FINAL_LOG),
@@ -78,7 +81,9 @@ AUDITS: Final = (
     _audit("reordered", reordered, "against the order of its producer", SENDS, FINAL_LOG),
     _audit("poll skip", poll_skip, "a consumer was moved past it", READ, FINAL_LOG),
     _audit("non-monotonic poll", nonmonotonic_poll, "a consumer was moved back", READ),
-    _audit("precommitted read", precommitted_read, "read before it was committed", READ, HAPPENINGS),
+    _audit("precommitted read", precommitted_read, "read before it was committed", READ),
+    _audit("write cycle", write_cycle, "transactions wrote in a circle", SENDS),
+    _audit("circular information", information_cycle, "transactions saw each other in a circle", SENDS),
     _audit(
         "acknowledged below promise", below_promise, "too few copies when acknowledged", SENDS, HAPPENINGS
     ),

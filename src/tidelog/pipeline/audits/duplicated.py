@@ -1,6 +1,8 @@
 """**Duplicated**: one value at two or more offsets of the committed log.
 
-Judged: a value that was sent once and stands in the final log of its partition more than once.
+Judged: a value that was sent once and stands in the final log of its partition more than once. Or it stands
+elsewhere than its producer was told, and nothing stands there: then it was written twice, whatever became of
+the other copy. (If another value stands there, that is an inconsistent offset.)
 
 Severity: a violation if the producer is idempotent, because brokers must recognise a repeat within one
 producer id and epoch. A notice if it is not (who sends again without idempotence takes that risk), or if the
@@ -12,18 +14,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, together
 from tidelog.pipeline.audits.fates import of_kind, tally, with_copies, with_sends
+from tidelog.pipeline.audits.final_log import final_log
 from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.stored import spans_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def find(inputs: Inputs) -> DataFrame | None:
-    if not tally(inputs)["duplicated"]:
-        return None
+    counts = tally(inputs)
+    return together(
+        _in_the_log(inputs) if counts["duplicated"] else None, _elsewhere(inputs) if counts["moved"] else None
+    )
+
+
+def _elsewhere(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    moved = of_kind(inputs, "moved").selectExpr(*PLACE, "value", "first_offset", "told_offset as offset")
+    spans = None if inputs.stored is None else spans_of(moved, "offset", "offset + 1")
+    held = final_log(inputs, spans).select(*PLACE, "offset")
+    found = moved.join(held, [*PLACE, "offset"], "left_anti").drop("offset")
+    return anomalies(
+        with_sends(inputs, found),
+        "duplicated",
+        f.when(f.expr("coalesce(idempotent, false)"), VIOLATION).otherwise(NOTICE),
+        offset="first_offset",
+        count="2",
+        detail="concat('its producer was told offset ', told_offset, ', and it stands at ', first_offset)",
+    )
+
+
+def _in_the_log(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
     twice = of_kind(inputs, "duplicated").select(*PLACE, "value", "sends")

@@ -37,6 +37,7 @@ KINDS = {
     "unknown": "sends = 1 and unknown = 1 and copies > 0",
     "repeated": "sends > 1",
     "misplaced": "told_offset is not null and not (told_offset <=> first_offset)",
+    "moved": "sends = 1 and copies = 1 and told_offset != first_offset",
 }
 """What makes a value suspicious."""
 
@@ -208,7 +209,8 @@ def of_kind(inputs: Inputs, kind: str) -> DataFrame:
 def overtaken(inputs: Inputs) -> DataFrame:
     """Sends that stand before the one which their producer had sent before them to the same partition: place,
     lane (the producer), sequence, first_offset; previous_sequence, previous_offset, previous_settled_us. Only
-    sends whose order means something: acknowledged, there, and of a value that was sent once."""
+    sends whose order means something: acknowledged, of a value that was sent once, and it is known where they
+    stand."""
     return inputs.once("overtaken", lambda: _overtaken(inputs))
 
 
@@ -220,19 +222,10 @@ def _overtaken(inputs: Inputs) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    sends = placed_sends(inputs).where("outcome = 'ok'")
-    if _candidates_count(inputs):
-        looked_at = fates(inputs).selectExpr(
-            *VALUE, "if(sends = 1 and copies > 0, first_offset, null) as stands", "true as candidate"
-        )
-        sends = sends.join(few(looked_at, _candidates_count(inputs)), VALUE, "left")
-        stands = "case when candidate then stands when told then offset end"
-    else:
-        stands = "if(told, offset, null)"
     # A name is too wide to be carried a hundred million times.
-    line = sends.selectExpr(
+    line = standing(inputs, placed_sends(inputs).where("outcome = 'ok'")).selectExpr(
         "xxhash64(topic, partition) as place", "xxhash64(producer) as lane", "sequence", "settled_us",
-        f"{stands} as offset",
+        "stands as offset",
     ).where("offset is not null")  # fmt: skip
     before = f.lag(f.struct("sequence", "offset", "settled_us")).over(
         Window.partitionBy("place", "lane").orderBy("sequence")
@@ -246,6 +239,28 @@ def _overtaken(inputs: Inputs) -> DataFrame:
             "previous.offset as previous_offset",
             "previous.settled_us as previous_settled_us",
         )
+    )
+
+
+def standing(inputs: Inputs, sends: DataFrame) -> DataFrame:
+    """Acknowledged sends out of `placed_sends`, with `stands`: the offset of the first copy in the final log;
+    null if there is none, or if nothing tells the sends of its value apart. Behind the last record that
+    anybody read it is where the broker said, because nothing else shows it."""
+    from pyspark.sql import functions as f
+
+    if not _candidates_count(inputs):
+        return sends.withColumn("stands", f.expr("if(told, offset, null)"))
+    looked_at = fates(inputs).selectExpr(
+        *VALUE, "sends = 1 as alone", "if(sends = 1, first_offset, null) as seen_at"
+    )
+    said = "null" if inputs.manifest.reads_to_end else "if(alone and offset >= end, offset, null)"
+    return (
+        sends.join(few(looked_at, _candidates_count(inputs)), VALUE, "left")
+        .withColumn(
+            "stands",
+            f.expr(f"case when alone is not null then coalesce(seen_at, {said}) when told then offset end"),
+        )
+        .drop("alone", "seen_at")
     )
 
 

@@ -80,7 +80,7 @@ def _ends(inputs: Inputs) -> DataFrame:
             .selectExpr(
                 *PLACE,
                 "cast(null as int) as broker",
-                "coalesce(first, 0) as start",
+                "coalesce(told_start, first, 0) as start",
                 "greatest(coalesce(last + 1, 0), coalesce(told_end, 0)) as end",
                 "cast(null as bigint) as log_end",
             )
@@ -99,14 +99,15 @@ def _undamaged(inputs: Inputs) -> DataFrame:
 
 
 def _told_ends(inputs: Inputs) -> DataFrame:
-    """The committed ends that the trial asked for before it stopped the cluster."""
+    """The committed ends that the trial asked for before it stopped the cluster, and starts where somebody
+    knows them better than by the first record that was read."""
     rows = [
-        (topic["name"], int(partition), int(end))
+        (topic["name"], int(partition), dict(topic.get("starts") or {}).get(partition), int(end))
         for topic in inputs.manifest.topics
         for partition, end in dict(topic.get("ends") or {}).items()
         if end is not None
     ]
-    return literal(inputs.spark, rows, "topic string, partition int, told_end bigint")
+    return literal(inputs.spark, rows, "topic string, partition int, told_start bigint, told_end bigint")
 
 
 def final_log(inputs: Inputs, spans: Spans | None = None, *, with_producers: bool = False) -> DataFrame:

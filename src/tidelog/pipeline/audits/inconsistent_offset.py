@@ -32,6 +32,8 @@ def find(inputs: Inputs) -> DataFrame | None:
     if has_reads:
         offsets = offsets.unionByName(strays(inputs).select(*spot))
         read = inputs.reads.where("value is not null")
+        if not inputs.manifest.reads_to_end:  # what everybody read is no word of its own
+            read = read.where(f.col("consumer") != inputs.final_reader)
         reports.append(
             read.selectExpr(*spot, "value", "concat('read by ', consumer) as who", "read_us as at_us")
         )

@@ -2,7 +2,9 @@
 
 Judged: a send with the outcome `ok` whose value stands nowhere in the final log of its partition. Not judged
 are sends whose offset lies below the start of the log (retention or DeleteRecords took them), those without
-an offset where the log does not start at 0, topics that are compacted, and values that were sent twice.
+an offset where the log does not start at 0, topics that are compacted, and values that were sent twice. Of a
+transaction in doubt all sends count as acknowledged once one of its values was seen: then it committed. Where
+nobody read to the end, what was acknowledged behind the last record that was read is not lost but unseen.
 
 Severity: a violation with `acks` 1 or all. With `acks=0` nobody promised anything: a notice.
 """
@@ -31,9 +33,11 @@ def find(inputs: Inputs) -> DataFrame | None:
         absent = absent.where(~f.col("topic").isin(compacted))
     lost = (
         with_sends(inputs, absent.select(*PLACE, "value"))
-        .join(f.broadcast(ends(inputs).select(*PLACE, "start")), PLACE)
+        .join(f.broadcast(ends(inputs).select(*PLACE, "start", "end")), PLACE)
         .where("coalesce(told_offset >= start, start = 0)")
     )
+    if not inputs.manifest.reads_to_end:
+        lost = lost.where("told_offset < end")
     return anomalies(
         lost,
         "lost",

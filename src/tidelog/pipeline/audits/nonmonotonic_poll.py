@@ -3,7 +3,8 @@
 Judged: a read whose offset lies before the one that its consumer waited for. `detail` says whether it came in
 one poll with what it contradicts, or in a later one.
 
-Severity: a violation; a notice if the consumer had been told that its place no longer exists.
+Severity: a violation; a notice if the consumer had been told that its place no longer exists, or if it is
+known to belong to a group that may have moved it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,5 @@ def find(inputs: Inputs) -> DataFrame | None:
         f.when(f.col("told"), NOTICE).otherwise(VIOLATION),
         time_us="read_us",
         detail="""concat(consumer, ' waited for offset ', position_before, ' and was given ', offset,
-            if(coalesce(inside, false), ', inside one poll', ''),
-            if(told, ', after it had been told that its place is gone', ''))""",
+            if(coalesce(inside, false), ', inside one poll', ''), why)""",
     )

@@ -4,7 +4,8 @@ Judged: a read whose offset lies behind the one that its consumer waited for, if
 of producers in between. Control records and what retention or compaction took are no skip. Across polls and
 inside one alike.
 
-Severity: a violation; a notice if the consumer had been told that its place no longer exists.
+Severity: a violation; a notice if the consumer had been told that its place no longer exists, or if it is
+known to belong to a group that may have moved it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def find(inputs: Inputs) -> DataFrame | None:
         .selectExpr(*PLACE, "offset", "value", "leader_epoch", f"offset div {STRETCH} as stretch")
         .join(jumps, STRETCHES)
         .where("offset >= position_before and offset < landed")
-        .groupBy(*PLACE, "consumer", "poll", "position_before", "landed", "read_us", "told")
+        .groupBy(*PLACE, "consumer", "poll", "position_before", "landed", "read_us", "told", "why")
         .agg(
             f.min(f.struct("offset", "value", "leader_epoch")).alias("first"),
             f.count("*").alias("count"),
@@ -51,6 +52,5 @@ def find(inputs: Inputs) -> DataFrame | None:
         "poll skip",
         f.when(f.col("told"), NOTICE).otherwise(VIOLATION),
         time_us="read_us",
-        detail="""concat(consumer, ' waited for offset ', position_before, ' and was given ', landed,
-            if(told, ', after it had been told that its place is gone', ''))""",
+        detail="""concat(consumer, ' waited for offset ', position_before, ' and was given ', landed, why)""",
     )

@@ -2,18 +2,24 @@
 so a read shows by itself whether the consumer was moved on or back.
 
 A consumer that was told so (`out_of_range`: the log no longer has its place) moved by its own policy. That is
-worth a notice; that the log was cut off behind it shows as lost and rewritten records.
+worth a notice; that the log was cut off behind it shows as lost and rewritten records. So is the move of one
+that belongs to a group and may have been moved by it (`rebalanced`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tidelog.pipeline.audits.stretches import PLACE, reader_sums
 from tidelog.pipeline.inputs import Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_WHY: Final = """case when not told then ''
+    when event = 'rebalanced' then ', and its group may have moved it'
+    else ', after it had been told that its place is gone' end"""
 
 
 def moves(inputs: Inputs) -> dict[str, int]:
@@ -28,14 +34,15 @@ def moves(inputs: Inputs) -> dict[str, int]:
 
 
 def moved(inputs: Inputs, condition: str) -> DataFrame:
-    """Reads that fulfil the condition, with `told`: whether the consumer knew that its place had vanished."""
+    """Reads that fulfil the condition, with `told`: whether the consumer knew that its place had vanished or
+    was taken from it; and `why`, that in words, to be added to others."""
     from pyspark.sql import functions as f
 
     vanished = (
-        inputs.client_events.where("event = 'out_of_range'")
-        .selectExpr("client as consumer", *PLACE, "offset as position_before", "time_us as told_us")
+        inputs.client_events.where("event in ('out_of_range', 'rebalanced')")
+        .selectExpr("client as consumer", *PLACE, "offset as position_before", "time_us as told_us", "event")
         .groupBy("consumer", *PLACE, "position_before")
-        .agg(f.min("told_us").alias("told_us"))
+        .agg(f.min("told_us").alias("told_us"), f.min_by("event", "told_us").alias("event"))
     )
     return (
         inputs.reads.where("position_before is not null")
@@ -43,4 +50,5 @@ def moved(inputs: Inputs, condition: str) -> DataFrame:
         .select(*PLACE, "consumer", "offset", "leader_epoch", "value", "read_us", "poll", "position_before")
         .join(f.broadcast(vanished), ["consumer", *PLACE, "position_before"], "left")
         .withColumn("told", f.expr("coalesce(told_us <= read_us, false)"))
+        .withColumn("why", f.expr(_WHY))
     )

@@ -3,22 +3,58 @@
 Judged: the last record of each poll, against the highest high watermark that any leader of the partition had
 told by then. On real brokers moves of the watermark are told up to a quarter of a second late and clocks
 differ, so a second is allowed for; and a broker that is killed takes its last moves with it, so polls around
-the death of a broker are not judged. Severity: a violation.
+the death of a broker are not judged. Besides, a transaction that read a value which it had sent itself: it
+had not committed yet. Severity: a violation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, together
 from tidelog.pipeline.audits.stretches import PLACE
-from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.inputs import ABSENT, HAPPENINGS, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def find(inputs: Inputs) -> DataFrame:
+def find(inputs: Inputs) -> DataFrame | None:
+    if HAPPENINGS not in inputs.facts:
+        if not inputs.transactional:
+            raise PipelineError(ABSENT[HAPPENINGS])
+        inputs.lacks("reads above the high watermark", ABSENT[HAPPENINGS])
+    return together(
+        _above_the_watermark(inputs) if HAPPENINGS in inputs.facts else None,
+        _its_own(inputs) if inputs.transactional else None,
+    )
+
+
+def _its_own(inputs: Inputs) -> DataFrame:
+    """What a transaction read of itself."""
+    from pyspark.sql import functions as f
+
+    sent = inputs.ledger.where("transaction is not null and value is not null")
+    read = inputs.reads.where("transaction is not null and value is not null")
+    found = (
+        read.join(sent.select(*PLACE, "value", "transaction"), [*PLACE, "value", "transaction"], "left_semi")
+        .groupBy(*PLACE, "value", "transaction", "consumer")
+        .agg(
+            f.min("offset").alias("offset"),
+            f.min("leader_epoch").alias("leader_epoch"),
+            f.min("read_us").alias("time_us"),
+        )
+    )
+    return anomalies(
+        found,
+        "precommitted read",
+        VIOLATION,
+        detail="concat(consumer, ' read it inside of ', transaction, ', which had sent it')",
+    )
+
+
+def _above_the_watermark(inputs: Inputs) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

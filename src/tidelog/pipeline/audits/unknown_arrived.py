@@ -1,8 +1,8 @@
 """**Unknown arrived**: a send whose outcome nobody knows is in the log.
 
 Judged: a value whose only send has the outcome `unknown`, in the final log. That is what `unknown` means,
-so it breaks no promise; but a producer that sends such a record again makes a duplicate. Severity: a
-notice.
+so it breaks no promise; but a producer that sends such a record again makes a duplicate. Sends of
+transactions are not among them: one that was seen settles them all. Severity: a notice.
 """
 
 from __future__ import annotations

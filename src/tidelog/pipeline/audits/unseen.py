@@ -2,25 +2,60 @@
 
 Judged: what the final log holds of acknowledged sends, against what the consumer read that went through every
 partition once more at the end. Needs replica logs: without them that reader *is* the final log, and what it
-did not get counts as lost. Severity: a violation.
+did not get counts as lost. Unless it is known that nobody read to the end (an imported history): then unseen
+is what was acknowledged behind the last record that anybody read, or without an offset, and never turned up.
+Severity: a violation.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import VIOLATION, anomalies
-from tidelog.pipeline.audits.fates import VALUE
-from tidelog.pipeline.audits.final_log import committed_values
+from tidelog.pipeline.anomalies import VIOLATION, anomalies, together
+from tidelog.pipeline.audits.fates import VALUE, of_kind, tally, with_sends
+from tidelog.pipeline.audits.final_log import committed_values, ends
 from tidelog.pipeline.audits.stretches import PLACE, STRETCHES, reader_sums, spans_of_stretches, within
 from tidelog.pipeline.audits.sums import final_sums
-from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.inputs import ABSENT, REPLICA_LOGS, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 def find(inputs: Inputs) -> DataFrame | None:
+    if REPLICA_LOGS not in inputs.facts and inputs.manifest.reads_to_end:
+        raise PipelineError(ABSENT[REPLICA_LOGS])
+    return together(
+        _in_the_log(inputs) if REPLICA_LOGS in inputs.facts else None,
+        None if inputs.manifest.reads_to_end else _behind_the_last(inputs),
+    )
+
+
+def _behind_the_last(inputs: Inputs) -> DataFrame | None:
+    """Acknowledged, and nobody read that far."""
+    if not tally(inputs)["lost"]:
+        return None
+    from pyspark.sql import functions as f
+
+    read = inputs.reads.where("value is not null").select(*VALUE)
+    absent = of_kind(inputs, "lost").select(*VALUE).join(read, VALUE, "left_anti")
+    behind = (
+        with_sends(inputs, absent)
+        .join(f.broadcast(ends(inputs).select(*PLACE, "end")), PLACE)
+        .where("coalesce(told_offset >= end, true)")
+    )
+    return anomalies(
+        behind,
+        "unseen",
+        VIOLATION,
+        offset="told_offset",
+        detail="""if(told_offset is null, 'acknowledged without an offset, and nobody ever read it',
+            'acknowledged behind the last record that anybody read')""",
+    )
+
+
+def _in_the_log(inputs: Inputs) -> DataFrame | None:
     from pyspark.sql import functions as f
 
     final = inputs.of_final_reader(inputs.reads)

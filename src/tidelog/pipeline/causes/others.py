@@ -25,6 +25,8 @@ NO_LEADER: Final = "no leader"
 LEADER_DEAD: Final = "the leader was down"
 SILENT: Final = "nothing was acknowledged"
 ANSWER_LOST: Final = "its answer was lost"
+MOVED_BY_GROUP: Final = "its group may have moved the consumer"
+INTERLEAVED: Final = "transactions interleave"
 
 
 def with_circumstances(found: DataFrame) -> DataFrame:
@@ -68,13 +70,18 @@ def rule() -> str:
         when 'reordered' then case
             when change is not null then '{RETRY_ACROSS}'
             when severity = 'notice' then '{OVERTAKEN}' end
-        when 'poll skip' then if(severity = 'notice', '{PLACE_GONE}', null)
-        when 'non-monotonic poll' then case when severity = 'notice' then '{PLACE_GONE}'
+        when 'poll skip' then case when severity != 'notice' then null
+            when detail like '%its group%' then '{MOVED_BY_GROUP}' else '{PLACE_GONE}' end
+        when 'non-monotonic poll' then case
+            when severity = 'notice' and detail like '%its group%' then '{MOVED_BY_GROUP}'
+            when severity = 'notice' then '{PLACE_GONE}'
             when exists(cuts, c -> c.after <= offset and c.at_us <= time_us) then '{PLACE_GONE}'
             when exists(elections, e -> e.end <= offset and e.at_us <= time_us) then '{PLACE_GONE}' end
         when 'aborted read' then '{AFTER_APPEND}'
         when 'acknowledged below promise' then '{TOO_FEW}'
         when 'unknown arrived' then '{ANSWER_LOST}'
+        when 'write cycle' then '{INTERLEAVED}'
+        when 'circular information' then if(severity = 'notice', '{INTERLEAVED}', null)
         when 'unavailable' then case when detail like '%no leader' then '{NO_LEADER}'
             when detail like 'fewer than%' then '{TOO_FEW}'
             when detail like 'broker%' then '{LEADER_DEAD}' else '{SILENT}' end

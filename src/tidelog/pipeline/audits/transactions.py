@@ -1,0 +1,304 @@
+"""Transactions that depend on each other in a circle: found on Spark, however many there are.
+
+A transaction comes before another if it wrote right before it into a partition (ww), or if the other read
+what it wrote (wr). Who is on a circle came before himself.
+
+Rules of the file:
+
+* Only transactions that committed: acknowledged, or in doubt and one of their values was seen somewhere.
+* Nothing is collected. Transactions stand on a line by the time of their first send; edges against that order
+  are few, and cover every cycle (`cycles.merged`). Only what lies in one island is looked at together.
+* An island that is too large for one worker is not judged, and named.
+* Where the ledger holds no transactions, nothing is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.pipeline.audits.cycles import READS, WRITES, Edge, Knot, knots, merged
+from tidelog.pipeline.audits.fates import VALUE, few, of_kind, standing, tally
+from tidelog.pipeline.audits.final_log import committed_values
+from tidelog.pipeline.audits.stretches import PLACE
+from tidelog.pipeline.audits.sums import placed_sends
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.inputs import ABSENT, FINAL_LOG, READ, REPLICA_LOGS, Inputs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EDGES_MAX: Final = 2_000_000
+"""Of one island: a few hundred MB of a worker's memory."""
+_EDGES_AT_ONCE: Final = 200_000
+_BUCKET_US: Final = 10_000
+_SHOWN_MAX: Final = 8
+
+_KNOTS: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("members", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("time_us", pa.int64()),
+        ("until_us", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+_KNOTS_DDL: Final = (
+    "kind string, members bigint, topic string, partition int, offset bigint, time_us bigint, "
+    "until_us bigint, detail string"
+)
+
+
+# ---------------------------------------------------------------- what became of them
+
+
+def settle(inputs: Inputs) -> None:
+    """A transaction in doubt committed if one of its values was seen: all its sends count as acknowledged."""
+    from pyspark.sql import functions as f
+
+    doubtful = inputs.ledger.where("transaction is not null and outcome = 'unknown' and value is not null")
+    seen = []
+    if READ in inputs.facts:
+        seen.append(inputs.reads.where("value is not null").select(*VALUE))
+    if REPLICA_LOGS in inputs.facts:
+        seen.append(committed_values(inputs).select(*VALUE))
+    if not seen:
+        return
+    values = seen[0] if len(seen) == 1 else seen[0].unionByName(seen[1])
+    committed = inputs.once(
+        "committed in doubt",
+        lambda: (
+            doubtful.select(*VALUE, "transaction")
+            .join(values, VALUE, "left_semi")
+            .select("transaction")
+            .distinct()
+        ),
+    )
+    if not (count := committed.count()):
+        return
+    columns = inputs.ledger.columns
+    inputs.ledger = (
+        inputs.ledger.join(few(committed.withColumn("seen", f.lit(True)), count), "transaction", "left")
+        .withColumn("outcome", f.expr("if(seen and outcome = 'unknown', 'ok', outcome)"))
+        .select(*columns)
+    )
+
+
+# ---------------------------------------------------------------- who came before whom
+
+
+def _writes(inputs: Inputs) -> DataFrame:
+    """The sends of committed transactions, with `start_us`, when their transaction began, and `stands`."""
+    return inputs.once("writes of transactions", lambda: _make_writes(inputs))
+
+
+def _make_writes(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    sends = placed_sends(inputs).where("transaction is not null and outcome = 'ok'")
+    if tally(inputs)["repeated"]:
+        sends = sends.join(of_kind(inputs, "repeated").select(*VALUE), VALUE, "left_anti")
+    return (
+        standing(inputs, sends)
+        .withColumn("start_us", f.min("sent_us").over(Window.partitionBy("transaction")))
+        .select(*VALUE, "transaction", "start_us", "stands")
+    )
+
+
+def _edges(inputs: Inputs) -> DataFrame:
+    """kind, topic, partition; source, source_us, source_offset; target, target_us, target_offset."""
+    return inputs.once("edges of transactions", lambda: _make_edges(inputs))
+
+
+def _make_edges(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    before = f.lag(f.struct("transaction", "start_us", "stands")).over(
+        Window.partitionBy(*PLACE).orderBy("stands")
+    )
+    written = (
+        _writes(inputs)
+        .where("stands is not null")
+        .withColumn("before", before)
+        .where("before.transaction != transaction")
+        .selectExpr(
+            f"'{WRITES}' as kind",
+            *PLACE,
+            "before.transaction as source",
+            "before.start_us as source_us",
+            "before.stands as source_offset",
+            "transaction as target",
+            "start_us as target_us",
+            "stands as target_offset",
+        )
+    )
+    if READ not in inputs.facts:
+        return written
+    begun = _writes(inputs).select("transaction", "start_us").distinct()
+    readers = (
+        inputs.reads.where("transaction is not null and value is not null")
+        .select(*VALUE, "offset", "transaction")
+        .join(begun, "transaction")
+        .withColumnsRenamed({"transaction": "target", "start_us": "target_us"})
+    )
+    read = (
+        readers.join(_writes(inputs), VALUE)
+        .where("transaction != target")
+        .selectExpr(
+            f"'{READS}' as kind",
+            *PLACE,
+            "transaction as source",
+            "start_us as source_us",
+            "offset as source_offset",
+            "target",
+            "target_us",
+            "offset as target_offset",
+        )
+    )
+    return written.unionByName(read)
+
+
+# ---------------------------------------------------------------- in circles
+
+
+def circles(inputs: Inputs) -> DataFrame | None:
+    """kind, members (how many), topic, partition, offset, time_us, until_us, detail: one row for each knot of
+    transactions. None: there is none."""
+    if not inputs.transactional:
+        return None
+    if FINAL_LOG not in inputs.facts:
+        raise PipelineError(ABSENT[FINAL_LOG])
+    _name_the_unplaced(inputs)
+    if not inputs.counted("backward", lambda: _backward(inputs).selectExpr("count(*) as n"))["n"]:
+        return None
+    return inputs.once("circles", lambda: _circles(inputs))
+
+
+def _name_the_unplaced(inputs: Inputs) -> None:
+    counted = inputs.counted(
+        "unplaced writes", lambda: _writes(inputs).selectExpr("count_if(stands is null) as n")
+    )
+    if counted["n"]:
+        inputs.lacks(f"the order of {counted['n']:,} sends in transactions", "nobody said where they stand")
+
+
+def _backward(inputs: Inputs) -> DataFrame:
+    """Edges against the order of time, as closed intervals. Transactions that began together count as such in
+    either direction, which makes islands larger than need be, and is right."""
+    from pyspark.sql import functions as f
+
+    return (
+        _edges(inputs)
+        .where("source_us >= target_us")
+        .groupBy(f.col("target_us").alias("low"))
+        .agg(f.max("source_us").alias("high"))
+    )
+
+
+def _circles(inputs: Inputs) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    islands = (
+        _backward(inputs)
+        .coalesce(1)
+        .sortWithinPartitions("low")
+        .mapInArrow(_merge, "low bigint, high bigint")
+        .withColumn("bucket", f.expr(f"explode(sequence(low div {_BUCKET_US}, high div {_BUCKET_US}))"))
+    )
+    # Of each pair one edge of a kind is enough to know that it is there.
+    inside = inputs.once(
+        "edges in islands",
+        lambda: (
+            _edges(inputs)
+            .withColumn("bucket", f.expr(f"source_us div {_BUCKET_US}"))
+            .join(islands, "bucket")
+            .where("source_us between low and high and target_us between low and high")
+            .groupBy("low", "kind", "source", "target")
+            .agg(
+                f.min(f.struct(*PLACE, "source_offset", "target_offset", "source_us", "target_us")).alias(
+                    "first"
+                )
+            )
+            .select("low", "kind", "source", "target", "first.*")
+        ),
+    )
+    sizes = inside.groupBy("low").count()
+    large = sizes.where(f"count > {EDGES_MAX}").agg(f.count("*").alias("n"), f.sum("count").alias("edges"))
+    row = large.first()
+    if row is not None and row["n"]:
+        inputs.lacks(
+            "cycles of transactions",
+            f"{row['edges']:,} dependencies lie in {row['n']:,} stretches of time without a pause, "
+            f"of which a worker can hold {EDGES_MAX:,}",
+        )
+        inside = inside.join(sizes.where(f"count <= {EDGES_MAX}").select("low"), "low", "left_semi")
+    count = inside.count()
+    pieces = count // _EDGES_AT_ONCE + 1
+    return (
+        inside.withColumn("piece", f.expr(f"pmod(hash(low), {pieces})"))
+        .groupBy("piece")
+        .applyInArrow(_find, _KNOTS_DDL)
+    )
+
+
+def _merge(batches: Iterator[Any]) -> Iterator[Any]:
+    def intervals() -> Iterator[tuple[int, int]]:
+        for batch in batches:
+            yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+
+    islands = list(merged(intervals()))
+    lows, highs = [low for low, _ in islands], [high for _, high in islands]
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(lows, pa.int64()), pa.array(highs, pa.int64())], names=["low", "high"]
+    )
+
+
+def _find(table: Any) -> Any:
+    """The knots among these edges, which may be those of several islands."""
+    rows = {}
+    begun: dict[str, int] = {}
+    for row in table.to_pylist():
+        edge = Edge(row["source"], row["target"], row["kind"])
+        rows[edge] = row
+        begun[edge.source], begun[edge.target] = row["source_us"], row["target_us"]
+    found = [_row(knot, rows, begun) for knot in knots(rows)]
+    return pa.Table.from_pylist(found, _KNOTS)
+
+
+def _row(knot: Knot, rows: dict[Edge, dict[str, Any]], begun: dict[str, int]) -> dict[str, Any]:
+    first = rows[knot.example[0]]
+    times = [begun[member] for member in knot.members]
+    return {
+        "kind": knot.kind,
+        "members": len(knot.members),
+        "topic": first["topic"],
+        "partition": first["partition"],
+        "offset": first["target_offset"],
+        "time_us": min(times),
+        "until_us": max(times),
+        "detail": _words(knot, rows),
+    }
+
+
+def _words(knot: Knot, rows: dict[Edge, dict[str, Any]]) -> str:
+    parts = [knot.example[0].source]
+    for edge in knot.example[:_SHOWN_MAX]:
+        row = rows[edge]
+        place = f"{row['topic']}-{row['partition']}"
+        if edge.kind == WRITES:
+            why = f"both wrote {place}: offsets {row['source_offset']}, {row['target_offset']}"
+        else:
+            why = f"which read {place} offset {row['target_offset']}"
+        parts.append(f"{edge.target} ({why})")
+    told = " → ".join(parts)
+    if len(knot.example) > _SHOWN_MAX:
+        told += f" → … and {len(knot.example) - _SHOWN_MAX} more"
+    others = len(knot.members) - len(knot.example)
+    return f"{told}; {others} more transactions are tied up with these" if others else told
