@@ -136,5 +136,11 @@ def test_records_without_a_key_are_refused(cluster: LocalCluster) -> None:
     assert send(cluster, "any", [(None, "value")]) == []
     (refused,) = send(cluster, "keyed", [(None, "value")])
     assert refused.code() == KafkaError.INVALID_RECORD
+    mixed = send(cluster, "keyed", [("one", "value"), (None, "value"), (None, "other")])
+    assert [error.code() for error in mixed] == [
+        KafkaError._INVALID_DIFFERENT_RECORD,  # it shared the batch of those that are at fault
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_RECORD,
+    ]
     assert send(cluster, "keyed", [("key", "value")]) == []
     assert read(cluster, "keyed") == (1, {"key": "value"})

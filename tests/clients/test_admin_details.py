@@ -9,6 +9,7 @@ import kafka  # type: ignore[import-untyped]
 import pytest
 from bench.processes import eventually
 from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
     ElectionType,
     KafkaError,
     KafkaException,
@@ -191,6 +192,25 @@ def test_asking_does_not_create(topics: Topics, cluster: Cluster, admin: AdminCl
     for broker in cluster.brokers:
         assert raw.metadata(broker, topic).leaders == {}
     assert topic not in admin.list_topics(timeout=PATIENCE_SECONDS).topics
+
+
+def test_everything_is_allowed(admin: AdminClient, topics: Topics) -> None:
+    """Who asks what they may do is told all there is to be done, as where no authorizer is."""
+    topic = topics.new()
+    described = only(admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True))
+    assert {each.name for each in described.authorized_operations} == {
+        *("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
+    }
+    cluster = admin.describe_cluster(include_authorized_operations=True).result(PATIENCE_SECONDS)
+    assert {each.name for each in cluster.authorized_operations} == {
+        *("CREATE", "ALTER", "DESCRIBE", "CLUSTER_ACTION"),
+        *("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
+    }
+    positions = ConsumerGroupTopicPartitions(topic, [TopicPartition(topic, 0, 0)])
+    only(admin.alter_consumer_group_offsets([positions]))
+    group = only(admin.describe_consumer_groups([topic], include_authorized_operations=True))
+    assert {each.name for each in group.authorized_operations} == {"READ", "DESCRIBE", "DELETE"}
+    assert only(admin.describe_consumer_groups([topic])).authorized_operations is None
 
 
 def test_settings_have_types(cluster: Cluster) -> None:

@@ -80,9 +80,11 @@ def _records(base_offset: int, count: int, data: bytes) -> list[KeyedRecord]:
     return records
 
 
-def has_only_keyed_records(batch: RecordBatch) -> bool:
-    """What a compacted topic demands of a producer. ``CorruptBatch`` if that cannot be told."""
-    return all(key is not None for _, key, *_ in keyed_records(batch, content_of(batch)))
+def keyless_records(batch: RecordBatch) -> list[int]:
+    """What a compacted topic refuses: the records without a key, by their places in the batch.
+    ``CorruptBatch`` if that cannot be told."""
+    records = keyed_records(batch, content_of(batch))
+    return [place for place, (_, key, *_) in enumerate(records) if key is None]
 
 
 def shifted(content: bytes, record: KeyedRecord, by_ms: int) -> bytes:

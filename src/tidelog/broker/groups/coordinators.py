@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MINUTE_MS = 60_000
 TOPICS_SECONDS = 1.0
+PATIENCE_SECONDS = 0.9
+POLL_SECONDS = 0.02
 CHANGES_OF_LEADERSHIP = (BecameLeader, BecameFollower, ReplicaDeleted)
 
 _partition_of = lru_cache(maxsize=1024)(partition_of)
@@ -78,14 +80,37 @@ class Coordinators:
 
     def ask(self, request: Request, deliver: Deliver) -> None:
         """``deliver`` is given the answer: now, or when the group has come so far."""
-        tp = self.partition(request.group)
-        led = self._look_up(tp) if tp is not None else None
         if name_is_illegal(request):
             deliver(refusal(request, ErrorCode.INVALID_GROUP_ID))
-        elif led is None:
+        elif self.partition(request.group) is not None:
+            self._pass_on(request, deliver)
+        else:
+            # Of a topic that is a moment old others may have heard before us, and sent the client here.
+            self.wait_for(
+                lambda: self.partition(request.group) is not None, lambda: self._pass_on(request, deliver)
+            )
+
+    def _pass_on(self, request: Request, deliver: Deliver) -> None:
+        tp = self.partition(request.group)
+        led = self._look_up(tp) if tp is not None else None
+        if led is None:
             deliver(refusal(request, ErrorCode.NOT_COORDINATOR))
         else:
             led.ask(request, deliver)
+
+    def wait_for(self, known: Callable[[], bool], go_on: Callable[[], None]) -> None:
+        """Go on when something is known that the controller is about to tell, or after a moment without."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + PATIENCE_SECONDS
+
+        def look() -> None:
+            if known() or loop.time() >= deadline:
+                go_on()
+                self._node.settle()
+            else:
+                loop.call_later(POLL_SECONDS, look)
+
+        loop.call_later(POLL_SECONDS, look)
 
     def groups(self) -> list[ListedGroup] | None:
         """All that are coordinated here; None while some of them are not known yet."""

@@ -2,7 +2,6 @@
 
 Behaviour: each group is answered for itself; one that nobody knows is ``Dead``, as in Kafka.
 Versions: 0 to 5.
-Not done: authorised operations (there are no ACLs).
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from tidelog.wire.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from tidelog.wire.operations import ON_GROUP
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -29,6 +29,9 @@ def handle(node: Node, request: Request) -> None:
     found: dict[str, DescribedGroup] = {}
 
     def finish() -> None:
+        if body.include_authorized_operations:
+            for group in found.values():
+                group.authorized_operations = ON_GROUP
         failed = any(group.error_code for group in found.values())
         request.respond(DescribeGroupsResponse(groups=list(found.values())), failed=failed)
 

@@ -10,7 +10,6 @@ Not done: transactions; nobody may use a transactional id (TRANSACTIONAL_ID_AUTH
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 GROUP, TRANSACTION = 0, 1
-PATIENCE_MS = 900
-POLL_SECONDS = 0.02
 
 
 def handle(node: Node, request: Request) -> None:
@@ -35,7 +32,9 @@ def handle(node: Node, request: Request) -> None:
         _refuse(request, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}")
     elif node.groups.partition(body.key) is None:
         node.create_topic(TOPIC)
-        _answer_when_created(node, request, body.key, node.now() + PATIENCE_MS)
+        node.groups.wait_for(
+            lambda: node.groups.whereabouts(body.key) is not None, lambda: _answer(node, request, body.key)
+        )
     else:
         _answer(node, request, body.key)
 
@@ -47,16 +46,6 @@ def _answer(node: Node, request: Request, group: str) -> None:
     else:
         broker, at = found
         request.respond(FindCoordinatorResponse(node_id=broker, host=at.host, port=at.port))
-
-
-def _answer_when_created(node: Node, request: Request, group: str, deadline: int) -> None:
-    if node.groups.whereabouts(group) is None and node.now() < deadline:
-        asyncio.get_running_loop().call_later(
-            POLL_SECONDS, _answer_when_created, node, request, group, deadline
-        )
-    else:
-        _answer(node, request, group)
-        node.server.flush()
 
 
 def _refuse(request: Request, error: ErrorCode, message: str) -> None:

@@ -5,7 +5,6 @@ forgets every broker that an answer does not name and would have nobody left to 
 exist is created when the client and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks
 again, or why it cannot be. So it is while this broker has not heard from a controller yet.
 Versions: 0 to 9.
-Not done: authorised operations (there are no ACLs).
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tidelog.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tidelog.wire.operations import ON_CLUSTER, ON_TOPIC
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -47,6 +47,11 @@ def handle(node: Node, request: Request) -> None:
         controller_id=node.core.known_controller,
         topics=[_topic(node, cache, name, create=create) for name in names],
     )
+    if body.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
+    if body.include_topic_authorized_operations:
+        for topic in response.topics:
+            topic.topic_authorized_operations = ON_TOPIC
     request.respond(response)
 
 

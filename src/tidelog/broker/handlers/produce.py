@@ -1,26 +1,29 @@
 """Produce (0).
 
 Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are looked at only
-if the topic is compacted, because there each must have a key. acks=0 gets no answer, acks=1 one when the
+if the topic is compacted, because there each must have a key; those without are named in the answer, and
+their batch is not stored. acks=0 gets no answer, acks=1 one when the
 leader has it, acks=all one when every in-sync replica has it. A request for several partitions is answered
 when the last of them is.
 Versions: 3 to 9 (0 to 2 are listed, because older clients compress only where they see them; KAFKA-18659).
-Not done: transactions, message formats before 2, records refused one by one (the batch stands or falls).
+Not done: transactions, message formats before 2.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
-from tidelog.storage.keyed_records import has_only_keyed_records
+from tidelog.storage.keyed_records import keyless_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -53,13 +56,8 @@ def handle(node: Node, request: Request) -> None:
             if batch is None or error is not ErrorCode.NONE:
                 pending.deliver(core.ProduceResponse(tp, error))
                 continue
-            if config.compacts:
-                if name == OFFSETS_TOPIC:
-                    pending.refuse(tp, ErrorCode.INVALID_TOPIC_EXCEPTION, COORDINATORS_ONLY)
-                    continue
-                if (error := _key_error(batch)) is not ErrorCode.NONE:
-                    pending.refuse(tp, error, KEYS_NEEDED)
-                    continue
+            if config.compacts and _refused_by_compaction(pending, tp, batch):
+                continue
             if config.append_time:
                 batch.stamp_append_time(pending.stamp())
             elif config.message_timestamp_difference_max_ms != ANY_DIFFERENCE and _is_off(
@@ -84,11 +82,18 @@ def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, Rec
     return batch.validation_error(bytes_max), batch
 
 
-def _key_error(batch: RecordBatch) -> ErrorCode:
+def _refused_by_compaction(pending: PendingProduce, tp: TopicPartition, batch: RecordBatch) -> bool:
+    if tp.topic == OFFSETS_TOPIC:
+        pending.refuse(tp, ErrorCode.INVALID_TOPIC_EXCEPTION, COORDINATORS_ONLY)
+        return True
     try:
-        return ErrorCode.NONE if has_only_keyed_records(batch) else ErrorCode.INVALID_RECORD
+        keyless = keyless_records(batch)
     except CorruptBatch:
-        return ErrorCode.CORRUPT_MESSAGE
+        pending.deliver(core.ProduceResponse(tp, ErrorCode.CORRUPT_MESSAGE))
+        return True
+    if keyless:
+        pending.refuse(tp, ErrorCode.INVALID_RECORD, KEYS_NEEDED, keyless)
+    return bool(keyless)
 
 
 def _is_off(batch: RecordBatch, node: Node, config: LogConfig) -> bool:
@@ -126,8 +131,13 @@ class PendingProduce:
             self._append_time = self._node.time_ms()
         return self._append_time
 
-    def refuse(self, tp: TopicPartition, error: ErrorCode, reason: str) -> None:
+    def refuse(self, tp: TopicPartition, error: ErrorCode, reason: str, records: Sequence[int] = ()) -> None:
+        """With `records`, only those are at fault: clients may send the others again without them."""
         self._parts[tp].error_message = reason
+        self._parts[tp].record_errors = [
+            BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=reason)
+            for place in records
+        ]
         self.deliver(core.ProduceResponse(tp, error))
 
     def deliver(self, response: core.ProduceResponse) -> None:

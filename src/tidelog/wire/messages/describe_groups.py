@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api
+from tidelog.wire.operations import NOT_ASKED
 from tidelog.wire.registry import register
 from tidelog.wire.schema import Bool, Bytes, Int16, Int32, String, field, struct
-
-# "Nobody asked which operations are allowed."
-NO_OPERATIONS = -(1 << 31)
 
 
 @struct
@@ -34,7 +32,7 @@ class DescribedGroup:
     protocol_type: String
     protocol_data: String
     members: list[DescribedGroupMember]
-    authorized_operations: Int32 = field(NO_OPERATIONS, since=3)
+    authorized_operations: Int32 = field(NOT_ASKED, since=3)
 
 
 @struct

@@ -7,11 +7,9 @@ epochs, which clients trust from 9 on; 8 adds the operations a client may perfor
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api
+from tidelog.wire.operations import NOT_ASKED
 from tidelog.wire.registry import register
 from tidelog.wire.schema import Bool, Int16, Int32, String, field, struct
-
-# "Nobody asked which operations are allowed."
-NO_OPERATIONS = -(1 << 31)
 
 
 @struct
@@ -52,7 +50,7 @@ class MetadataResponseTopic:
     name: String
     is_internal: Bool = field(False, since=1)
     partitions: list[MetadataResponsePartition]
-    topic_authorized_operations: Int32 = field(NO_OPERATIONS, since=8)
+    topic_authorized_operations: Int32 = field(NOT_ASKED, since=8)
 
 
 @struct
@@ -62,7 +60,7 @@ class MetadataResponse:
     cluster_id: String | None = field(None, since=2)
     controller_id: Int32 = field(-1, since=1)
     topics: list[MetadataResponseTopic]
-    cluster_authorized_operations: Int32 = field(NO_OPERATIONS, since=8)
+    cluster_authorized_operations: Int32 = field(NOT_ASKED, since=8)
 
 
 register(Api.METADATA, MetadataRequest, MetadataResponse, versions=(0, 9), flexible_since=9)
