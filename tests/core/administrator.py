@@ -53,7 +53,7 @@ class Administrator:
         """Ask a broker, by default the controller. Returns the number under which the answer will be."""
         self._asked += 1
         broker = self.controller if to is None else to
-        self.world.network.send("client", ADMIN, broker, (self._asked, message), self.world.now)
+        self.world.network.send("client", ADMIN, broker, ((ADMIN, self._asked), message), self.world.now)
         return self._asked
 
     def ask(self, message: Message, kind: type[M], to: int | None = None) -> M:

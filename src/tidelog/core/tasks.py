@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from tidelog.core.context import Context
@@ -45,9 +46,9 @@ class KeeperClient:
         self._unanswered: dict[int, tuple[Operation, Callable[[Result], None]]] = {}
 
     def call(self, operation: Operation, then: Callable[[Result], None]) -> None:
-        self._next += 1
-        self._unanswered[self._next] = (operation, then)
-        self._ctx.effects.append(KeeperCall(self._next, operation))
+        self._next = number = self._next + 1
+        self._unanswered[number] = (operation, then)
+        self._ctx.effects.append(KeeperCall(number, operation))
 
     def call_together(self, operations: tuple[Operation, ...], then: Callable[[Result], None]) -> None:
         results: list[Result] = []
@@ -136,13 +137,14 @@ class TaskQueue:
                 self._job.abandoned()
         else:
             if isinstance(step, Together):
-                self._keeper.call_together(step.operations, lambda answer: self._continue(task, answer))
+                self._keeper.call_together(step.operations, partial(self._continue, task))
             else:
-                self._keeper.call(step, lambda answer: self._continue(task, answer))
+                self._keeper.call(step, partial(self._continue, task))
 
     def _continue(self, task: Task, result: Result) -> None:
         self._resume(task, result)
-        self._next()
+        if self._running is None and self._waiting:
+            self._next()
 
 
 class Deposed(Exception):

@@ -110,6 +110,7 @@ ClientEvent = Acknowledged | SendFailed | RecordRead
 
 
 _NOBODY = (NO_LEADER, NO_EPOCH)
+_NEVER: Millis = 10**15
 
 
 class _Metadata:
@@ -156,11 +157,13 @@ class Producer:
     __slots__ = (
         "_armed",
         "_fruitless",
+        "_idle_until",
         "_in_flight",
         "_look_again_at",
         "_metadata",
         "_next_correlation",
         "_next_sequence",
+        "_next_try",
         "_waiting",
         "_world",
         "config",
@@ -184,6 +187,9 @@ class Producer:
         """correlation → (record, or None for a metadata request; broker; time-out)"""
         self._waiting: list[tuple[Millis, Sent]] = []
         """Records that wait for a retry or for metadata, with the time to try again."""
+        self._next_try: Millis = 0
+        self._idle_until: Millis = 0
+        """When the first of them is tried again, and until when nothing is to be done about any of them."""
         self._fruitless = 0
         """How often in a row no leader was found, and when to look again."""
         self._look_again_at: Millis = 0
@@ -200,7 +206,7 @@ class Producer:
             record.sequence = self._next_sequence.get(tp, 0)
             self._next_sequence[tp] = record.sequence + 1
         self.ledger.append(record)
-        self._waiting.append((self._world.now, record))
+        self._wait(self._world.now, record)
         self._dispatch()
         return record
 
@@ -210,31 +216,46 @@ class Producer:
 
     # ------------------------------------------------------------ sending
 
+    def _wait(self, until: Millis, record: Sent) -> None:
+        self._waiting.append((until, record))
+        self._idle_until = 0
+
     def _dispatch(self) -> None:
         """Send everything whose time has come to the leader we believe in."""
         if not self._waiting:
             return
         now = self._world.now
-        waiting, self._waiting = self._waiting, []
-        blocked = False
-        one_at_a_time = self.config.idempotent
+        if now < self._idle_until:
+            self._arm(self._next_try)
+            return
+        one_at_a_time, blocked = self.config.idempotent, False
         if one_at_a_time:
             blocked = any(entry[0] is not None for entry in self._in_flight.values())
-            waiting.sort(key=lambda entry: entry[1].sequence)
-        for ready_at, record in waiting:
+            self._waiting.sort(key=lambda entry: entry[1].sequence)
+        left: list[tuple[Millis, Sent]] = []
+        next_try = next_deadline = _NEVER
+        for ready_at, record in self._waiting:
             if record.outcome is not None:
                 continue
             if now >= record.deadline:
                 self._give_up(record, "delivery timed out")
                 continue
-            if ready_at > now or blocked:
-                self._waiting.append((ready_at, record))
-            elif not self._try(record):
-                self._waiting.append((self._look_again_at, record))
+            again_at = ready_at
+            if ready_at <= now and not blocked:
+                if self._try(record):
+                    blocked = one_at_a_time
+                    continue
+                again_at = self._look_again_at
             blocked = one_at_a_time
-        next_at = min((ready_at for ready_at, _ in self._waiting if ready_at > now), default=None)
-        if next_at is not None:
-            self._arm(next_at)
+            left.append((again_at, record))
+            if now < again_at < next_try:
+                next_try = again_at
+            next_deadline = min(next_deadline, record.deadline)
+        self._waiting = left
+        self._next_try = next_try
+        self._idle_until = 0 if one_at_a_time else min(next_try, next_deadline)
+        if next_try < _NEVER:
+            self._arm(next_try)
 
     def _arm(self, at: Millis) -> None:
         """Ask to be woken at that time, unless an earlier wake-up is arranged already."""
@@ -275,16 +296,17 @@ class Producer:
         return True
 
     def _request(self, broker: int, message: Message, record: Sent | None) -> None:
-        self._next_correlation += 1
+        self._next_correlation = correlation = self._next_correlation + 1
+        world = self._world
         if record is None or record.acks != 0:
             # The broker's own time-out should be heard before ours.
-            timeout_at = self._world.now + self.config.request_timeout_ms + 1_000
-            self._in_flight[self._next_correlation] = (record, broker, timeout_at)
+            timeout_at = world.now + self.config.request_timeout_ms + 1_000
+            self._in_flight[correlation] = (record, broker, timeout_at)
             self._arm(timeout_at)
-        self._world.client_sends(self.name, broker, self._next_correlation, message)
+        world.client_sends(self.name, broker, correlation, message)
 
     def _postpone(self, record: Sent) -> None:
-        self._waiting.append((self._world.now + self._backoff(record.attempts - 1), record))
+        self._wait(self._world.now + self._backoff(record.attempts - 1), record)
 
     def _backoff(self, tried: int) -> Millis:
         return min(self.config.retry_backoff_ms << min(tried, 10), self.config.retry_backoff_max_ms)
@@ -305,10 +327,10 @@ class Producer:
         if isinstance(message, MetadataResponse):
             self._metadata.learn(message)
             now = self._world.now
-            self._waiting = [
-                (at if self._reachable_leader(record.tp) == NO_LEADER else now, record)
-                for at, record in self._waiting
-            ]
+            if self._waiting:
+                ready = {tp: self._reachable_leader(tp) != NO_LEADER for tp in self._metadata.leaders}
+                self._waiting = [(now if ready.get(r.tp) else at, r) for at, r in self._waiting]
+                self._idle_until = 0
         elif isinstance(message, ProduceResponse) and entry[0] is not None:
             self._answered(entry[0], message)
         self._dispatch()
@@ -365,7 +387,7 @@ class Producer:
             self._lost(correlation, "no answer in time")
         self._dispatch()
         if self._in_flight:
-            self._arm(min(timeout_at for _, _, timeout_at in self._in_flight.values()))
+            self._arm(min([timeout_at for _, _, timeout_at in self._in_flight.values()]))
 
     def _lost(self, correlation: int, error: str) -> None:
         record, _, _ = self._in_flight.pop(correlation)

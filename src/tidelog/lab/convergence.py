@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from tidelog.core.leader import LeaderRole
-from tidelog.core.replica import Replica
 from tidelog.core.types import NO_LEADER, Millis, TopicPartition
 from tidelog.lab.world import World
 
 
 def is_converged(world: World) -> bool:
-    return all(_partition_converged(world, TopicPartition(topic.name, 0)) for topic in world.setup.topics)
+    return all(_partition_converged(world, tp) for tp in world.partitions)
 
 
 def _partition_converged(world: World, tp: TopicPartition) -> bool:
     state = world.partition_state(tp)
     if state is None or state.leader == NO_LEADER:
         return False
-    leader = _replica(world, state.leader, tp)
+    cores = [process.core for process in world.processes]
+    core = cores[state.leader]
+    leader = None if core is None else core.replicas.get(tp)
     if leader is None or not isinstance(leader.role, LeaderRole):
         return False
-    if world.setup.rules.commits_by_isr and len(state.isr) != len(leader.replicas):
+    if len(state.isr) != len(leader.replicas) and world.setup.rules.commits_by_isr:
         return False
-    end = leader.log.end_offset
+    epoch, end = state.leader_epoch, leader.log.end_offset
     for broker in leader.replicas:
-        replica = _replica(world, broker, tp)
-        if replica is None or replica.leader_epoch != state.leader_epoch:
+        core = cores[broker]
+        replica = None if core is None else core.replicas.get(tp)
+        if replica is None or replica.leader_epoch != epoch:
             return False
         if replica.log.end_offset != end or replica.high_watermark != end:
             return False
     return True
-
-
-def _replica(world: World, broker: int, tp: TopicPartition) -> Replica | None:
-    core = world.processes[broker].core
-    return core.replicas.get(tp) if core is not None else None
 
 
 def converge(world: World, limit: Millis) -> bool:

@@ -72,13 +72,13 @@ _Line = tuple[Channel, deque[InFlight]]
 class Network:
     __slots__ = (
         "_held",
+        "_hold_all",
         "_lines",
         "_order",
         "_sequence",
         "active",
         "blocked",
         "delays",
-        "hold_all",
         "latency_ms",
     )
 
@@ -88,13 +88,14 @@ class Network:
         """Channels with something in flight, in the order in which they became busy."""
         self.blocked: set[tuple[Node, Node]] = set()
         self.delays: dict[tuple[Node, Node], Millis] = {}
-        self.hold_all = False
+        self._hold_all = False
         self._held: set[Channel] = set()
         self._lines: dict[tuple[str, Node, Node], _Line] = {}
         """Every channel that was ever used: most are used again, so their queues stay."""
         self._sequence = 0
-        self._order: deque[tuple[InFlight, _Line]] = deque()
-        """Every message sent and its line, oldest first; entries of messages that were taken are stale."""
+        self._order: deque[tuple[InFlight, Channel, deque[InFlight]]] = deque()
+        """Every message sent and its line, oldest first; entries of messages that were taken are stale.
+        It is not kept while everything is held, since nobody asks for the oldest message then."""
 
     # ------------------------------------------------------------ sending and taking
 
@@ -115,7 +116,8 @@ class Network:
         if not queue:
             self.active[channel] = queue
         queue.append(message)
-        self._order.append((message, line))
+        if not self._hold_all:
+            self._order.append((message, channel, queue))
 
     def take(self, channel: Channel) -> Any:
         """The payload of the message at the head."""
@@ -134,6 +136,18 @@ class Network:
 
     # ------------------------------------------------------------ holding
 
+    @property
+    def hold_all(self) -> bool:
+        """Nothing arrives unless it is taken by name."""
+        return self._hold_all
+
+    @hold_all.setter
+    def hold_all(self, held: bool) -> None:
+        if self._hold_all and not held:
+            order = ((m, channel, queue) for channel, queue in self.active.items() for m in queue)
+            self._order = deque(sorted(order, key=_age))
+        self._hold_all = held
+
     def hold(self, channel: Channel) -> None:
         self._held.add(channel)
 
@@ -150,14 +164,14 @@ class Network:
 
     def earliest(self, paused: Collection[Node]) -> tuple[Millis, Channel] | None:
         """The channel whose head is due first and when, ignoring what is held or addressed to the paused."""
-        if self.hold_all or not self.active:
+        if self._hold_all or not self.active:
             return None
         if self._held or paused or self.delays:
             return self._earliest_by_search(paused)
         # Every message takes the same time, so the oldest one that is still in flight is due first.
         order = self._order
         while order:
-            message, (channel, queue) = order[0]
+            message, channel, queue = order[0]
             if queue and queue[0] is message:
                 return message[0], channel
             order.popleft()
@@ -214,3 +228,7 @@ class Network:
         """Both directions work: a connection can be made."""
         blocked = self.blocked
         return not blocked or ((a, b) not in blocked and (b, a) not in blocked)
+
+
+def _age(entry: tuple[InFlight, Channel, deque[InFlight]]) -> int:
+    return entry[0][1]

@@ -53,6 +53,8 @@ class World:
         self._timers: list[tuple[Millis, int, Node | str, int]] = []
         self._timer_sequence = 0
         self._brokers = tuple(range(setup.brokers))
+        self.partitions = tuple(TopicPartition(topic.name, 0) for topic in setup.topics)
+        self._state_paths = {tp: state_path(tp) for tp in self.partitions}
         self._boot()
 
     # ------------------------------------------------------------ beginning
@@ -127,10 +129,11 @@ class World:
         return list(dict.fromkeys(self._zones.values()))
 
     def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
-        self.network.send("client", client, broker, (correlation, message), self.now)
+        self.network.send("client", client, broker, ((client, correlation), message), self.now)
 
     def wake_client(self, client: str, at: Millis) -> None:
-        self._schedule(at, client, 0)
+        self._timer_sequence = sequence = self._timer_sequence + 1
+        heappush(self._timers, (at, sequence, client, 0))
 
     def client_observed(self, observation: ClientEvent) -> None:
         self.observe(observation)
@@ -138,8 +141,8 @@ class World:
     # ------------------------------------------------------------ time
 
     def _schedule(self, at: Millis, target: Node, incarnation: int) -> None:
-        self._timer_sequence += 1
-        heappush(self._timers, (at, self._timer_sequence, target, incarnation))
+        self._timer_sequence = sequence = self._timer_sequence + 1
+        heappush(self._timers, (at, sequence, target, incarnation))
 
     def _schedule_expiry(self, at: Millis, broker: int) -> None:
         self._schedule(at, _EXPIRE, broker)
@@ -163,7 +166,8 @@ class World:
                     process.slept = True
                 else:
                     core.wake(self.now)
-                    self._carry_out(process)
+                    if core.effects:
+                        self._carry_out(process)
         else:
             self.clients[target].wake()
 
@@ -193,13 +197,11 @@ class World:
                 return
             if name == "keeper-reply":
                 core.keeper_says(payload, self.now)
-            elif name == "client":
-                correlation, request = payload
-                core.receive((source, correlation), request, self.now)
             else:
-                token, content = payload
-                core.receive(token, content, self.now)
-            self._carry_out(process)
+                sender, message = payload
+                core.receive(sender, message, self.now)
+            if core.effects:
+                self._carry_out(process)
         elif target == KEEPER:
             assert isinstance(source, int)
             self.quorum.call(source, *payload)
@@ -211,13 +213,20 @@ class World:
     def _carry_out(self, process: BrokerProcess) -> None:
         """Turn the effects a core has left into messages, timers and observations."""
         core = process.core
-        if core is None or not core.effects:
+        if core is None:
             return
         effects = core.effects
         network, now, me = self.network, self.now, process.id
         for effect in effects:
             if isinstance(effect, Reply):
-                self._reply(me, effect.to, effect.message)
+                message = effect.message
+                to: Any = effect.to
+                target, stamp = to
+                if isinstance(target, str):
+                    network.send("client-reply", me, target, (stamp, message), now)
+                elif self.processes[target].incarnation == stamp:
+                    # It goes back on the connection of its request: to that incarnation or to nobody.
+                    network.send(CONNECTION_OF[type(message)], me, target, (me, message), now)
             elif isinstance(effect, Send):
                 message = effect.message
                 network.send(CONNECTION_OF[type(message)], me, effect.to, (process.token, message), now)
@@ -234,15 +243,6 @@ class World:
         effects.clear()
         if process.leaving:
             self._leave(process)
-
-    def _reply(self, source: int, to: Any, message: Message) -> None:
-        target, stamp = to
-        if isinstance(target, int):
-            # A reply goes back on the connection of its request: to that incarnation or to nobody.
-            if self.processes[target].incarnation == stamp:
-                self.network.send(CONNECTION_OF[type(message)], source, target, (source, message), self.now)
-        else:
-            self.network.send("client-reply", source, target, (stamp, message), self.now)
 
     def _keeper_notice(self, broker: int, notice: KeeperNotice) -> None:
         self.network.send("keeper-reply", KEEPER, broker, notice, self.now)
@@ -433,7 +433,7 @@ class World:
         node = self.quorum.tree.get(CONTROLLER)
         if node is None or self.processes[node.value].core is None:
             return False
-        self.network.send("client", ADMIN, node.value, (0, ElectLeadersRequest(tp)), self.now)
+        self.network.send("client", ADMIN, node.value, ((ADMIN, 0), ElectLeadersRequest(tp)), self.now)
         return True
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:
@@ -449,5 +449,5 @@ class World:
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         """What the keeper holds: the truth about who leads."""
-        node = self.quorum.tree.get(state_path(tp))
+        node = self.quorum.tree.get(self._state_paths.get(tp) or state_path(tp))
         return node.value if node is not None else None
