@@ -16,7 +16,7 @@ from tidelog.core.context import Context, Effect
 from tidelog.core.controlled import ControlledReplicas
 from tidelog.core.controller import Controller
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
-from tidelog.core.effects import ReplyTo, Stopped, WakeAt
+from tidelog.core.effects import Outbox, ReplyTo, Stopped
 from tidelog.core.follower import FollowerRole
 from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
@@ -101,8 +101,9 @@ class Broker:
         *,
         guards: Guards | None = None,
         registration: Any = None,
+        outbox: Outbox | None = None,
     ) -> None:
-        self.ctx = Context(broker, config, generation, guards or generation.guards)
+        self.ctx = Context(broker, config, generation, guards or generation.guards, outbox)
         self.effects: list[Effect] = self.ctx.effects
         self._storage = storage
         self._keeper = KeeperClient(self.ctx)
@@ -166,7 +167,7 @@ class Broker:
     def wake(self, now: Millis) -> None:
         next_wake = self.ctx.timers.fire(now)
         if next_wake is not None:
-            self.effects.append(WakeAt(next_wake))
+            self.ctx.wake_at(next_wake)
 
     def _is_alive(self, broker: BrokerId) -> bool:
         return broker in self.metadata.live_brokers

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.effects import KeeperCall, Reply, ReplyTo, Send, Stopped, WakeAt
+from tidelog.core.effects import EffectList, KeeperCall, Outbox, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import Event
 from tidelog.core.guards import Guards
-from tidelog.core.messages import AlterIsrRequest, Message
+from tidelog.core.messages import AlterIsrRequest
 from tidelog.core.timers import Timers
 from tidelog.core.types import BrokerId, InvariantViolation, Millis, TopicConfig
 
@@ -23,6 +23,7 @@ class Context:
     __slots__ = (
         "broker",
         "broker_epoch",
+        "call_keeper",
         "config",
         "default_topic_config",
         "effects",
@@ -31,12 +32,20 @@ class Context:
         "is_alive",
         "now",
         "propose_isr",
+        "reply",
+        "send",
         "timers",
         "topic_configs",
+        "wake_at",
     )
 
     def __init__(
-        self, broker: BrokerId, config: BrokerConfig, generation: Generation, guards: Guards
+        self,
+        broker: BrokerId,
+        config: BrokerConfig,
+        generation: Generation,
+        guards: Guards,
+        outbox: Outbox | None = None,
     ) -> None:
         self.broker = broker
         self.broker_epoch = -1
@@ -48,6 +57,9 @@ class Context:
             config.min_insync_replicas, config.unclean_leader_election_enable
         )
         self.effects: list[Effect] = []
+        outbox = outbox or EffectList(self.effects)
+        self.send, self.reply = outbox.send, outbox.reply
+        self.call_keeper, self.wake_at = outbox.call_keeper, outbox.wake_at
         self.timers = Timers()
         self.now: Millis = 0
         """When the keeper last spoke: its answers reach code that was started by something else."""
@@ -59,16 +71,10 @@ class Context:
     def emit(self, event: Event) -> None:
         self.effects.append(event)
 
-    def send(self, to: BrokerId, message: Message) -> None:
-        self.effects.append(Send(to, message))
-
-    def reply(self, to: ReplyTo, message: Message) -> None:
-        self.effects.append(Reply(to, message))
-
     def set_timer(self, at: Millis, callback: Callable[[Millis], None]) -> None:
         wake_at = self.timers.set(at, callback)
         if wake_at is not None:
-            self.effects.append(WakeAt(wake_at))
+            self.wake_at(wake_at)
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.topic_configs.get(topic, self.default_topic_config)

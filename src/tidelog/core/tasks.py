@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from tidelog.core.context import Context
 from tidelog.core.coordination import KeeperReply, Operation, Result
-from tidelog.core.effects import KeeperCall
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,7 +47,7 @@ class KeeperClient:
     def call(self, operation: Operation, then: Callable[[Result], None]) -> None:
         self._next = number = self._next + 1
         self._unanswered[number] = (operation, then)
-        self._ctx.effects.append(KeeperCall(number, operation))
+        self._ctx.call_keeper(number, operation)
 
     def call_together(self, operations: tuple[Operation, ...], then: Callable[[Result], None]) -> None:
         results: list[Result] = []
@@ -71,7 +70,7 @@ class KeeperClient:
     def resend(self) -> None:
         """The connection is back within the session. A repeated write may find its own traces."""
         for call, (operation, _) in self._unanswered.items():
-            self._ctx.effects.append(KeeperCall(call, operation))
+            self._ctx.call_keeper(call, operation)
 
     def forget(self) -> None:
         self._unanswered.clear()

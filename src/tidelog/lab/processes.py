@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.core.broker import Broker
 from tidelog.core.types import BrokerId, TopicConfig
+from tidelog.lab.outbox import ProcessOutbox
 from tidelog.lab.setup import Setup
 from tidelog.storage.memory_log import MemoryStorage
+
+if TYPE_CHECKING:
+    from tidelog.lab.world import World
 
 
 class BrokerProcess:
@@ -18,7 +24,6 @@ class BrokerProcess:
         "missed_connections",
         "slept",
         "storage",
-        "token",
         "topic_configs",
     )
 
@@ -30,18 +35,18 @@ class BrokerProcess:
         self.core: Broker | None = None
         """None while the process is down."""
         self.incarnation = 0
-        self.token = (broker, 0)
-        """Where replies to this process go. A reply to an earlier incarnation goes nowhere."""
         self.leaving = False
         self.slept = False
         self.missed_connections: dict[int, None] = {}
 
-    def start(self) -> None:
+    def start(self, world: World) -> None:
         setup = self._setup
         self.incarnation += 1
-        self.token = (self.id, self.incarnation)
         self.storage.recover()
-        self.core = Broker(self.id, self.storage, setup.rules, setup.config, guards=setup.guards)
+        outbox = ProcessOutbox(world, self.id, self.incarnation)
+        self.core = Broker(
+            self.id, self.storage, setup.rules, setup.config, guards=setup.guards, outbox=outbox
+        )
         for topic, config in self.topic_configs.items():
             self.core.configure_topic(topic, config)
 

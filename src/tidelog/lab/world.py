@@ -12,12 +12,12 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tidelog.core.coordination import Create, Multi, SessionStarted, WatchFired
-from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
+from tidelog.core.effects import Stopped
 from tidelog.core.messages import ElectLeadersRequest, Message
 from tidelog.core.paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
-from tidelog.lab.network import CONNECTION_OF, KEEPER, Channel, Network, Node
+from tidelog.lab.network import KEEPER, Channel, Network, Node
 from tidelog.lab.processes import BrokerProcess
 from tidelog.lab.quorum import KeeperNotice, Quorum
 from tidelog.lab.setup import Setup
@@ -140,12 +140,12 @@ class World:
 
     # ------------------------------------------------------------ time
 
-    def _schedule(self, at: Millis, target: Node, incarnation: int) -> None:
+    def schedule(self, at: Millis, target: Node, incarnation: int) -> None:
         self._timer_sequence = sequence = self._timer_sequence + 1
         heappush(self._timers, (at, sequence, target, incarnation))
 
     def _schedule_expiry(self, at: Millis, broker: int) -> None:
-        self._schedule(at, _EXPIRE, broker)
+        self.schedule(at, _EXPIRE, broker)
 
     @property
     def next_timer(self) -> Millis | None:
@@ -211,36 +211,16 @@ class World:
                 self.clients[target].replied(correlation, reply)
 
     def _carry_out(self, process: BrokerProcess) -> None:
-        """Turn the effects a core has left into messages, timers and observations."""
+        """Tell what happened in the step that a core has taken. What it asked for is on its way already."""
         core = process.core
-        if core is None:
+        if core is None or not core.effects:
             return
-        effects = core.effects
-        network, now, me = self.network, self.now, process.id
-        for effect in effects:
-            if isinstance(effect, Reply):
-                message = effect.message
-                to: Any = effect.to
-                target, stamp = to
-                if isinstance(target, str):
-                    network.send("client-reply", me, target, (stamp, message), now)
-                elif self.processes[target].incarnation == stamp:
-                    # It goes back on the connection of its request: to that incarnation or to nobody.
-                    network.send(CONNECTION_OF[type(message)], me, target, (me, message), now)
-            elif isinstance(effect, Send):
-                message = effect.message
-                network.send(CONNECTION_OF[type(message)], me, effect.to, (process.token, message), now)
-            elif isinstance(effect, KeeperCall):
-                session = self.quorum.connected_session(me)
-                if session is not None:
-                    network.send("keeper", me, KEEPER, (session, effect.call, effect.operation), now)
-            elif isinstance(effect, WakeAt):
-                self._schedule(effect.at, me, process.incarnation)
-            elif isinstance(effect, Stopped):
+        for effect in core.effects:
+            if isinstance(effect, Stopped):
                 process.leaving = True
             else:
                 self.observe(effect)
-        effects.clear()
+        core.effects.clear()
         if process.leaving:
             self._leave(process)
 
@@ -299,7 +279,7 @@ class World:
 
     def start(self, broker: int) -> None:
         process = self.processes[broker]
-        process.start()
+        process.start(self)
         self.quorum.forsake(broker)
         if self._keeper_reachable(broker):
             self.quorum.reconnect(broker)

@@ -60,7 +60,7 @@ _DECIDING = (
                 "explorer",
                 "network",
             ),
-            *("processes", "quorum", "setup", "snapshot", "verdict", "world"),
+            *("outbox", "processes", "quorum", "setup", "snapshot", "verdict", "world"),
         )
     ),
     "pipeline/sweep/cells.py",
