@@ -1,11 +1,15 @@
 """What all tests share: reproducible properties, the switch that rewrites golden transcripts, a ZooKeeper."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from tests.effort import EFFORT
 from tests.zookeeper import ZooKeeper, java
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+PIPELINE = "tests/pipeline/"
 
 # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
 settings.register_profile("tidelog", deadline=None, derandomize=True, max_examples=50 * EFFORT)
@@ -20,11 +24,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+class OneSpark(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file go to one process, as do all that need Spark: a Java that has judged one piece of
+    evidence judges the next in a third of the time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return PIPELINE if nodeid.startswith(PIPELINE) else str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark | None:
+    return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first, and of those the ones that start Spark: whoever comes last should be
-    done soon, or one process works while the others have nothing left."""
+    """The tests that need Spark come first, then files with slow tests: whoever comes last should be done
+    soon, or one process works while the others have nothing left."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (item.path not in slow, "pipeline" not in item.path.parts))
+    items.sort(key=lambda item: (not item.nodeid.startswith(PIPELINE), item.path not in slow))
 
 
 @pytest.fixture
