@@ -285,7 +285,8 @@ def serial(history: History, seed: int, operations: int = 60) -> History:
     some nobody hears; the markers of commits take offsets, too. In the end everything is read."""
     dice = random.Random(seed)
     logs: dict[str, list[tuple[int, str]]] = {"x": [], "y": [], "z": []}
-    ends, places = dict.fromkeys(logs, 0), defaultdict(int)
+    ends = dict.fromkeys(logs, 0)
+    places: dict[tuple[int, str], int] = {}
     for number in range(operations):
         process = dice.randrange(5)
         outcome = dice.choice(["ok", "ok", "ok", "fail", "info"])

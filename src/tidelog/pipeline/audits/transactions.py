@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.audits.cycles import READS, WRITES, Edge, Knot, knots, merged
+from tidelog.pipeline.audits.cycles import READS, WRITES, Edge, knots, merged
 from tidelog.pipeline.audits.fates import VALUE, few, of_kind, standing, tally
 from tidelog.pipeline.audits.final_log import committed_values
 from tidelog.pipeline.audits.stretches import PLACE
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EDGES_MAX: Final = 2_000_000
-"""Of one island: a few hundred MB of a worker's memory."""
+"""Of one island: about a GB of a worker's memory."""
 _EDGES_AT_ONCE: Final = 200_000
+_NAMED_MAX: Final = 200
+_HOME_MAX: Final = 1_000_000
 _BUCKET_US: Final = 10_000
 _SHOWN_MAX: Final = 8
 
@@ -79,14 +81,18 @@ def settle(inputs: Inputs) -> None:
             .distinct()
         ),
     )
-    if not (count := committed.count()):
+    some = [row["transaction"] for row in committed.limit(_NAMED_MAX + 1).collect()]
+    if not some:
         return
     columns = inputs.ledger.columns
-    inputs.ledger = (
-        inputs.ledger.join(few(committed.withColumn("seen", f.lit(True)), count), "transaction", "left")
-        .withColumn("outcome", f.expr("if(seen and outcome = 'unknown', 'ok', outcome)"))
-        .select(*columns)
-    )
+    if len(some) <= _NAMED_MAX:  # every plan that follows has this in it, so it should be small
+        ledger = inputs.ledger.withColumn("seen", f.col("transaction").isin(some))
+    else:
+        seen_ones = few(committed.withColumn("seen", f.lit(True)), committed.count())
+        ledger = inputs.ledger.join(seen_ones, "transaction", "left")
+    inputs.ledger = ledger.withColumn(
+        "outcome", f.expr("if(seen and outcome = 'unknown', 'ok', outcome)")
+    ).select(*columns)
 
 
 # ---------------------------------------------------------------- who came before whom
@@ -176,7 +182,7 @@ def circles(inputs: Inputs) -> DataFrame | None:
     if FINAL_LOG not in inputs.facts:
         raise PipelineError(ABSENT[FINAL_LOG])
     _name_the_unplaced(inputs)
-    if not inputs.counted("backward", lambda: _backward(inputs).selectExpr("count(*) as n"))["n"]:
+    if not _backward_count(inputs):
         return None
     return inputs.once("circles", lambda: _circles(inputs))
 
@@ -202,16 +208,15 @@ def _backward(inputs: Inputs) -> DataFrame:
     )
 
 
+def _backward_count(inputs: Inputs) -> int:
+    return inputs.counted("backward", lambda: _backward(inputs).selectExpr("count(*) as n"))["n"]
+
+
 def _circles(inputs: Inputs) -> DataFrame:
     from pyspark.sql import functions as f
 
-    islands = (
-        _backward(inputs)
-        .coalesce(1)
-        .sortWithinPartitions("low")
-        .mapInArrow(_merge, "low bigint, high bigint")
-        .withColumn("bucket", f.expr(f"explode(sequence(low div {_BUCKET_US}, high div {_BUCKET_US}))"))
-    )
+    buckets = f"explode(sequence(low div {_BUCKET_US}, high div {_BUCKET_US}))"
+    islands = _islands(inputs).withColumn("bucket", f.expr(buckets))
     # Of each pair one edge of a kind is enough to know that it is there.
     inside = inputs.once(
         "edges in islands",
@@ -230,22 +235,36 @@ def _circles(inputs: Inputs) -> DataFrame:
         ),
     )
     sizes = inside.groupBy("low").count()
-    large = sizes.where(f"count > {EDGES_MAX}").agg(f.count("*").alias("n"), f.sum("count").alias("edges"))
-    row = large.first()
-    if row is not None and row["n"]:
+    row = sizes.selectExpr(
+        "coalesce(sum(count), 0) as edges",
+        f"count_if(count > {EDGES_MAX}) as islands",
+        f"coalesce(sum(if(count > {EDGES_MAX}, count, 0)), 0) as too_many",
+    ).first()
+    if row is not None and row["islands"]:
         inputs.lacks(
             "cycles of transactions",
-            f"{row['edges']:,} dependencies lie in {row['n']:,} stretches of time without a pause, "
+            f"{row['too_many']:,} dependencies lie in {row['islands']:,} stretches of time without a pause, "
             f"of which a worker can hold {EDGES_MAX:,}",
         )
         inside = inside.join(sizes.where(f"count <= {EDGES_MAX}").select("low"), "low", "left_semi")
-    count = inside.count()
-    pieces = count // _EDGES_AT_ONCE + 1
+    pieces = (0 if row is None else row["edges"]) // _EDGES_AT_ONCE + 1
     return (
         inside.withColumn("piece", f.expr(f"pmod(hash(low), {pieces})"))
         .groupBy("piece")
         .applyInArrow(_find, _KNOTS_DDL)
     )
+
+
+def _islands(inputs: Inputs, home_max: int = _HOME_MAX) -> DataFrame:
+    """low, high: what no cycle leaves. A million intervals are two columns of numbers, and merged at home;
+    more of them in one worker."""
+    backward = _backward(inputs)
+    if _backward_count(inputs) > home_max:
+        return backward.coalesce(1).sortWithinPartitions("low").mapInArrow(_merge, "low bigint, high bigint")
+    from pyspark.sql import functions as f
+
+    (batch,) = _merge(iter(backward.toArrow().sort_by("low").to_batches()))
+    return f.broadcast(inputs.spark.createDataFrame(pa.Table.from_batches([batch])))
 
 
 def _merge(batches: Iterator[Any]) -> Iterator[Any]:
@@ -262,43 +281,42 @@ def _merge(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _find(table: Any) -> Any:
     """The knots among these edges, which may be those of several islands."""
-    rows = {}
     begun: dict[str, int] = {}
-    for row in table.to_pylist():
-        edge = Edge(row["source"], row["target"], row["kind"])
-        rows[edge] = row
-        begun[edge.source], begun[edge.target] = row["source_us"], row["target_us"]
-    found = [_row(knot, rows, begun) for knot in knots(rows)]
+    for end in ("source", "target"):
+        begun |= zip(table[end].to_pylist(), table[f"{end}_us"].to_pylist(), strict=True)
+    names = sorted(begun, key=lambda name: (begun[name], name))
+    number_of = {name: number for number, name in enumerate(names)}
+    ends = ((number_of[name] for name in table[end].to_pylist()) for end in ("source", "target"))
+    edges = map(Edge, *ends, table["kind"].to_pylist(), range(len(table)))
+    found = []
+    for knot in knots(edges):
+        rows = table.take([edge.row for edge in knot.example]).to_pylist()
+        times = [begun[names[member]] for member in knot.members]
+        found.append(
+            {
+                "kind": knot.kind,
+                "members": len(knot.members),
+                "topic": rows[0]["topic"],
+                "partition": rows[0]["partition"],
+                "offset": rows[0]["target_offset"],
+                "time_us": min(times),
+                "until_us": max(times),
+                "detail": _words(rows, others=len(knot.members) - len(rows)),
+            }
+        )
     return pa.Table.from_pylist(found, _KNOTS)
 
 
-def _row(knot: Knot, rows: dict[Edge, dict[str, Any]], begun: dict[str, int]) -> dict[str, Any]:
-    first = rows[knot.example[0]]
-    times = [begun[member] for member in knot.members]
-    return {
-        "kind": knot.kind,
-        "members": len(knot.members),
-        "topic": first["topic"],
-        "partition": first["partition"],
-        "offset": first["target_offset"],
-        "time_us": min(times),
-        "until_us": max(times),
-        "detail": _words(knot, rows),
-    }
-
-
-def _words(knot: Knot, rows: dict[Edge, dict[str, Any]]) -> str:
-    parts = [knot.example[0].source]
-    for edge in knot.example[:_SHOWN_MAX]:
-        row = rows[edge]
+def _words(cycle: list[dict[str, Any]], others: int) -> str:
+    parts = [cycle[0]["source"]]
+    for row in cycle[:_SHOWN_MAX]:
         place = f"{row['topic']}-{row['partition']}"
-        if edge.kind == WRITES:
+        if row["kind"] == WRITES:
             why = f"both wrote {place}: offsets {row['source_offset']}, {row['target_offset']}"
         else:
             why = f"which read {place} offset {row['target_offset']}"
-        parts.append(f"{edge.target} ({why})")
+        parts.append(f"{row['target']} ({why})")
     told = " → ".join(parts)
-    if len(knot.example) > _SHOWN_MAX:
-        told += f" → … and {len(knot.example) - _SHOWN_MAX} more"
-    others = len(knot.members) - len(knot.example)
+    if len(cycle) > _SHOWN_MAX:
+        told += f" → … and {len(cycle) - _SHOWN_MAX} more"
     return f"{told}; {others} more transactions are tied up with these" if others else told
