@@ -17,6 +17,7 @@ from tidelog.core.effects import ReplyTo
 from tidelog.core.isr_proposals import IsrProposals
 from tidelog.core.log import Storage
 from tidelog.core.messages import (
+    NO_ERROR,
     ControlRequest,
     ControlResponse,
     LeaderAndIsrRequest,
@@ -77,7 +78,7 @@ class ControlledReplicas:
             self._early.append((request, sender))
         elif self._preparing:
             self._waiting.append((request, sender))
-        elif isinstance(request, LeaderAndIsrRequest) and self._refusal(request) is ErrorCode.NONE:
+        elif isinstance(request, LeaderAndIsrRequest) and self._refusal(request) is NO_ERROR:
             self._preparing = True
             topics = (partition.tp.topic for partition in request.partitions)
             self._configs.when_known(
@@ -95,7 +96,7 @@ class ControlledReplicas:
 
     def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         error = self._refusal(request)
-        if error is not ErrorCode.NONE:
+        if error is not NO_ERROR:
             name = type(request).__name__
             self._ctx.emit(events.ControlRequestRefused(self._ctx.broker, name, error))
         else:
@@ -119,7 +120,7 @@ class ControlledReplicas:
             # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the
             # controller may hear of our new registration before we do.)
             return ErrorCode.STALE_BROKER_EPOCH
-        return ErrorCode.NONE
+        return NO_ERROR
 
     def _recognise(self, request: ControlRequest) -> None:
         broker = self._broker
@@ -168,9 +169,9 @@ class ControlledReplicas:
     def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
         replica = self._replica(request.tp)
         response = VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
-        if error is ErrorCode.NONE and request.leader_epoch < replica.leader_epoch:
+        if error is NO_ERROR and request.leader_epoch < replica.leader_epoch:
             response.error = ErrorCode.FENCED_LEADER_EPOCH
-        elif error is ErrorCode.NONE:
+        elif error is NO_ERROR:
             replica.step_down(now)
             replica.leader_epoch = request.leader_epoch
             response.last_epoch = replica.log.epochs.latest_epoch

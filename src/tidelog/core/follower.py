@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.log import StorageFailure
 from tidelog.core.messages import (
+    NO_ERROR,
     EpochEndRequest,
     EpochEndResponse,
     FetchRequest,
@@ -33,6 +34,9 @@ class Phase(Enum):
     STALLED = "waiting for the controller"
 
 
+_FETCHING = Phase.FETCHING
+
+
 class FollowerRole:
     __slots__ = ("_retrying", "asked_epoch", "ctx", "epoch", "leader", "log", "phase", "replica")
 
@@ -42,7 +46,7 @@ class FollowerRole:
         self.log = replica.log
         self.leader = leader
         self.epoch = epoch
-        self.phase = Phase.FETCHING
+        self.phase = _FETCHING
         self.asked_epoch: Epoch = -1
         self._retrying = False
 
@@ -53,7 +57,7 @@ class FollowerRole:
     # ------------------------------------------------------------ asking
 
     def fetch(self) -> None:
-        self.phase = Phase.FETCHING
+        self.phase = _FETCHING
         ctx = self.ctx
         ctx.send(
             self.leader,
@@ -79,7 +83,7 @@ class FollowerRole:
 
     def resend(self) -> None:
         """Send the outstanding request again: the connection is new, or the leader asked for patience."""
-        if self.phase is Phase.FETCHING:
+        if self.phase is _FETCHING:
             self.fetch()
         elif self.phase is Phase.TRUNCATING:
             self.ask_epoch_end(self.asked_epoch)
@@ -90,14 +94,14 @@ class FollowerRole:
 
     def fetched(self, response: FetchResponse, now: Millis) -> None:
         guards = self.ctx.guards
-        if self.phase is not Phase.FETCHING:
+        if self.phase is not _FETCHING:
             return
         if guards.match_fetch_epoch and response.current_leader_epoch != self.epoch:
             return
         if guards.match_fetch_offset and response.offset != self.log.end_offset:
             return
         error = response.error
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             replica = self.replica
             if response.batches:
                 try:
@@ -120,7 +124,7 @@ class FollowerRole:
             return
         if self.ctx.guards.match_fetch_epoch and response.current_leader_epoch != self.epoch:
             return
-        if response.error is ErrorCode.NONE:
+        if response.error is NO_ERROR:
             self.ctx.generation.truncate(self, response)
         else:
             self._refused(response.error, now)
@@ -128,7 +132,7 @@ class FollowerRole:
     def leader_end_answered(self, response: ListOffsetsResponse, now: Millis) -> None:
         if self.phase is not Phase.FINDING_END or response.current_leader_epoch != self.epoch:
             return
-        if response.error is ErrorCode.NONE:
+        if response.error is NO_ERROR:
             if response.log_start_offset > self.log.end_offset:
                 self.replica.restart_at(response.log_start_offset)
             else:

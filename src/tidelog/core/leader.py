@@ -23,6 +23,7 @@ from tidelog.core.log import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
+    NO_ERROR,
     AlterIsrRequest,
     AlterIsrResponse,
     DeleteRecordsRequest,
@@ -179,7 +180,7 @@ class LeaderRole:
         base_offset = UNKNOWN_OFFSET
         if batch.producer_id != NO_PRODUCER:
             error, base_offset = self.replica.producers.check(batch)
-            if error is not ErrorCode.NONE:
+            if error is not NO_ERROR:
                 if acks != 0:
                     self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, error))
                 return
@@ -200,7 +201,7 @@ class LeaderRole:
         if acks == ACKS_ALL:
             self._park_produce(_ParkedProduce(reply_to, base_offset, required, now + request.timeout_ms))
         elif acks != 0:
-            self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.NONE, base_offset))
+            self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, NO_ERROR, base_offset))
         self.advance_high_watermark(now)
         self._release_fetches()
 
@@ -219,7 +220,7 @@ class LeaderRole:
             self.ctx.set_timer(produce.deadline, self._expire_produces)
 
     def _complete_produce(self, produce: _ParkedProduce) -> None:
-        error = ErrorCode.NONE
+        error = NO_ERROR
         if self._too_few_in_sync():
             # The record is committed by the ISR there is, but not by as many as were promised.
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -285,7 +286,7 @@ class LeaderRole:
 
     def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
         replica = self.replica
-        response = FetchResponse(replica.tp, ErrorCode.NONE, request.offset, request.current_leader_epoch)
+        response = FetchResponse(replica.tp, NO_ERROR, request.offset, request.current_leader_epoch)
         try:
             response.batches = self.log.read(request.offset, limit, request.max_bytes)
             response.high_watermark = replica.high_watermark
@@ -350,10 +351,10 @@ class LeaderRole:
         """ListOffsets(latest). A new leader does not know the true high watermark until it has passed the
         start of its epoch, and rather says so than let a consumer go backwards."""
         if asker != CONSUMER:
-            return ErrorCode.NONE, self.log.end_offset
+            return NO_ERROR, self.log.end_offset
         if self.ctx.guards.fence_fetch_by_epoch and self.replica.high_watermark < self.epoch_start:
             return ErrorCode.OFFSET_NOT_AVAILABLE, UNKNOWN_OFFSET
-        return ErrorCode.NONE, self.replica.high_watermark
+        return NO_ERROR, self.replica.high_watermark
 
     # ------------------------------------------------------------ the high watermark
 
@@ -449,7 +450,7 @@ class LeaderRole:
         ):
             return
         error = response.error
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             self.isr, self.version = response.isr, response.version
             self.proposal = None
             self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))

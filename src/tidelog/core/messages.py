@@ -29,6 +29,8 @@ from tidelog.wire.errors import ErrorCode
 
 ACKS_ALL = -1
 CONSUMER = BrokerId(-1)
+NO_ERROR = ErrorCode.NONE
+"""It has a name of its own because it is asked for at every step, and a look into an Enum takes a while."""
 
 # ---------------------------------------------------------------- clients and followers → leader
 

@@ -16,6 +16,7 @@ from tidelog.core.follower import FollowerRole
 from tidelog.core.leader import FollowerProgress, LeaderRole
 from tidelog.core.log import Batch, Log, StorageFailure
 from tidelog.core.messages import (
+    NO_ERROR,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     EpochEndRequest,
@@ -171,7 +172,7 @@ class Replica:
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
         if isinstance(self.role, LeaderRole):
-            return ErrorCode.NONE
+            return NO_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def produce(self, request: ProduceRequest, reply_to: ReplyTo, now: Millis) -> None:
@@ -184,7 +185,7 @@ class Replica:
     def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
         error = self._refusal(request.current_leader_epoch)
         role = self.role
-        if error is ErrorCode.NONE and isinstance(role, LeaderRole):
+        if error is NO_ERROR and isinstance(role, LeaderRole):
             role.fetch(request, reply_to, now)
         else:
             self.ctx.reply(
@@ -194,7 +195,7 @@ class Replica:
     def epoch_end(self, request: EpochEndRequest, reply_to: ReplyTo) -> None:
         error = self._refusal(request.current_leader_epoch)
         response = EpochEndResponse(self.tp, error, request.current_leader_epoch, request.asked_epoch)
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             end = self.ctx.generation.epoch_end(self.log, request.asked_epoch)
             response.epoch, response.end_offset = end
         self.ctx.reply(reply_to, response)
@@ -210,7 +211,7 @@ class Replica:
         error = self._refusal(request.current_leader_epoch)
         response = ListOffsetsResponse(self.tp, error, request.current_leader_epoch)
         role = self.role
-        if error is ErrorCode.NONE and isinstance(role, LeaderRole):
+        if error is NO_ERROR and isinstance(role, LeaderRole):
             response.error, response.offset = role.end_offset_for(request.replica)
             response.log_start_offset = self.log.start_offset
         self.ctx.reply(reply_to, response)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from tidelog.core.messages import (
     CONSUMER,
+    NO_ERROR,
     FetchRequest,
     FetchResponse,
     Message,
@@ -116,22 +117,22 @@ _NEVER: Millis = 10**15
 class _Metadata:
     """A client's cached view: who leads, according to the broker asked last."""
 
-    __slots__ = ("leaders", "requested")
+    __slots__ = ("_nearest", "leaders", "requested")
 
     def __init__(self) -> None:
         self.leaders: dict[TopicPartition, tuple[int, Epoch]] = {}
         self.requested = False
+        self._nearest: list[int] | None = None
 
     def choose(self, client: str, world: Surroundings) -> int | None:
-        """The first broker in reach: of the own zone, else of any."""
-        home, first = world.zone_of(client), None
-        for broker in world.broker_ids():
+        """The first broker in reach, of the own zone if there is one."""
+        if self._nearest is None:
+            home = world.zone_of(client)
+            self._nearest = sorted(world.broker_ids(), key=lambda broker: world.zone_of(broker) != home)
+        for broker in self._nearest:
             if world.can_connect(client, broker):
-                if world.zone_of(broker) == home:
-                    return broker
-                if first is None:
-                    first = broker
-        return first
+                return broker
+        return None
 
     def learn(self, response: MetadataResponse) -> None:
         self.requested = False
@@ -339,7 +340,7 @@ class Producer:
         error = response.error
         if record.outcome is not None:
             return
-        if error is ErrorCode.NONE:
+        if error is NO_ERROR:
             record.outcome = Outcome.OK
             record.offset = response.base_offset
             self._world.client_observed(Acknowledged(record))

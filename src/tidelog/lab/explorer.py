@@ -136,7 +136,7 @@ class Trial:
         self.world.deliver(channel)
 
     def tick(self) -> None:
-        if self.world.next_timer is not None:
+        if self.world.timers:
             self.steps.append(("tick", ()))
             self.world.tick()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tidelog.core import messages as m
@@ -63,6 +64,9 @@ CHANNEL_NAMES = (
 )
 
 
+_channel = lru_cache(maxsize=10_000)(Channel)
+"""Channels have the same names in every world."""
+
 InFlight = tuple[Millis, int, Any]
 """(due, sequence number, payload): plain, because the simulator makes millions of them."""
 _Line = tuple[Channel, deque[InFlight]]
@@ -106,7 +110,7 @@ class Network:
         key = (name, source, target)
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = (Channel(name, source, target), deque())
+            line = self._lines[key] = (_channel(name, source, target), deque())
         self._sequence = sequence = self._sequence + 1
         due = now + self.latency_ms
         if self.delays:

@@ -16,6 +16,7 @@ from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot, take
 from tidelog.lab.world import World
 
 Finding = dict[str, Any]
+_OK = Outcome.OK
 
 
 @dataclass(slots=True)
@@ -90,8 +91,9 @@ def _judge_partition(
         if value is not None:
             offsets.setdefault(value, []).append(offset)
     sent = {record.value: record for record in ledger}
-    for record in ledger:
-        if record.outcome is Outcome.OK and record.value not in offsets:
+    acknowledged = [record for record in ledger if record.outcome is _OK]
+    for record in acknowledged:
+        if record.value not in offsets:
             verdict.lost.append(
                 {
                     "value": record.value,
@@ -117,7 +119,7 @@ def _judge_partition(
                     "consumer": read.consumer,
                 }
             )
-    _find_reordered(verdict, ledger, offsets)
+    _find_reordered(verdict, acknowledged, offsets)
 
 
 def _acks(record: Sent) -> str:
@@ -140,10 +142,10 @@ def diverged(partition: PartitionSnapshot) -> list[Finding]:
     return found
 
 
-def _find_reordered(verdict: Verdict, ledger: list[Sent], offsets: dict[str, list[int]]) -> None:
+def _find_reordered(verdict: Verdict, acknowledged: list[Sent], offsets: dict[str, list[int]]) -> None:
     last: dict[str, Sent] = {}
-    for record in ledger:
-        if record.outcome is not Outcome.OK or record.value not in offsets:
+    for record in acknowledged:
+        if record.value not in offsets:
             continue
         before = last.get(record.producer)
         if before is not None and offsets[before.value][0] > offsets[record.value][0]:

@@ -50,7 +50,8 @@ class World:
         self.quorum = Quorum(members, setup.session_timeout_ms, self._keeper_notice, self._schedule_expiry)
         self._zones: dict[Node, str] = {b: setup.zone(b) for b in range(setup.brokers)}
         self._zones.update({member: setup.zone(i) for i, member in enumerate(members)})
-        self._timers: list[tuple[Millis, int, Node | str, int]] = []
+        self.timers: list[tuple[Millis, int, Node | str, int]] = []
+        """A heap: (when, sequence number, whom to wake, its incarnation)."""
         self._timer_sequence = 0
         self._brokers = tuple(range(setup.brokers))
         self.partitions = tuple(TopicPartition(topic.name, 0) for topic in setup.topics)
@@ -114,7 +115,10 @@ class World:
                 self.network.block(a, name)
 
     def can_connect(self, client: str, broker: int) -> bool:
-        return self.processes[broker].core is not None and self.network.linked(client, broker)
+        network = self.network
+        return self.processes[broker].core is not None and (
+            not network.blocked or network.linked(client, broker)
+        )
 
     def broker_ids(self) -> tuple[int, ...]:
         return self._brokers
@@ -133,7 +137,7 @@ class World:
 
     def wake_client(self, client: str, at: Millis) -> None:
         self._timer_sequence = sequence = self._timer_sequence + 1
-        heappush(self._timers, (at, sequence, client, 0))
+        heappush(self.timers, (at, sequence, client, 0))
 
     def client_observed(self, observation: ClientEvent) -> None:
         self.observe(observation)
@@ -142,18 +146,18 @@ class World:
 
     def schedule(self, at: Millis, target: Node, incarnation: int) -> None:
         self._timer_sequence = sequence = self._timer_sequence + 1
-        heappush(self._timers, (at, sequence, target, incarnation))
+        heappush(self.timers, (at, sequence, target, incarnation))
 
     def _schedule_expiry(self, at: Millis, broker: int) -> None:
         self.schedule(at, _EXPIRE, broker)
 
     @property
     def next_timer(self) -> Millis | None:
-        return self._timers[0][0] if self._timers else None
+        return self.timers[0][0] if self.timers else None
 
     def tick(self) -> None:
         """Let time pass to the next timer, and fire it."""
-        at, _, target, extra = heappop(self._timers)
+        at, _, target, extra = heappop(self.timers)
         self.now = max(self.now, at)
         if target == _EXPIRE:
             if self.quorum.expire(extra, self.now):
@@ -188,7 +192,11 @@ class World:
         return None if head is None else head[1]
 
     def deliver(self, channel: Channel) -> None:
-        payload = self.network.take(channel)
+        active = self.network.active
+        queue = active[channel]
+        payload = queue.popleft()[2]  # ``Network.take``, without a call: this is done for every message
+        if not queue:
+            del active[channel]
         name, source, target = channel
         if isinstance(target, int):
             process = self.processes[target]
@@ -247,7 +255,7 @@ class World:
 
     def settle(self) -> None:
         """Run until nothing is in flight that may move. Timers fire only if they come due on the way."""
-        network, paused, timers = self.network, self.paused, self._timers
+        network, paused, timers = self.network, self.paused, self.timers
         for _ in range(MOST_DELIVERIES):
             head = network.earliest(paused)
             if head is None:
