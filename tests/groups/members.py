@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+from aiokafka import ConsumerRebalanceListener as AIOKafkaListener
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 with warnings.catch_warnings():
@@ -103,7 +104,9 @@ class ConfluentMember(Member):
         self.consumer.close()
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+class _Listener(ConsumerRebalanceListener, AIOKafkaListener):  # type: ignore[misc]
+    """Of kafka-python and of aiokafka: each insists on a class of its own."""
+
     def __init__(self, member: Member) -> None:
         self._member = member
 
@@ -162,10 +165,8 @@ class AioKafkaMember(Member):
     def _run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_SECONDS)
 
-    @staticmethod
-    async def _start(servers: str, group: str, topic: str, **settings: Any) -> AIOKafkaConsumer:
+    async def _start(self, servers: str, group: str, topic: str, **settings: Any) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
-            topic,
             bootstrap_servers=servers,
             group_id=group,
             auto_offset_reset="earliest",
@@ -174,6 +175,7 @@ class AioKafkaMember(Member):
             heartbeat_interval_ms=200,
             **settings,
         )
+        consumer.subscribe([topic], listener=_Listener(self))
         await consumer.start()
         return consumer
 

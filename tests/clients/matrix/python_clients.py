@@ -84,6 +84,5 @@ class AioKafkaClient(PythonClient):
     name = "aiokafka"
     lacks: ClassVar[dict[str, str]] = {
         "cooperative": "it has eager assignors only",
-        "static": "its consumers have no `group.instance.id`",
     }
     driver, admin, joining = AioKafka, AioKafkaAdmin, AioKafkaMember
