@@ -185,9 +185,9 @@ class ControlledReplicas:
         appeared = self._appearing(request)
         for topic in self._metadata.update(request):
             self._configs.forget(topic)
-        if not complete:
+        if appeared and not complete:
             self._configs.topics_appeared(appeared)
-        else:
+        if complete:
             self._configs.topics_listed(self._metadata.topics)
             deleting = {
                 partition.tp
@@ -203,6 +203,8 @@ class ControlledReplicas:
         their settings were read then."""
         known = self._metadata.topics
         partitions = [partition.tp for partition in request.partitions if partition.tp.topic not in known]
+        if not partitions:
+            return []
         ours = {tp.topic for tp in partitions if tp in self._replicas}
         return [topic for topic in dict.fromkeys(tp.topic for tp in partitions) if topic not in ours]
 

@@ -73,7 +73,9 @@ class StateMachines:
         self, tp: TopicPartition, state: PartitionState, version: int, reason: str
     ) -> Procedure[bool]:
         """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
-        state = replace(state, controller_epoch=self.channels.controller_epoch, version=version + 1)
+        state = PartitionState(
+            state.leader, state.leader_epoch, state.isr, self.channels.controller_epoch, version + 1
+        )
         result = yield from self.fenced(SetValue(state_path(tp), state, version))
         if result.ok:
             self._state_written(tp, state, reason)

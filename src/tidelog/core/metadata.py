@@ -7,8 +7,6 @@ follow alive?
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
@@ -71,4 +69,6 @@ class MetadataCache:
         }
 
     def _as_told(self, state: PartitionState) -> PartitionState:
-        return state if state.leader in self.live_brokers else replace(state, leader=NO_LEADER)
+        if state.leader in self.live_brokers:
+            return state
+        return PartitionState(NO_LEADER, state.leader_epoch, state.isr, state.controller_epoch, state.version)

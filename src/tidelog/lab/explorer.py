@@ -101,8 +101,7 @@ class Trial:
         self.paused: list[int] = []
         self.stopped_keepers: list[int] = []
         told = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
-        letters = [letter for letter in _LETTERS if letter not in told]
-        self._values = letters + [f"v{number}" for number in range(operations)]
+        self._letters = [letter for letter in _LETTERS if letter not in told] if told else _LETTERS
         """Values for new records: every record of a trial must be recognisable."""
         self.producers = [client.name for client in scenario.clients if client.producer is not None]
         self.consumers = [client.name for client in scenario.clients if client.producer is None]
@@ -142,7 +141,9 @@ class Trial:
 
     def operate(self, pick: Callable[[int], int]) -> None:
         """One client operation: mostly sends, sometimes a poll."""
-        value = self._values[self.operations - self.left]
+        number = self.operations - self.left
+        letters = self._letters
+        value = letters[number] if number < len(letters) else f"v{number - len(letters)}"
         self.left -= 1
         choice = pick(len(self.producers) * 3 + len(self.consumers))
         if choice < len(self.producers) * 3:
@@ -289,7 +290,7 @@ def _chaos(trial: Trial, rng: Random) -> None:
     operate = trial.operations / steps * 1.3
     fail = operate + (trial.faults.budget + 3) / steps
     tick = fail + 0.03 + random() * 0.08
-    world, network = trial.world, trial.world.network
+    world, network, paused = trial.world, trial.world.network, trial.world.paused
     for _ in range(steps):
         roll = random()
         if roll < operate:
@@ -300,7 +301,7 @@ def _chaos(trial: Trial, rng: Random) -> None:
         elif roll < tick or not network.active:
             trial.tick()
         else:
-            channels = world.deliverable()
+            channels = world.deliverable() if paused else list(network.active)
             if channels:
                 trial.deliver(channels[int(random() * len(channels))])
     while trial.left:
@@ -322,7 +323,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
     oldest: Channel | None
     appetite = 0.01 + random() * 0.08
     longest = 30 if random() < 0.5 else steps
-    deliverable = trial.world.deliverable
+    deliverable, active, paused = trial.world.deliverable, trial.world.network.active, trial.world.paused
     for step in range(steps):
         roll = random()
         if roll < operate:
@@ -333,7 +334,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
             trial.inflict_any(pick)
             continue
         # Mostly the first one is taken, so the others are looked at only when somebody is to starve.
-        for oldest in deliverable():
+        for oldest in deliverable() if paused else active:
             if starving.get(oldest, 0) <= step:
                 break
         else:

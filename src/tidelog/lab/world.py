@@ -194,7 +194,7 @@ class World:
     def deliver(self, channel: Channel) -> None:
         active = self.network.active
         queue = active[channel]
-        payload = queue.popleft()[2]  # ``Network.take``, without a call: this is done for every message
+        payload = queue.pop(0)[2]  # ``Network.take``, without a call: this is done for every message
         if not queue:
             del active[channel]
         name, source, target = channel
