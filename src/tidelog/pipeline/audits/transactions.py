@@ -6,8 +6,10 @@ what it wrote (wr). Who is on a circle came before himself.
 Rules of the file:
 
 * Only transactions that committed: acknowledged, or in doubt and one of their values was seen somewhere.
-* Nothing is collected. Transactions stand on a line by the time of their first send; edges against that order
-  are few, and cover every cycle (`cycles.merged`). Only what lies in one island is looked at together.
+* Nothing is collected. Transactions stand on a line by the time when their outcome was known; edges against
+  that order cover every cycle (`cycles.merged`). Only what lies in one island is looked at together.
+* Reads alone are looked at by themselves. Who reads only what is committed never reads against that order, so
+  there is hardly anything to look at, and broken promises are found however many transactions interleave.
 * An island that is too large for one worker is not judged, and named.
 * Where the ledger holds no transactions, nothing is looked at.
 """
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.pipeline.anomalies import together
 from tidelog.pipeline.audits.cycles import READS, WRITES, Edge, knots, merged
 from tidelog.pipeline.audits.fates import VALUE, few, of_kind, standing, tally
 from tidelog.pipeline.audits.final_log import committed_values
@@ -35,6 +38,7 @@ EDGES_MAX: Final = 2_000_000
 _EDGES_AT_ONCE: Final = 200_000
 _NAMED_MAX: Final = 200
 _HOME_MAX: Final = 1_000_000
+_BACKWARD: Final = "source_us >= target_us"
 _BUCKET_US: Final = 10_000
 _SHOWN_MAX: Final = 8
 
@@ -99,7 +103,8 @@ def settle(inputs: Inputs) -> None:
 
 
 def _writes(inputs: Inputs) -> DataFrame:
-    """The sends of committed transactions, with `start_us`, when their transaction began, and `stands`."""
+    """The sends of committed transactions, with `at_us`, when the last of their transaction was settled, and
+    `stands`."""
     return inputs.once("writes of transactions", lambda: _make_writes(inputs))
 
 
@@ -112,8 +117,9 @@ def _make_writes(inputs: Inputs) -> DataFrame:
         sends = sends.join(of_kind(inputs, "repeated").select(*VALUE), VALUE, "left_anti")
     return (
         standing(inputs, sends)
-        .withColumn("start_us", f.min("sent_us").over(Window.partitionBy("transaction")))
-        .select(*VALUE, "transaction", "start_us", "stands")
+        .withColumn("settled", f.expr("coalesce(settled_us, sent_us)"))
+        .withColumn("at_us", f.max("settled").over(Window.partitionBy("transaction")))
+        .select(*VALUE, "transaction", "at_us", "stands")
     )
 
 
@@ -126,7 +132,7 @@ def _make_edges(inputs: Inputs) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    before = f.lag(f.struct("transaction", "start_us", "stands")).over(
+    before = f.lag(f.struct("transaction", "at_us", "stands")).over(
         Window.partitionBy(*PLACE).orderBy("stands")
     )
     written = (
@@ -138,21 +144,21 @@ def _make_edges(inputs: Inputs) -> DataFrame:
             f"'{WRITES}' as kind",
             *PLACE,
             "before.transaction as source",
-            "before.start_us as source_us",
+            "before.at_us as source_us",
             "before.stands as source_offset",
             "transaction as target",
-            "start_us as target_us",
+            "at_us as target_us",
             "stands as target_offset",
         )
     )
     if READ not in inputs.facts:
         return written
-    begun = _writes(inputs).select("transaction", "start_us").distinct()
+    when = _writes(inputs).select("transaction", "at_us").distinct()
     readers = (
         inputs.reads.where("transaction is not null and value is not null")
         .select(*VALUE, "offset", "transaction")
-        .join(begun, "transaction")
-        .withColumnsRenamed({"transaction": "target", "start_us": "target_us"})
+        .join(when, "transaction")
+        .withColumnsRenamed({"transaction": "target", "at_us": "target_us"})
     )
     read = (
         readers.join(_writes(inputs), VALUE)
@@ -161,7 +167,7 @@ def _make_edges(inputs: Inputs) -> DataFrame:
             f"'{READS}' as kind",
             *PLACE,
             "transaction as source",
-            "start_us as source_us",
+            "at_us as source_us",
             "offset as source_offset",
             "target",
             "target_us",
@@ -182,9 +188,20 @@ def circles(inputs: Inputs) -> DataFrame | None:
     if FINAL_LOG not in inputs.facts:
         raise PipelineError(ABSENT[FINAL_LOG])
     _name_the_unplaced(inputs)
-    if not _backward_count(inputs):
-        return None
-    return inputs.once("circles", lambda: _circles(inputs))
+    backward = inputs.counted(
+        "backward",
+        lambda: (
+            _edges(inputs)
+            .where(_BACKWARD)
+            .selectExpr("count(*) as all", f"count_if(kind = '{READS}') as reads")
+        ),
+    )
+    return together(
+        inputs.once("circles of reads", lambda: _circles(inputs, reads_alone=True))
+        if backward["reads"]
+        else None,
+        inputs.once("circles", lambda: _circles(inputs, reads_alone=False)) if backward["all"] else None,
+    )
 
 
 def _name_the_unplaced(inputs: Inputs) -> None:
@@ -195,34 +212,19 @@ def _name_the_unplaced(inputs: Inputs) -> None:
         inputs.lacks(f"the order of {counted['n']:,} sends in transactions", "nobody said where they stand")
 
 
-def _backward(inputs: Inputs) -> DataFrame:
-    """Edges against the order of time, as closed intervals. Transactions that began together count as such in
-    either direction, which makes islands larger than need be, and is right."""
+def _circles(inputs: Inputs, *, reads_alone: bool) -> DataFrame:
+    """Those of reads alone, or all the others."""
     from pyspark.sql import functions as f
 
-    return (
-        _edges(inputs)
-        .where("source_us >= target_us")
-        .groupBy(f.col("target_us").alias("low"))
-        .agg(f.max("source_us").alias("high"))
-    )
-
-
-def _backward_count(inputs: Inputs) -> int:
-    return inputs.counted("backward", lambda: _backward(inputs).selectExpr("count(*) as n"))["n"]
-
-
-def _circles(inputs: Inputs) -> DataFrame:
-    from pyspark.sql import functions as f
-
+    edges = _edges(inputs)
+    edges = edges.where(f"kind = '{READS}'") if reads_alone else edges
     buckets = f"explode(sequence(low div {_BUCKET_US}, high div {_BUCKET_US}))"
-    islands = _islands(inputs).withColumn("bucket", f.expr(buckets))
+    islands = _islands(inputs, edges).withColumn("bucket", f.expr(buckets))
     # Of each pair one edge of a kind is enough to know that it is there.
     inside = inputs.once(
-        "edges in islands",
+        f"edges in islands, {reads_alone}",
         lambda: (
-            _edges(inputs)
-            .withColumn("bucket", f.expr(f"source_us div {_BUCKET_US}"))
+            edges.withColumn("bucket", f.expr(f"source_us div {_BUCKET_US}"))
             .join(islands, "bucket")
             .where("source_us between low and high and target_us between low and high")
             .groupBy("low", "kind", "source", "target")
@@ -242,9 +244,9 @@ def _circles(inputs: Inputs) -> DataFrame:
     ).first()
     if row is not None and row["islands"]:
         inputs.lacks(
-            "cycles of transactions",
-            f"{row['too_many']:,} dependencies lie in {row['islands']:,} stretches of time without a pause, "
-            f"of which a worker can hold {EDGES_MAX:,}",
+            "cycles of reads" if reads_alone else "cycles that need the order of writes",
+            f"{row['too_many']:,} dependencies of transactions lie in {row['islands']:,} stretches of time "
+            f"without a pause, of which a worker can hold {EDGES_MAX:,}",
         )
         inside = inside.join(sizes.where(f"count <= {EDGES_MAX}").select("low"), "low", "left_semi")
     pieces = (0 if row is None else row["edges"]) // _EDGES_AT_ONCE + 1
@@ -252,18 +254,23 @@ def _circles(inputs: Inputs) -> DataFrame:
         inside.withColumn("piece", f.expr(f"pmod(hash(low), {pieces})"))
         .groupBy("piece")
         .applyInArrow(_find, _KNOTS_DDL)
+        .where(f"kind {'=' if reads_alone else '!='} '{READS}'")
     )
 
 
-def _islands(inputs: Inputs, home_max: int = _HOME_MAX) -> DataFrame:
-    """low, high: what no cycle leaves. A million intervals are two columns of numbers, and merged at home;
-    more of them in one worker."""
-    backward = _backward(inputs)
-    if _backward_count(inputs) > home_max:
-        return backward.coalesce(1).sortWithinPartitions("low").mapInArrow(_merge, "low bigint, high bigint")
+def _islands(inputs: Inputs, edges: DataFrame) -> DataFrame:
+    """low, high: what no cycle leaves. Transactions of the same moment count as against the order in either
+    direction, which makes islands larger than need be, and is right. A million intervals are two columns of
+    numbers, and merged at home; more of them in one worker."""
     from pyspark.sql import functions as f
 
-    (batch,) = _merge(iter(backward.toArrow().sort_by("low").to_batches()))
+    intervals = (
+        edges.where(_BACKWARD).groupBy(f.col("target_us").alias("low")).agg(f.max("source_us").alias("high"))
+    )
+    found = intervals.limit(_HOME_MAX + 1).toArrow()
+    if len(found) > _HOME_MAX:
+        return intervals.coalesce(1).sortWithinPartitions("low").mapInArrow(_merge, "low bigint, high bigint")
+    (batch,) = _merge(iter(found.sort_by("low").to_batches()))
     return f.broadcast(inputs.spark.createDataFrame(pa.Table.from_batches([batch])))
 
 
@@ -281,17 +288,17 @@ def _merge(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _find(table: Any) -> Any:
     """The knots among these edges, which may be those of several islands."""
-    begun: dict[str, int] = {}
+    when: dict[str, int] = {}
     for end in ("source", "target"):
-        begun |= zip(table[end].to_pylist(), table[f"{end}_us"].to_pylist(), strict=True)
-    names = sorted(begun, key=lambda name: (begun[name], name))
+        when |= zip(table[end].to_pylist(), table[f"{end}_us"].to_pylist(), strict=True)
+    names = sorted(when, key=lambda name: (when[name], name))
     number_of = {name: number for number, name in enumerate(names)}
     ends = ((number_of[name] for name in table[end].to_pylist()) for end in ("source", "target"))
     edges = map(Edge, *ends, table["kind"].to_pylist(), range(len(table)))
     found = []
     for knot in knots(edges):
         rows = table.take([edge.row for edge in knot.example]).to_pylist()
-        times = [begun[names[member]] for member in knot.members]
+        times = [when[names[member]] for member in knot.members]
         found.append(
             {
                 "kind": knot.kind,
