@@ -24,6 +24,7 @@ _DEPTH_MAX: Final = 200
 
 _SPACE: Final = re.compile(r"(?:[\s,]+|;[^\n]*)*")
 _TOKEN: Final = re.compile(r"[^\s,;\"\[\](){}\\@^`~]+")
+_ATOM: Final = re.compile(r"[\s,]*([^\s,;\"\[\](){}\\@^`~#][^\s,;\"\[\](){}\\@^`~]*)")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _CHARACTER: Final = re.compile(r"\\(?:u[0-9a-fA-F]{4}\b|[a-z]+|\S)")
@@ -117,7 +118,8 @@ class _Reader:
         self._passed = 0
         self._lines_passed = 0
         self._columns_passed = 0
-        self._keywords: dict[str, Keyword] = {}
+        self._known: dict[str, Form] = dict(_WORDS)
+        """What these tokens mean: there are few keywords, and they come again and again."""
 
     # ------------------------------------------------------------ the stream
 
@@ -172,7 +174,15 @@ class _Reader:
         """What stands between brackets, of which the opening one is next."""
         opened = self._passed + self._at
         self._at += 1
-        while (start := self.next_start()) != closing:
+        while True:
+            # Most elements are atoms, and most atoms are not cut by the end of what was read so far.
+            atom = _ATOM.match(self._text, self._at)
+            if atom is not None and atom.end() < len(self._text):
+                self._at = atom.end()
+                yield self._atom(atom[1])
+                continue
+            if (start := self.next_start()) == closing:
+                break
             if not start:
                 behind = self._passed + self._at - opened
                 self._fail(f"{closing} is missing: what it would close began {behind:,} characters before")
@@ -209,15 +219,13 @@ class _Reader:
         return form
 
     def _atom(self, token: str) -> Form:
-        if token in _WORDS:
-            return _WORDS[token]
+        if token in self._known:
+            return self._known[token]
         first = token[0]
         if first == ":":
-            if token not in self._keywords:
-                if not _NAME.fullmatch(token, 1):
-                    self._fail(f"{token} is no keyword", self._at - len(token))
-                self._keywords[token] = Keyword(token[1:])
-            return self._keywords[token]
+            if not _NAME.fullmatch(token, 1):
+                self._fail(f"{token} is no keyword", self._at - len(token))
+            return self._known.setdefault(token, Keyword(token[1:]))
         if first.isdigit() or (first in "+-" and token[1:2].isdigit()):
             if _INTEGER.fullmatch(token):
                 return int(token.rstrip("N"), 16 if token[:3].lower().lstrip("+-")[:2] == "0x" else 10)
