@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from tidelog.core.values import immutable
+
 ANY_VERSION = -1
 
 
@@ -26,7 +28,7 @@ class KeeperError(Enum):
 # ---------------------------------------------------------------- writes
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Create:
     """``ephemeral`` nodes die with the session; ``sequential`` ones get a 10-digit suffix."""
 
@@ -36,20 +38,20 @@ class Create:
     sequential: bool = False
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class SetValue:
     path: str
     value: Any
     version: int = ANY_VERSION
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Delete:
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Check:
     """Succeeds only if the node exists at this version: the fence inside a ``Multi``."""
 
@@ -60,7 +62,7 @@ class Check:
 Write = Create | SetValue | Delete | Check
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Multi:
     """All of the writes, or none. ``Result.value`` is the list of their stats (None for Delete, Check)."""
 
@@ -70,7 +72,7 @@ class Multi:
 # ---------------------------------------------------------------- reads
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Get:
     """``watch`` fires once when the node is created, changed or deleted, also if it does not exist now."""
 
@@ -78,7 +80,7 @@ class Get:
     watch: bool = False
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Children:
     """The direct children with their values; ``watch`` fires once when a child appears or goes. Without
     ``values`` only the names count: a keeper that would have to ask for each value need not."""
@@ -88,7 +90,7 @@ class Children:
     values: bool = True
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Subtree:
     """Every node below ``path`` with its value; ``watch`` as for ``Children``."""
 
@@ -101,7 +103,7 @@ Operation = Write | Multi | Get | Children | Subtree
 # ---------------------------------------------------------------- answers
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Stat:
     """``created`` is the transaction that made the node (czxid), ``owner`` its session (0: persistent)."""
 
@@ -110,7 +112,7 @@ class Stat:
     owner: int = 0
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Node:
     value: Any
     stat: Stat

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
 from tidelog.core.context import Context
 from tidelog.core.coordination import KeeperReply, Operation, Result
+from tidelog.core.values import immutable
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Together:
     """Several operations that need not wait for one another, in this order. ``Result.value`` is the list of
     their results; it is itself never an error."""

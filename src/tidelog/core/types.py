@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, NewType
 
+from tidelog.core.values import immutable
+
 BrokerId = NewType("BrokerId", int)
 Offset = int
 Epoch = int
@@ -39,7 +41,7 @@ class BrokerEndpoint:
     rack: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class PartitionState:
     """What the keeper holds at ``/brokers/topics/T/partitions/P/state``.
 
@@ -53,7 +55,7 @@ class PartitionState:
     version: int = 0
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class TopicConfig:
     """The settings of a topic that replication obeys (Kafka's names in ``config.py``)."""
 

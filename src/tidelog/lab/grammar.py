@@ -39,6 +39,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tidelog.core.values import immutable
 from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
 
 LONGEST_MS = 60 * 60_000
@@ -118,7 +119,7 @@ class Line:
         return found
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Step:
     verb: str
     args: tuple[object, ...] = ()

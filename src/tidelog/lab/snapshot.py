@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from tidelog.core.follower import FollowerRole
 from tidelog.core.leader import LeaderRole
 from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH
 from tidelog.core.types import NO_EPOCH, TopicPartition
+from tidelog.core.values import immutable
 from tidelog.lab.world import World
 from tidelog.storage.memory_log import MemoryBatch
 
@@ -16,7 +17,7 @@ Record = tuple[int, int | None, str | None]
 """(offset, leader epoch or None where batches carry none, value or None for a control record)"""
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class ReplicaState:
     broker: int
     process: str
@@ -30,7 +31,7 @@ class ReplicaState:
     """The leader, epoch and ISR this broker would tell a client; None if it is down or knows nothing."""
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class PartitionSnapshot:
     topic: str
     partition: int
@@ -40,7 +41,7 @@ class PartitionSnapshot:
     replicas: tuple[ReplicaState, ...]
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Snapshot:
     at_ms: int
     controller: int | None
