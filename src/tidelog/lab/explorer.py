@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import Protocol
 
 from tidelog.core.types import InvariantViolation
+from tidelog.core.values import immutable
 from tidelog.lab.actions import Actions
 from tidelog.lab.booting import booted
 from tidelog.lab.grammar import Condition, Places, Step
@@ -42,7 +44,7 @@ ALL_FAULT_KINDS = (*FAULT_KINDS, "zone", "blackout", "keeper")
 _RECOVERIES = ("restart", "resume", "heal", "keeper-start")
 
 
-@dataclass(slots=True, frozen=True)
+@immutable
 class Faults:
     """Which failures a search may use."""
 
@@ -169,15 +171,21 @@ class Trial:
         if faults.pause:
             found += [("pause", (b,)) for b in running]
         if faults.cut and not world.network.blocked:
-            zones = world.zones()
-            found += [("isolate", (zone,)) for zone in zones]
-            found += [("cut", (Places((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
+            found += self._partings
         if faults.reset:
             found += [("reset", (a, b)) for a in running for b in running if a < b]
         if faults.elect:
             found.append(("elect-preferred", ()))
         if faults.zone or faults.blackout or faults.keeper:
             found += self._large_faults(running)
+        return found
+
+    @cached_property
+    def _partings(self) -> list[tuple[str, tuple[object, ...]]]:
+        """A zone that is cut off, or two zones that are cut from each other."""
+        zones = self.world.zones()
+        found: list[tuple[str, tuple[object, ...]]] = [("isolate", (zone,)) for zone in zones]
+        found += [("cut", (Places((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
         return found
 
     def _large_faults(self, running: list[int]) -> list[tuple[str, tuple[object, ...]]]:
