@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.effort import takes_long
 from tests.evidence.jepsen_history import History, poll, send
 
 from tidelog.evidence.jepsen.importing import import_history
+from tidelog.pipeline.audits import AUDITS, transactions
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge
 
@@ -349,6 +352,28 @@ def test_a_circle_is_told_in_words(judged: tuple[Verdict, dict[str, Found]]) -> 
     assert any("which read G1c-of-reads-alone.x-0 offset 0" in words for words in told)
     told = [e["detail"] for e in judged[0].examples["write cycle"]]
     assert any("both wrote G0.x-0: offsets 0, 1" in words for words in told)
+
+
+@takes_long
+def test_what_is_too_much_for_a_worker_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Islands are merged in a worker if there are too many, and those that are too large are not judged; both
+    without a word about the rest."""
+    names = ("write cycle", "circular information")
+    wanted = [audit for audit in AUDITS if audit.name in names]
+    history = tmp_path / "history.edn"
+    history.write_text("\n".join([*CASES["G0"][0].lines, *CASES["G1c of reads alone"][0].lines]), "utf-8")
+    import_history(history, tmp_path / "e")
+    monkeypatch.setattr(transactions, "_HOME_MAX", 0)
+    found = judge(load(spark, tmp_path / "e"), audits=wanted).counts
+    assert found == {names[0]: {V: 0, N: 1}, names[1]: {V: 1, N: 0}}
+    monkeypatch.setattr(transactions, "EDGES_MAX", 1)
+    verdict = judge(load(spark, tmp_path / "e"), audits=wanted)
+    assert verdict.violations == verdict.notices == 0
+    said = "\n".join(verdict.unjudged)
+    assert "cycles of reads: 2 dependencies of transactions lie in 1 stretches of time" in said
+    assert "cycles that need the order of writes: " in said
 
 
 def test_what_a_history_cannot_show_is_named(judged: tuple[Verdict, dict[str, Found]]) -> None:

@@ -209,7 +209,9 @@ def _name_the_unplaced(inputs: Inputs) -> None:
         "unplaced writes", lambda: _writes(inputs).selectExpr("count_if(stands is null) as n")
     )
     if counted["n"]:
-        inputs.lacks(f"the order of {counted['n']:,} sends in transactions", "nobody said where they stand")
+        inputs.lacks(
+            f"the order of {counted['n']:,} sends in transactions", "it is not known where they stand"
+        )
 
 
 def _circles(inputs: Inputs, *, reads_alone: bool) -> DataFrame:
