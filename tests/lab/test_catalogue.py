@@ -11,6 +11,7 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import ControlResponse, UpdateMetadataRequest
 from tidelog.core.types import BrokerId
 from tidelog.lab.clients import Outcome
+from tidelog.lab.network import Channel
 from tidelog.trials import catalogue
 from tidelog.wire.errors import ErrorCode
 
@@ -209,9 +210,9 @@ def test_isolate_controller_zone() -> None:
 
     bystander = stage.core(1)
     stale = UpdateMetadataRequest(BrokerId(2), old.epoch, bystander.ctx.broker_epoch, 1, {}, {}, ())
-    bystander.receive("the old controller", stale, stage.world.now)
-    refusal = bystander.effects[-1]
-    assert getattr(refusal, "message", None) == ControlResponse(1, ErrorCode.STALE_CONTROLLER_EPOCH)
+    bystander.receive(("the old one", 7), stale, stage.world.now)
+    refusal = stage.world.network.take(Channel("client-reply", 1, "the old one"))
+    assert refusal == (7, ControlResponse(1, ErrorCode.STALE_CONTROLLER_EPOCH))
     bystander.effects.clear()
 
     stage.play_until("wait isr 0,1,2")

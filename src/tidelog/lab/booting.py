@@ -17,7 +17,7 @@ from typing import Any
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.coordination import Check, Node, Stat
-from tidelog.core.generations import GENERATIONS
+from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
 from tidelog.core.messages import FetchRequest, PartitionAssignment
 from tidelog.core.types import PartitionState, TopicConfig, TopicPartition
@@ -31,7 +31,6 @@ _SHARED = frozenset(
         *(Setup, TopicSetup, BrokerConfig, TopicConfig, Guards),
         *(Node, Stat, Check, PartitionState, TopicPartition, Channel),
         *(FetchRequest, PartitionAssignment),
-        *map(type, GENERATIONS.values()),
     )
 )
 """Types whose instances never change, nor anything in them."""
@@ -94,7 +93,7 @@ class _Recipe:
 
 
 def _is_shared(obj: Any) -> bool:
-    if type(obj) in _SHARED or isinstance(obj, Enum):
+    if type(obj) in _SHARED or isinstance(obj, (Enum, Generation)):
         return True
     if isinstance(obj, FunctionType):
         return obj.__closure__ is None
