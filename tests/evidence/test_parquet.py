@@ -10,7 +10,7 @@ from tests.evidence.specimens import ME, SPECIMENS
 from tidelog.evidence.arrow import arrow_rows, arrow_schema
 from tidelog.evidence.parquet import PartWriter, part_files, read_table, rows_of, write_part
 from tidelog.evidence.schemas import to_row
-from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, SCHEMA_VERSION, TABLES, Table, value_id
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, SCHEMA_VERSION, TABLES, Table, value_id
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +44,18 @@ def test_every_event_comes_back_as_it_was(tmp_path: Path):
     writer.close()
     as_lists = [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in rows]
     assert list(rows_of(tmp_path, EVENTS)) == as_lists
+
+
+@pytest.mark.parametrize("table", [LEDGER, READS], ids=lambda table: table.name)
+def test_files_from_before_there_were_transactions_are_read(tmp_path: Path, table: Table):
+    """A column that a file does not have is null, beside files that have it."""
+    old = arrow_rows(table, [{"topic": "t", "offset": 1}]).drop_columns(["transaction"])
+    write_part(tmp_path / table.name, "part-000000", old)
+    write_part(tmp_path / table.name, "part-000001", arrow_rows(table, [{"topic": "t", "transaction": "t1"}]))
+    assert read_table(tmp_path, table, ["topic", "transaction"]).to_pylist() == [
+        {"topic": "t", "transaction": None},
+        {"topic": "t", "transaction": "t1"},
+    ]
 
 
 def test_rows_go_into_numbered_files_of_bounded_size(tmp_path: Path):
