@@ -1,8 +1,8 @@
 """Values: objects that never change once they are made.
 
 For the type checker they are frozen dataclasses. At run time nobody watches over that, because it costs too
-much: a frozen dataclass sets each attribute through ``object.__setattr__`` and takes four times as long to
-make, and the simulator makes some 150 of them in a trial of a few milliseconds.
+much: a frozen dataclass sets each attribute through ``object.__setattr__`` and takes three to four times as
+long to make, and the simulator makes some 130 of them in a trial of a few milliseconds.
 """
 
 from __future__ import annotations
