@@ -207,7 +207,7 @@ case("two at one offset", ("inconsistent offset", V, "a, b", 0)).send("a", 0).se
 
 # ---------------------------------------------------------------- transactions
 (
-    case("transactions that interleave", ("write cycle", N, None, 1))
+    case("transactions that interleave", ("write cycle", N, None, 2))
     .send("a", 0, transaction="t1")
     .send("b", 1, transaction="t2", producer="q")
     .send("c", 2, transaction="t1")
