@@ -28,6 +28,11 @@ PHRASES: Final = {
         "acknowledgement with too few copies",
         "acknowledgements with too few copies",
     ),
+    "write cycle": ("circle of transactions that wrote", "circles of transactions that wrote"),
+    "circular information": (
+        "circle of transactions that read each other",
+        "circles of transactions that read each other",
+    ),
     "unavailable": ("time without service", "times without service"),
     "unknown arrived": ("send in doubt that had arrived", "sends in doubt that had arrived"),
 }
