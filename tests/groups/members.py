@@ -95,8 +95,8 @@ class ConfluentMember(Member):
         except KafkaException as error:
             if error.args[0].code() == KafkaError._NO_OFFSET:
                 return True
-            if error.args[0].retriable():
-                return False
+            if error.args[0].retriable() or error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                return False  # the client itself gives up after a second or two
             raise
         return True
 
