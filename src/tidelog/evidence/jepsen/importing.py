@@ -27,13 +27,23 @@ from typing import Any, Final
 
 import tidelog
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.jepsen.ops import FAIL, INVOKE, OK, HistoryError, Key, Op, Poll, Send, read_ops
+from tidelog.evidence.jepsen.ops import (
+    FAIL,
+    INVOKE,
+    NUMBERED,
+    OK,
+    HistoryError,
+    Key,
+    Op,
+    Poll,
+    Send,
+    read_ops,
+)
 from tidelog.evidence.jepsen.places import Places
 from tidelog.evidence.parquet import PartWriter
 from tidelog.evidence.schemas import Row
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS
 
-TOPIC: Final = "jepsen"
 EVERYONE: Final = "everyone"
 REBALANCED: Final = "rebalanced"
 _OUTCOMES: Final = {OK: "ok", FAIL: "failed"}
@@ -61,7 +71,7 @@ def import_history(history: Path, path: Path, *, idempotent: bool = True) -> Imp
         settings={
             "history": str(history),
             "final reader": f"{EVERYONE} is not a consumer: it is what anybody polled, each offset once",
-            "keys": f"a number is a partition of the topic {TOPIC}, a name a topic with one partition",
+            "keys": f"a number is a partition of the topic {NUMBERED}, a name a topic with one partition",
         },
         final_reader=EVERYONE,
         reads_to_end=False,
@@ -194,7 +204,7 @@ class _Importer:
                 waited, is_first = places.move(key, offset)
                 row = {
                     "consumer": f"c{op.process}",
-                    "group": TOPIC if places.in_group else None,
+                    "group": NUMBERED if places.in_group else None,
                     "topic": topic,
                     "partition": partition,
                     "offset": offset,
@@ -212,7 +222,7 @@ class _Importer:
                     self._events.write(_rebalanced(row))
 
     def _place(self, key: Key) -> Place:
-        place = (TOPIC, key) if isinstance(key, int) else (key, 0)
+        place = (NUMBERED, key) if isinstance(key, int) else (key, 0)
         self._logs.setdefault(place, {})
         return place
 

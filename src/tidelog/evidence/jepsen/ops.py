@@ -22,6 +22,8 @@ from tidelog.evidence.jepsen.edn import EdnError, Keyword, Tagged, read_forms, w
 
 Key = int | str
 
+NUMBERED: Final = "jepsen"
+"""The topic whose partitions are the keys that are numbers. Other keys are topics themselves."""
 INVOKE: Final = "invoke"
 OK: Final = "ok"
 FAIL: Final = "fail"
@@ -35,6 +37,7 @@ _CHOICES: Final = (ASSIGN, SUBSCRIBE)
 _JSON: Final = re.compile(r'\s*\{\s*"')
 _ERROR_CHARACTERS: Final = 200
 _PARTITION_MAX: Final = 2**31 - 1
+_INT64: Final = 2**63 - 1
 
 
 class HistoryError(EvidenceError):
@@ -115,6 +118,8 @@ def _json_lines(stream: TextIO) -> Iterator[tuple[str, Any]]:
                 yield f"line {number}", json.loads(line)
             except json.JSONDecodeError as error:
                 raise EdnError(f"line {number}, column {error.colno}: this is no JSON: {error.msg}") from None
+            except RecursionError:
+                raise EdnError(f"line {number}: nested too deeply") from None
 
 
 # ---------------------------------------------------------------- what an operation says
@@ -148,7 +153,11 @@ def _op(number: int, form: Any) -> Op | None:
 
 def _time_us(nanoseconds: Any, number: int) -> int:
     """Where nobody took the time, the order of the history stands for it."""
-    return number if nanoseconds is None else int(nanoseconds) // 1000
+    if nanoseconds is None:
+        return number
+    if not isinstance(nanoseconds, int | float) or not abs(nanoseconds) < _INT64:
+        raise ValueError(f"{written(nanoseconds)} is no time in nanoseconds")
+    return int(nanoseconds) // 1000
 
 
 def _step(step: Any, *, completed: bool) -> Send | Poll:
@@ -174,7 +183,7 @@ def _record(pair: Any) -> tuple[int | None, str | None]:
 
 
 def _offset(form: Any) -> int | None:
-    if form is None or (type(form) is int and form >= 0):
+    if form is None or (type(form) is int and 0 <= form < _INT64):
         return form
     raise ValueError(f"{written(form)} is no offset")
 
@@ -189,6 +198,8 @@ def _key(form: Any) -> Key:
     number = form if type(form) is int else int(text) if text.isdecimal() and text.isascii() else None
     if number is not None and not 0 <= number <= _PARTITION_MAX:
         raise ValueError(f"key {number} is no number of a partition")
+    if text == NUMBERED:
+        raise ValueError(f"a key named {NUMBERED} cannot be told from keys that are numbers")
     return text if number is None else number
 
 

@@ -40,6 +40,8 @@ _NAMED_MAX: Final = 200
 _HOME_MAX: Final = 1_000_000
 _BACKWARD: Final = "source_us >= target_us"
 _BUCKET_US: Final = 10_000
+_BUCKETS_MAX: Final = 100_000
+"""Islands are looked up by short pieces of time; the longer they are in all, the longer the pieces."""
 _SHOWN_MAX: Final = 8
 
 _KNOTS: Final = pa.schema(
@@ -220,14 +222,18 @@ def _circles(inputs: Inputs, *, reads_alone: bool) -> DataFrame:
 
     edges = _edges(inputs)
     edges = edges.where(f"kind = '{READS}'") if reads_alone else edges
-    buckets = f"explode(sequence(low div {_BUCKET_US}, high div {_BUCKET_US}))"
-    islands = _islands(inputs, edges).withColumn("bucket", f.expr(buckets))
+    islands = _islands(inputs, edges)
+    covered = islands.selectExpr("coalesce(sum(high - low), 0) as us").first()
+    bucket_us = max(_BUCKET_US, (covered["us"] if covered else 0) // _BUCKETS_MAX)
+    islands = islands.selectExpr(
+        "*", f"explode(sequence(low div {bucket_us}, high div {bucket_us})) as bucket"
+    )
     # Of each pair one edge of a kind is enough to know that it is there.
     inside = inputs.once(
         f"edges in islands, {reads_alone}",
         lambda: (
-            edges.withColumn("bucket", f.expr(f"source_us div {_BUCKET_US}"))
-            .join(islands, "bucket")
+            edges.withColumn("bucket", f.expr(f"source_us div {bucket_us}"))
+            .join(f.broadcast(islands), "bucket")
             .where("source_us between low and high and target_us between low and high")
             .groupBy("low", "kind", "source", "target")
             .agg(
@@ -273,7 +279,7 @@ def _islands(inputs: Inputs, edges: DataFrame) -> DataFrame:
     if len(found) > _HOME_MAX:
         return intervals.coalesce(1).sortWithinPartitions("low").mapInArrow(_merge, "low bigint, high bigint")
     (batch,) = _merge(iter(found.sort_by("low").to_batches()))
-    return f.broadcast(inputs.spark.createDataFrame(pa.Table.from_batches([batch])))
+    return inputs.spark.createDataFrame(pa.Table.from_batches([batch]))
 
 
 def _merge(batches: Iterator[Any]) -> Iterator[Any]:
