@@ -153,6 +153,13 @@ ALERTS = (
         "look at the disk",
     ),
     Alert(
+        "soon",
+        "increase(tidelog_loop_holds_total[10m]) > 0",
+        "",
+        "a broker answered nobody for more than 0.1 s",
+        "a machine with too little processor, or a request too large: see `tidelog_loop_worked_seconds_max`",
+    ),
+    Alert(
         "note",
         "max(tidelog_recovery_truncated_bytes_total) > 0",
         "",

@@ -112,12 +112,13 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         server = self.server
         server.metrics.bytes_in += nbytes
-        self.last_active = server.clock()
+        self.last_active = began = server.clock()
         try:
             self._handle(self._frames.received(nbytes))
         except ProtocolError as error:
             self._offended(error)
         server.settle()
+        server.metrics.loop_held(server.clock() - began)
         if self._paused or not self._affordable:
             self._read_only_if_affordable()
 

@@ -65,6 +65,9 @@ class Metrics:
         self.connections = 0
         self.connections_refused = 0
         self.protocol_errors = 0
+        self.loop_held_seconds_max = 0.0
+        self.loop_worked_seconds_max = 0.0
+        self.loop_holds = 0
 
         self.registered = False
         self.keeper_sessions_lost = 0
@@ -111,6 +114,10 @@ class Metrics:
         if figures is None:
             figures = self.apis[api_key] = ApiFigures()
         figures.errors[error_code] += 1
+
+    def loop_held(self, seconds: float) -> None:
+        """The event loop did one thing for so long, or was kept from turning."""
+        self.loop_held_seconds_max = max(self.loop_held_seconds_max, seconds)
 
     # ------------------------------------------------------------ events
 

@@ -289,6 +289,18 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "Connections that were closed because of bytes that are no Kafka request.",
             counted("protocol_errors"),
         ),
+        _gauge(
+            "loop_held_seconds_max",
+            "The longest time since the start in which one thing held the event loop, so that nothing else "
+            "was answered; or in which the machine did not let it turn.",
+            counted("loop_held_seconds_max"),
+        ),
+        _gauge(
+            "loop_worked_seconds_max",
+            "The same in processor time: what the broker's own work is to blame for. Short by up to 0.05 s.",
+            counted("loop_worked_seconds_max"),
+        ),
+        _counter("loop_holds", "Times the event loop was held for more than 0.1 s.", counted("loop_holds")),
     ),
     "Storage and evidence": (
         _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),

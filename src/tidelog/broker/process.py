@@ -27,6 +27,7 @@ import tidelog
 from tidelog.broker import exposition
 from tidelog.broker.handlers import HANDLERS
 from tidelog.broker.housekeeping import Housekeeping
+from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import Metrics
 from tidelog.broker.node import Node
 from tidelog.broker.server import Limits, Server
@@ -94,6 +95,7 @@ async def _serve(settings: Settings) -> int:
             flush=True,
         )
         log.info("serving after %.2f s", time.perf_counter() - started)
+        leaving.callback(LoopWatch(node.metrics).stop)
         housekeeping = Housekeeping(node)
         leaving.callback(housekeeping.stop)
         await node.stopped.wait()
