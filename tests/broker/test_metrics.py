@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 from tests.core.harness import CONTROLLER, TP, Bench, leading, records
+from tests.giving_up import cancelled_at, listening
 from tests.lab.stories import THREE, play, stage
 
 from tidelog.broker.exposition import (
@@ -594,3 +596,23 @@ def test_a_visitor_who_asks_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch
     """After its time, so that the places of idle connections become free."""
     monkeypatch.setattr("tidelog.broker.exposition.VISIT_SECONDS_MAX", 0.01)
     assert on_loop(lambda exposition, _: send(exposition, b"GET /metr")) == b""
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_start_that_is_given_up_leaves_nothing_open(run: Callable[..., bool]) -> None:
+    """At every moment: whoever gave it up was handed nothing to stop."""
+    core = Bench().core
+
+    async def start() -> None:
+        exposition = await serve(Metrics(), core, host="127.0.0.1", port=0)
+        assert listening() - before == {exposition.port}
+        await exposition.stop()
+
+    async def give_up(moment: int) -> bool:
+        given_up = await cancelled_at(moment, start())
+        assert listening() == before
+        return given_up
+
+    before = listening()
+    moments = next(moment for moment in count() if not run(give_up(moment)))
+    assert moments >= 2, "it waits for the port"

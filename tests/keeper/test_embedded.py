@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 from tests.forwarder import until
+from tests.giving_up import cancelled_at, listening
 from tests.keeper import keeper_process
 from tests.keeper.raw import RawClient
 from tests.keeper.stages import LONG_MS, Client, EmbeddedStage
@@ -41,25 +44,29 @@ def in_memory() -> EmbeddedStage:
 # ---------------------------------------------------------------- the end
 
 
-@pytest.mark.parametrize("moment", range(8))
-def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path, moment: int) -> None:
-    """At whichever moment; stopped once more by whoever started it; and the directory is free again."""
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path, run: Callable[..., bool]) -> None:
+    """At every moment; stopped once more by whoever started it; and the directory is free again."""
 
-    async def give_up() -> None:
+    async def give_up(moment: int) -> bool:
         keeper = EmbeddedKeeper(tmp_path)
-        starting = asyncio.create_task(keeper.start())
-        await asyncio.sleep(moment * 0.001)
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        given_up = await cancelled_at(moment, keeper.start())
+        if given_up:
+            assert listening() == before
         read, write = os.pipe()  # takes the descriptors that were closed just now
         await keeper.stop()
         os.close(read)
         os.close(write)
         again = EmbeddedKeeper(tmp_path)
         await again.start()
+        assert len(listening() - before) == 1
         await again.stop()
+        assert listening() == before
+        return given_up
 
-    asyncio.run(give_up())
+    before = listening()
+    moments = next(moment for moment in count() if not run(give_up(moment)))
+    assert moments >= 4, "it waits for its thread and for the port"
 
 
 # ---------------------------------------------------------------- through crashes

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+from itertools import count
 from pathlib import Path
 
 import pytest
+from tests.giving_up import cancelled_at
 
 from tidelog.broker.cluster import ClusterError
 from tidelog.trials.machines.keepers import KeeperInside, KeeperOutside
@@ -75,6 +78,25 @@ def test_a_keeper_whose_port_is_taken_says_so(tmp_path: Path):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         asyncio.run(play(taken.getsockname()))
+
+
+def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path):
+    """At every moment at which it waits, for the process or for its first line."""
+
+    def children() -> str:
+        return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+
+    async def give_up(moment: int) -> bool:
+        keeper = KeeperOutside(tmp_path / "k", ("127.0.0.1", 0), [])
+        given_up = await cancelled_at(moment, keeper.start())
+        if given_up:
+            assert children() == before
+        await keeper.stop()
+        return given_up
+
+    before = children()
+    moments = next(moment for moment in count() if not asyncio.run(give_up(moment)))
+    assert moments >= 4
 
 
 def test_a_keeper_inside_comes_back_at_its_port(tmp_path: Path):

@@ -96,8 +96,17 @@ class Exposition:
         self._listener: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> None:
+        """OSError if the port is taken. A start that is given up leaves nothing open: whoever gave it up has
+        nothing to stop yet."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: _Visitor(self), host, port, backlog=VISITORS_MAX)
+        try:
+            self._listener = await loop.create_server(
+                lambda: _Visitor(self), host, port, backlog=VISITORS_MAX, start_serving=False
+            )
+            await self._listener.start_serving()
+        except BaseException:
+            await self.stop()
+            raise
         self.port = self._listener.sockets[0].getsockname()[1]
 
     async def page(self) -> bytes:

@@ -92,7 +92,11 @@ class EmbeddedKeeper:
             self._commits = Commits(self._state, self._log, self._failed)
             for number, session in self._state.sessions.items():
                 self._await(number, session)
-            self._server = await loop.create_server(lambda: Peer(self), self._host, self.port)
+            # Known to `stop` before it serves: asyncio waits a turn once it does, and may be cancelled there.
+            self._server = await loop.create_server(
+                lambda: Peer(self), self._host, self.port, start_serving=False
+            )
+            await self._server.start_serving()
         except BaseException:
             await self.stop()
             raise

@@ -67,15 +67,18 @@ class KeeperOutside:
         if self._process is None:
             host, port = self._at
             words = ["-m", "tidelog.trials.machines.keeper_process", host, str(port), str(self._folder)]
-            process = await asyncio.create_subprocess_exec(
+            self._process = await asyncio.create_subprocess_exec(
                 *self._command, sys.executable, *words, stdin=PIPE, stdout=PIPE, start_new_session=True
             )
-            assert process.stdout is not None
+            assert self._process.stdout is not None
             try:
-                said = (await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)).decode().strip()
+                async with asyncio.timeout(_START_SECONDS):
+                    said = (await self._process.stdout.readline()).decode().strip()
             except TimeoutError:
                 said = f"it does not serve after {_START_SECONDS:g} s"
-            self._process = process
+            except BaseException:
+                await self.stop()
+                raise
             if said != "serving":
                 await self.stop()
                 raise ClusterError(f"the keeper cannot start: {said}")
