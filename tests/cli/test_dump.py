@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.cli.calling import Answer, call, refused
 from tests.cli.logs import FIRST, NOW, SECOND, batch, log_dir
+from tests.storage.batches import append
+from tests.storage.batches import batch as sent
+from tests.storage.folders import TP, storage
 
 from tidelog.cli.dumping.folders import folder_rows
 from tidelog.wire.batch import HEADER_SIZE
@@ -170,6 +173,13 @@ def test_offsets_and_epochs_that_go_back_are_found(first: Path):
     assert problems(first) == [("offset 1 comes where 3 must", SIZE), ("epoch 0 comes after epoch 1", SIZE)]
 
 
+def test_one_wild_epoch_is_one_finding(first: Path):
+    """Neither repeated for every batch behind it nor an excuse for those."""
+    first.write_bytes(b"".join(batch(n, 1, epoch=epoch) for n, epoch in enumerate((0, 9, 0, 2, 1))))
+    found = [problem for problem, _ in problems(first)]
+    assert found == ["epoch 0 comes after epoch 9", "epoch 1 comes after epoch 2"]
+
+
 def test_a_gap_is_found_unless_the_log_was_compacted(logs: Path, first: Path):
     """Kafka's cleaner leaves gaps, and a checkpoint that says it was there."""
     first.write_bytes(batch(0) + batch(4, 2))
@@ -195,6 +205,36 @@ def test_checkpoints_that_contradict_the_log_are_found(logs: Path, first: Path):
         ("replication-offset-checkpoint says 10, but the log ends at 9", None),
     ]
     assert "events-0       0    9  10" in call("dump", logs).out
+
+
+def test_every_contradiction_of_a_segment_is_found(logs: Path, first: Path):
+    """One finding for batches that err alike; what errs behind them, or in another way, is one more."""
+    first.write_bytes(
+        batch(0, 1, epoch=1) + batch(1, 1, epoch=1) + batch(2, 1) + batch(3, 2, epoch=1) + batch(5, 1)
+    )
+    (first.parent / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 5\n")
+    wrong = "is of epoch {}, leader-epoch-checkpoint says epoch {}".format
+    found = [problem for problem, _ in problems(logs) if "leader-epoch-checkpoint" in problem]
+    assert found == [f"batch 0 {wrong(1, 0)}", f"batch 3 {wrong(1, 0)}", f"batch 5 {wrong(0, 2)}"]
+
+
+def test_what_delete_records_left_below_the_start_is_no_finding(tmp_path: Path):
+    """The epochs below the new start are forgotten; the batches stay until their whole segment is."""
+    with storage(tmp_path) as opened:
+        log = opened.open(TP)
+        append(log, sent("a", "b", "c"), epoch=0)
+        append(log, sent("d", "e", "f"), sent("g"), epoch=3)
+        log.epochs.assign(0, 0)
+        log.epochs.assign(3, 3)
+        log.advance_start(5)  # inside a batch
+        log.epochs.truncate_from_start(5)
+        log.epochs_changed()
+    assert (tmp_path / "topic-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n3 5\n"
+    (partition,) = (row for row in rows(tmp_path) if row["kind"] == "partition")
+    assert (partition["start_offset"], partition["end_offset"], partition["findings"]) == (5, 7, 0)
+    # A broker that was killed had no time to write down where the log starts now.
+    (tmp_path / "log-start-offset-checkpoint").unlink()
+    assert problems(tmp_path) == []
 
 
 @pytest.mark.parametrize(

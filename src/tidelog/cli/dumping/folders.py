@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.cli.dumping.files import UnknownFile, file_rows
@@ -179,13 +180,14 @@ def _segment(
     row: Row = {"kind": "segment", "file": str(path), "base_offset": base_offset_of(path)}
     if (base := base_offset_of(path)) is not None and seen.next_offset > base:
         yield finding(path, f"the segment before it reaches to {seen.next_offset - 1}")
-    wrong = False
+    contradiction: _Contradiction | None = None
     for each in segment_rows(path, seen, records=records, gaps_allowed=compacted):
         if each["kind"] == "batch" and first:
             row["first_offset"], first = each["base_offset"], False
-        if each["kind"] == "batch" and not wrong and (problem := _epoch_problem(each, epochs)):
-            wrong = True  # once is enough: all that follow would be wrong too
-            yield finding(path, problem, each["position"])
+        if each["kind"] == "batch":
+            before, contradiction = contradiction, _contradicts_epochs(each, epochs)
+            if contradiction and contradiction != before:  # one finding for batches that err alike
+                yield finding(path, f"batch {each['base_offset']} {contradiction.words}", each["position"])
         if records or each["kind"] not in ("batch", "message"):
             yield each
     row |= {"end_offset": seen.next_offset if not first else base_offset_of(path)}
@@ -200,15 +202,32 @@ def _epochs(folder: Path) -> list[tuple[int, int]]:
     return sorted((row["start_offset"], row["epoch"]) for row in rows if row["kind"] == "epoch")
 
 
-def _epoch_problem(batch: Row, epochs: list[tuple[int, int]]) -> str | None:
-    """Whether `leader-epoch-checkpoint` gives a batch the epoch that it carries."""
-    if not epochs or batch["epoch"] < 0 or not batch["crc_ok"]:
+@dataclass(frozen=True, slots=True)
+class _Contradiction:
+    """The epoch that a batch carries, and the one that `leader-epoch-checkpoint` gives it."""
+
+    carried: int
+    noted: int
+
+    @property
+    def words(self) -> str:
+        return f"is of epoch {self.carried}, {LEADER_EPOCHS} says epoch {self.noted}"
+
+
+def _contradicts_epochs(batch: Row, epochs: list[tuple[int, int]]) -> _Contradiction | None:
+    """Whether `leader-epoch-checkpoint` gives a batch another epoch than the one it carries.
+
+    What ends before the first epoch is not held against it. DeleteRecords and retention forget the epochs
+    below the new start of the log at once, while the batches there stay until their segment goes, and
+    log-start-offset-checkpoint may be written a minute later. The last offset counts, because the new start
+    may lie inside a batch.
+    """
+    if batch["epoch"] < 0 or not batch["crc_ok"]:
         return None
-    slot = bisect_right(epochs, batch["base_offset"], key=lambda entry: entry[0]) - 1
-    if slot >= 0 and epochs[slot][1] == batch["epoch"]:
+    slot = bisect_right(epochs, batch["last_offset"], key=lambda entry: entry[0]) - 1
+    if slot < 0 or epochs[slot][1] == batch["epoch"]:
         return None
-    said = f"epoch {epochs[slot][1]}" if slot >= 0 else "no epoch"
-    return f"batch {batch['base_offset']} is of epoch {batch['epoch']}, {LEADER_EPOCHS} says {said}"
+    return _Contradiction(batch["epoch"], epochs[slot][1])
 
 
 def _contradictions(folder: Path, summary: Row) -> Iterator[Row]:

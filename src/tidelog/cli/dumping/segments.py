@@ -54,8 +54,9 @@ class Extent:
     bytes: int = 0
     max_timestamp: int = -1
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    """Each epoch that batches carry, with the first offset of it."""
+    """Each epoch that batches carry, with the first offset of it; one that goes back has none."""
     last_epoch: int = -1
+    """That of the batch before. Not the largest, so that one wild epoch is one finding."""
 
     def add(self, row: Row) -> None:
         if self.first_offset < 0:
@@ -64,8 +65,8 @@ class Extent:
         self.batches += 1
         self.records += row["records"]
         self.max_timestamp = max(self.max_timestamp, row["max_timestamp"])
-        if row["epoch"] > self.last_epoch:
-            self.last_epoch = row["epoch"]
+        self.last_epoch = row["epoch"]
+        if row["epoch"] > (self.epochs[-1][0] if self.epochs else -1):
             self.epochs.append((row["epoch"], row["base_offset"]))
 
 
