@@ -591,14 +591,28 @@ async def test_an_unreadable_node_is_named_and_left_out(
 async def test_a_call_that_is_too_large_is_not_sent(
     networked: NetworkedStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The keeper would hang up on it, again and again; so it is said here, and the connection stays."""
+    """The keeper would hang up on it, again and again; so it is answered here, in its turn. Without an answer
+    whoever asked would wait for ever, and everything behind it."""
     client = await networked.client()
-    with pytest.raises(KeeperUnreachable, match="Create"):
-        await client.connection.request(Create("/x", "v" * 5_000_000))
-    client.call(SetValue("/", "v" * 5_000_000))
-    await client.do(Create("/x"))
-    assert "SetValue" in caplog.text
-    assert client.notices[1:] == [KeeperReply(2, client.replies[2])]
+    large = "v" * 5_000_000
+    assert (await client.connection.request(Create("/x", large))).error is KeeperError.TOO_LARGE
+    for operation in (
+        Create("/x"),
+        SetValue("/x", large),
+        Multi((Create("/y"), SetValue("/x", large))),
+        Get("/y"),
+    ):
+        last = client.call(operation)
+    await until(lambda: last in client.replies, "the last answer")
+    assert [(number, result.error) for number, result in client.replies.items()] == [
+        (1, None),
+        (2, KeeperError.TOO_LARGE),
+        (3, KeeperError.TOO_LARGE),
+        (4, KeeperError.NO_NODE),
+    ]
+    assert client.notices[0] == SessionStarted(client.sessions[0])
+    assert len(client.notices) == 5
+    assert "a SetValue of" in caplog.text
 
 
 async def test_closing_twice_or_without_a_connection_does_no_harm(networked: NetworkedStage) -> None:

@@ -23,6 +23,8 @@ class KeeperError(Enum):
     BAD_VERSION = "bad version"
     NOT_EMPTY = "not empty"
     NO_PARENT = "no parent"
+    TOO_LARGE = "too large"
+    """More than the keeper takes in one operation: nothing was done, and nothing would be the next time."""
 
 
 # ---------------------------------------------------------------- writes

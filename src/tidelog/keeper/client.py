@@ -12,6 +12,7 @@ The rules that every adapter keeps (``tests/keeper/test_contract.py`` holds them
 * A watch is heard once. Nobody can know what happened to a watched node while the connection was broken, so
   every watch that is still pending fires right after ``SessionResumed``: a watch may fire without a change,
   and never misses one. Watches die with their session.
+* A call with more bytes than the keeper takes is answered ``TOO_LARGE`` and changes nothing.
 * A node whose bytes cannot be understood is, to a call, not there; a line in the log says which.
 """
 

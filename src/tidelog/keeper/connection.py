@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from tidelog.core.coordination import (
     Children,
     Get,
+    KeeperError,
     KeeperReply,
     Operation,
     Result,
@@ -27,6 +28,13 @@ from tidelog.keeper.client import KeeperUnreachable, Notice
 from tidelog.keeper.values import MalformedValue
 
 log = logging.getLogger("tidelog.keeper")
+
+STAND_IN = Get("/")
+"""Sent in the place of a call that is too large, so that ``TOO_LARGE`` comes in its turn and its session."""
+
+
+def say_too_large(operation: Operation, size: int) -> None:
+    log.error("a %s of %s bytes is too large for the keeper", type(operation).__name__, size)
 
 
 class Connection(ABC):
@@ -100,7 +108,9 @@ class Connection(ABC):
     def _answered(
         self, number: int, operation: Operation, result: Result, unreadable: Sequence[MalformedValue] = ()
     ) -> None:
-        if isinstance(operation, Get) and operation.watch:
+        if operation is STAND_IN:
+            result = Result(KeeperError.TOO_LARGE)
+        elif isinstance(operation, Get) and operation.watch:
             self._watches[operation.path, False] = None
         elif isinstance(operation, (Children, Subtree)) and operation.watch and result.ok:
             self._watches[operation.path, True] = None

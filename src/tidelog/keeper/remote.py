@@ -14,7 +14,7 @@ from typing import cast
 
 from tidelog.core.coordination import Operation
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import Connection, log
+from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
 from tidelog.keeper.heartbeat import Heartbeat
 from tidelog.keeper.protocol import (
     ANSWER_BYTES_MAX,
@@ -111,9 +111,6 @@ class RemoteConnection(Connection):
     def watch_fired(self, path: str, children: bool) -> None:
         self._fired(path, children)
 
-    def fail(self, number: int, why: str) -> None:
-        self._fail(number, why)
-
     def complain(self, what: str) -> None:
         """Once, however many attempts to connect end in the same way."""
         if what != self._complaint:
@@ -207,10 +204,10 @@ class _Link(asyncio.Protocol):
         encoded = encode_operation(operation, time.time_ns() // 1_000_000)
         data = frame({"call": number, "operation": operation_to_json(encoded)})
         if len(data) > REQUEST_BYTES_MAX:
-            what = f"a {type(operation).__name__} of {len(data)} bytes is too large for the keeper"
-            log.error("%s", what)
-            self._owner.fail(number, what)
-        elif self._transport is not None:
+            say_too_large(operation, len(data))
+            operation = STAND_IN
+            data = frame({"call": number, "operation": operation_to_json(STAND_IN)})
+        if self._transport is not None:
             self._calls[number] = operation
             self._transport.write(data)
 

@@ -35,7 +35,7 @@ from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
 from tidelog.core.coordination import Children, Create, Multi, Operation, Result, SetValue, Subtree
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import Connection, log
+from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
 from tidelog.keeper.standard_nodes import standard_nodes
 from tidelog.keeper.values import decode_result, encode_operation
 from tidelog.keeper.zookeeper_requests import InlineHandler, Requests
@@ -151,9 +151,9 @@ class ZooKeeperConnection(Connection):
         while requests is not None and self._waiting and not self._listing:
             number, operation = self._waiting.popleft()
             encoded = encode_operation(operation, _now())
-            if _value_bytes(encoded) > VALUE_BYTES_MAX:
-                self._refused(number, operation, ValueError(f"more than {VALUE_BYTES_MAX} bytes"))
-                continue
+            if (size := _value_bytes(encoded)) > VALUE_BYTES_MAX:
+                say_too_large(operation, size)
+                operation = encoded = STAND_IN
             self._listing = isinstance(operation, (Children, Subtree))
             requests.execute(encoded, self._then(number, operation))
 
