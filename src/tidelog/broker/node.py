@@ -28,6 +28,7 @@ from tidelog.broker.peers import Peers
 from tidelog.broker.server import Server
 from tidelog.broker.settings import Settings, table
 from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
+from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
@@ -43,9 +44,6 @@ from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log_config import Flush
 from tidelog.wire.errors import ErrorCode
-
-REFUSED_TOPICS_MAX = 1000
-_CREATED_SOON = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_CONTROLLER)
 
 KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
 
@@ -80,7 +78,7 @@ class Node:
         self.leaving = False
         self.failure = ""
         """Why the process ends without having been asked to."""
-        self._refused_topics: dict[str, ErrorCode] = {}
+        self._wanted_topics = WantedTopics(self._send_to_controller)
         self._leaving_since = 0
         self.cluster_id = ""
         # Made once the port is bound: the core registers where we are, the server hands us what comes in.
@@ -129,7 +127,7 @@ class Node:
     def command_answered(self, peer: BrokerId, message: Message) -> None:
         """The same for what is no fetch, and so rare enough to be looked at."""
         if isinstance(message, CreateTopicResponse):
-            self._topic_answered(message)
+            self._wanted_topics.answered(message)
         else:
             self.answered(peer, message)
 
@@ -319,20 +317,13 @@ class Node:
             request = topic_request(settings)
         else:
             request = CreateTopicRequest(name, settings.num_partitions, settings.default_replication_factor)
-        if self.core.known_controller != NO_LEADER:
-            self.core.effects.append(Send(self.core.known_controller, request))
-        return self._refused_topics.get(name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._wanted_topics.want(request, self.now())
 
-    def _topic_answered(self, response: CreateTopicResponse) -> None:
-        """Clients ask for a topic until it is there; why it cannot be is worth one line, not one a time."""
-        topic, error = response.topic, response.error
-        if error in _CREATED_SOON:
-            self._refused_topics.pop(topic, None)
-        elif self._refused_topics.get(topic) != error:
-            if len(self._refused_topics) >= REFUSED_TOPICS_MAX:
-                self._refused_topics.clear()
-            self._refused_topics[topic] = error
-            self.log.warning("cannot create topic %s for a client: %s", topic, response.message or error.name)
+    def _send_to_controller(self, request: CreateTopicRequest) -> bool:
+        controller = self.core.known_controller
+        if controller != NO_LEADER:
+            self.core.effects.append(Send(controller, request))
+        return controller != NO_LEADER
 
     def described_settings(self) -> list[Described]:
         settings = self.settings
