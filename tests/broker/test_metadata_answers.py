@@ -1,6 +1,6 @@
 """What a broker says of topics before and after it has heard from a controller."""
 
-from tidelog.broker.handlers.metadata import _topic
+from tidelog.broker.handlers.metadata import _Absent, _topic
 from tidelog.core.metadata import MetadataCache
 from tidelog.core.types import BrokerId
 from tidelog.wire.errors import ErrorCode
@@ -11,7 +11,7 @@ def test_a_broker_that_knows_nothing_yet_does_not_say_that_there_is_no_such_topi
     cache = MetadataCache()
 
     def error(name: str) -> ErrorCode:
-        return ErrorCode(_topic(None, cache, name, create=False).error_code)  # type: ignore[arg-type]
+        return ErrorCode(_topic(None, cache, name, _Absent.UNKNOWN).error_code)  # type: ignore[arg-type]
 
     assert error("t") is ErrorCode.LEADER_NOT_AVAILABLE
     assert error("no topic") is ErrorCode.INVALID_TOPIC_EXCEPTION

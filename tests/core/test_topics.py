@@ -1,10 +1,12 @@
 """Creating topics and adding partitions: what is refused, what is written, who hears of it."""
 
+from typing import TypeVar
+
 import pytest
 from tests.core.administrator import Administrator, replicas, topic_written_by_a_tool
 
 from tidelog.core import paths
-from tidelog.core.coordination import Create, Delete, SetValue
+from tidelog.core.coordination import Create, Delete, KeeperError, Node, Result, SetValue, Stat
 from tidelog.core.events import PartitionStateWritten
 from tidelog.core.messages import (
     CreatePartitionsRequest,
@@ -12,10 +14,14 @@ from tidelog.core.messages import (
     CreateTopicRequest,
     CreateTopicResponse,
 )
+from tidelog.core.tasks import Procedure
+from tidelog.core.topics import TOO_MANY_PARTITIONS, create_partitions, create_topic
 from tidelog.core.types import TopicPartition
 from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
 from tidelog.wire.errors import ErrorCode
+
+A = TypeVar("A")
 
 # ---------------------------------------------------------------- creation
 
@@ -123,6 +129,9 @@ def test_names_that_differ_only_in_dot_and_underscore_collide() -> None:
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions must be larger than 0.",
         ),
+        (CreateTopicRequest("t", 10_001, 1), *TOO_MANY_PARTITIONS),
+        (CreateTopicRequest("t", 2**31 - 1, 32_767, validate_only=True), *TOO_MANY_PARTITIONS),
+        (CreateTopicRequest("t", assignment=dict.fromkeys(range(10_001), replicas(0))), *TOO_MANY_PARTITIONS),
         (
             CreateTopicRequest("t", 1, 0),
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -153,6 +162,16 @@ def test_names_that_differ_only_in_dot_and_underscore_collide() -> None:
             CreateTopicRequest("t", assignment={0: replicas(1, 1)}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Duplicate replica assignment found: [1, 1]",
+        ),
+        (
+            CreateTopicRequest("t", assignment={0: replicas(*[1] * 1_000)}),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Duplicate replica assignment found: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (1000 of them)]",
+        ),
+        (
+            CreateTopicRequest("t", assignment={0: replicas(*range(32_768))}),
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "A partition may have 32767 replicas, not 32768",
         ),
         (
             CreateTopicRequest("t", assignment={0: ()}),
@@ -353,6 +372,8 @@ def test_validating_more_partitions_writes_nothing() -> None:
     ("count", "lists", "error", "message"),
     [
         (2, (), ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partitions."),
+        (10_003, (), *TOO_MANY_PARTITIONS),
+        (2**31 - 1, (), *TOO_MANY_PARTITIONS),
         (
             1,
             (),
@@ -411,6 +432,32 @@ def test_a_keeper_without_the_standard_nodes_takes_no_topic() -> None:
     admin.tool(Delete(paths.TOPIC_CONFIGS))
     assert admin.create("t").error is ErrorCode.UNKNOWN_SERVER_ERROR
     assert not admin.exists(paths.topic_path("t"))
+
+
+def outcome(procedure: Procedure[A], *answers: Result) -> A:
+    """What a procedure comes to if the keeper answers its calls so."""
+    try:
+        procedure.send(None)  # type: ignore[arg-type]  # what starts a generator
+        for answer in answers:
+            procedure.send(answer)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits for more answers")
+
+
+def test_a_topic_that_is_too_large_for_the_keeper_is_refused() -> None:
+    """At once: the keeper would say the same the next time."""
+    admin = Administrator()
+    admin.create("t")
+    machines = admin.core(0).controller.machines
+    assert machines is not None
+    too_large = Result(KeeperError.TOO_LARGE)
+    created = outcome(create_topic(machines, CreateTopicRequest("u", 2, 1)), too_large)
+    assert created.error is ErrorCode.POLICY_VIOLATION
+    node = Result(None, Node({0: replicas(0)}, Stat(1, 0)))
+    extended = outcome(create_partitions(machines, CreatePartitionsRequest("t", 9)), node, too_large)
+    assert extended.error is ErrorCode.POLICY_VIOLATION
+    assert admin.listed(0) == {"t": [0]}
 
 
 def test_more_partitions_need_enough_brokers() -> None:

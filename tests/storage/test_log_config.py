@@ -48,6 +48,12 @@ def test_what_the_policies_mean() -> None:
         ("preallocate", "perhaps", "preallocate=perhaps: expected true or false"),
         ("compression.type", "rar", "compression.type=rar: expected one of producer, uncompressed"),
         ("segment.size", "1", "segment.size is not a setting of a topic"),
+        ("x" * 40_000, "1", "x" * 1_000 + " is not a setting of a topic"),
+        (
+            "segment.bytes",
+            " " * 1_000 + "9",
+            "segment.bytes: a value of 1001 characters: expected at most 1000",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(name: str, value: str, complaint: str) -> None:

@@ -37,6 +37,7 @@ from tidelog.broker.values import (
     int64,
 )
 from tidelog.core.config import BrokerConfig, IsrRule
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 
 _INT_MAX: Final = (1 << 31) - 1
 _MINUTE_MS: Final = 60_000
@@ -129,7 +130,10 @@ class Settings:
 
     # ------------------------------------------------------------ topics
     num_partitions: int = _setting(
-        int32(1), 1, "Partitions of a topic for which none are named.", group="Topics"
+        Integer(1, PARTITIONS_PER_REQUEST_MAX),
+        1,
+        "Partitions of a topic for which none are named, at most 10,000.",
+        group="Topics",
     )
     default_replication_factor: int = _setting(
         int32(1), 1, "Replicas of such a topic (`tidelog up`: 3, or as many as there are brokers)."

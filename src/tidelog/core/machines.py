@@ -21,7 +21,7 @@ from tidelog.core import elections, events
 from tidelog.core.channels import ControlChannels, RequestBatch
 from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
 from tidelog.core.context import Context
-from tidelog.core.coordination import Check, Create, Get, Multi, Result, SetValue, Write
+from tidelog.core.coordination import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
 from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
 from tidelog.core.tasks import Deposed, Procedure, Task
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
@@ -59,9 +59,10 @@ class StateMachines:
 
     def fenced(self, *writes: Write) -> Procedure[Result]:
         """All of the writes or none, and none at all once another controller has been elected. If they are
-        refused, ``Result.value`` is the index of the first that could not be done."""
+        refused, ``Result.value`` is the index of the first that could not be done; None if they are too large
+        together."""
         result = yield Multi((self._fence, *writes))
-        if result.ok:
+        if result.ok or result.error is KeeperError.TOO_LARGE:
             return result
         if result.value == 0:
             raise Deposed

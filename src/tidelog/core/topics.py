@@ -9,12 +9,12 @@ having been asked for (a tool wrote it, or a former controller died half-way) go
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from tidelog.core.cluster import Cluster
-from tidelog.core.coordination import Create, Get, Node, Result, SetValue, Subtree
+from tidelog.core.coordination import Create, Get, KeeperError, Node, Result, SetValue, Subtree
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import (
     BROKER_DEFAULT,
@@ -32,6 +32,12 @@ from tidelog.wire.errors import ErrorCode
 
 TOPIC_NAME_LENGTH_MAX = 249
 """A folder's name is the topic, a dash and the partition, and may have 255 characters."""
+PARTITIONS_PER_REQUEST_MAX = 10_000
+"""As in Kafka since 4.0. A plan is made in one go, in memory: what a number on the wire can ask for must not
+decide how long that takes."""
+REPLICAS_MAX = 32_767
+"""Of a partition: a replication factor is a 16-bit number."""
+REPLICAS_SHOWN_MAX = 10
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -39,6 +45,15 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 class Refusal(NamedTuple):
     error: ErrorCode
     message: str
+
+
+TOO_MANY_PARTITIONS = Refusal(
+    ErrorCode.POLICY_VIOLATION,
+    f"Excessively large number of partitions per request: at most {PARTITIONS_PER_REQUEST_MAX}.",
+)
+_TOO_LARGE = Refusal(
+    ErrorCode.POLICY_VIOLATION, "The list of the topic's replicas is larger than the keeper takes."
+)
 
 
 # ---------------------------------------------------------------- creating a topic
@@ -68,6 +83,8 @@ def _write_topic(
         result = yield from machines.fenced(SetValue(settings, config), Create(path, assignment))
     if result.ok:
         return None
+    if result.error is KeeperError.TOO_LARGE:
+        return _TOO_LARGE
     found = yield Get(path)
     if not found.ok:
         return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the topic.")
@@ -101,7 +118,7 @@ def illegal_name(topic: str) -> str | None:
     if len(topic) > TOPIC_NAME_LENGTH_MAX:
         return (
             f"Topic name is illegal, it can't be longer than {TOPIC_NAME_LENGTH_MAX} characters, "
-            f"topic name: {topic}"
+            f"topic name: {topic[:TOPIC_NAME_LENGTH_MAX]}..."
         )
     if _LEGAL_NAME.fullmatch(topic) is None:
         return (
@@ -127,12 +144,16 @@ def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment
                 "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be "
                 "used at the same time.",
             )
+        if len(request.assignment) > PARTITIONS_PER_REQUEST_MAX:
+            return TOO_MANY_PARTITIONS
         return _assignment_refusal(request.assignment) or dict(sorted(request.assignment.items()))
     partitions, factor = request.partitions, request.replication_factor
     if partitions == BROKER_DEFAULT:
         partitions = config.num_partitions
     if factor == BROKER_DEFAULT:
         factor = config.default_replication_factor
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        return TOO_MANY_PARTITIONS
     if partitions <= 0:
         return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if factor <= 0:
@@ -160,14 +181,24 @@ def _assignment_refusal(assignment: Assignment) -> Refusal | None:
 
 
 def _replicas_refusal(lists: Iterable[tuple[BrokerId, ...]], factor: int) -> Refusal | None:
+    if factor > REPLICAS_MAX:
+        return _bad_assignment(f"A partition may have {REPLICAS_MAX} replicas, not {factor}")
     for replicas in lists:
         if not replicas or min(replicas) < 0:
-            return _bad_assignment(f"a partition needs replicas on existing brokers, not on {list(replicas)}")
+            return _bad_assignment(
+                f"a partition needs replicas on existing brokers, not on [{_shown(replicas)}]"
+            )
         if len(set(replicas)) != len(replicas):
-            return _bad_assignment(f"Duplicate replica assignment found: {list(replicas)}")
+            return _bad_assignment(f"Duplicate replica assignment found: [{_shown(replicas)}]")
         if len(replicas) != factor:
             return _bad_assignment("All partitions should have the same number of replicas")
     return None
+
+
+def _shown(brokers: Sequence[BrokerId]) -> str:
+    """As a client is told of them: one that names thousands need not read them again."""
+    first = ", ".join(map(str, brokers[:REPLICAS_SHOWN_MAX]))
+    return first if len(brokers) <= REPLICAS_SHOWN_MAX else f"{first}, ... ({len(brokers)} of them)"
 
 
 def _bad_assignment(message: str) -> Refusal:
@@ -198,6 +229,8 @@ def create_partitions(
         result = yield from machines.fenced(SetValue(topic_path(topic), extended, node.stat.version))
         if result.ok:
             break
+        if result.error is KeeperError.TOO_LARGE:
+            return CreatePartitionsResponse(topic, *_TOO_LARGE)
     yield from machines.create_partitions(machines.cluster.add_partitions(topic, extended))
     return CreatePartitionsResponse(topic, ErrorCode.NONE)
 
@@ -212,6 +245,8 @@ def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> R
         if count < known:
             wrong = f"Topic currently has {known} partitions, which is higher than the requested {count}."
         return Refusal(ErrorCode.INVALID_PARTITIONS, wrong)
+    if count - known > PARTITIONS_PER_REQUEST_MAX:
+        return TOO_MANY_PARTITIONS
     factor = len(cluster.assignments[TopicPartition(topic, 0)])
     if request.assignment is None:
         if factor > len(cluster.live):
@@ -227,7 +262,7 @@ def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> R
         )
     strangers = sorted({b for replicas in request.assignment for b in replicas if b not in cluster.live})
     if strangers:
-        return _bad_assignment(f"Unknown broker(s) in replica assignment: {', '.join(map(str, strangers))}.")
+        return _bad_assignment(f"Unknown broker(s) in replica assignment: {_shown(strangers)}.")
     return _replicas_refusal(request.assignment, factor)
 
 

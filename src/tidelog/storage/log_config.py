@@ -16,6 +16,8 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 SEGMENT_BYTES_MIN = 14
 INDEX_BYTES_MIN = 32
+TEXT_LENGTH_MAX = 1_000
+"""Of a name or a value as it is given: more cannot be meant, and every broker would keep it."""
 
 
 class InvalidLogConfig(ValueError):
@@ -220,7 +222,10 @@ class LogConfig:
         for name, text in {**(defaults or {}), **values}.items():
             setting = LOG_SETTING.get(name)
             if setting is None:
-                raise InvalidLogConfig(f"{name} is not a setting of a topic")
+                raise InvalidLogConfig(f"{name[:TEXT_LENGTH_MAX]} is not a setting of a topic")
+            if len(text) > TEXT_LENGTH_MAX:
+                long = f"a value of {len(text)} characters: expected at most {TEXT_LENGTH_MAX}"
+                raise InvalidLogConfig(f"{name}: {long}")
             try:
                 parsed[setting.attribute] = setting.parse(text)
             except ValueError as error:

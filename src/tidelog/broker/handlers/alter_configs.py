@@ -16,7 +16,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.handlers.describe_configs import TOPIC
 from tidelog.core import messages as core
-from tidelog.storage.log_config import InvalidLogConfig
+from tidelog.storage.log_config import TEXT_LENGTH_MAX, InvalidLogConfig
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import alter_configs, incremental_alter_configs
 
@@ -105,5 +105,5 @@ def _changed(node: Node, resource: Any) -> Values:
             items = [item for item in current.get(name, "").split(",") if item and item not in given]
             values[name] = ",".join(items + (given if operation == APPEND else []))
         else:
-            raise InvalidLogConfig(f"{name}: there is no operation {operation}")
+            raise InvalidLogConfig(f"{name[:TEXT_LENGTH_MAX]}: there is no operation {operation}")
     return values

@@ -1,52 +1,78 @@
 """CreatePartitions (37).
 
 Behaviour: the controller adds partitions to a topic; existing ones, and the records in them, stay. Not to
-``__consumer_offsets``: groups would be looked for in other partitions than those that hold them.
+``__consumer_offsets``: groups would be looked for in other partitions than those that hold them. A topic
+named twice in a request is refused both times. A request that adds more than 10,000 partitions in all is
+refused as a whole (POLICY_VIOLATION).
 Versions: 0 to 3.
 Not done: nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
 from tidelog.core.types import BrokerId
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-GROUPS_WOULD_MOVE = "Where a group is kept depends on the number of partitions: it cannot change."
+GROUPS_WOULD_MOVE = Refusal(
+    ErrorCode.INVALID_PARTITIONS,
+    "Where a group is kept depends on the number of partitions: it cannot change.",
+)
+NAMED_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def handle(node: Node, request: Request) -> None:
     body: CreatePartitionsRequest = request.body
-    results: list[CreatePartitionsTopicResult] = []
-    gather = Gather(lambda: request.respond(CreatePartitionsResponse(results=results)))
+    named = Counter(topic.name for topic in body.topics)
+    results = {name: CreatePartitionsTopicResult(name=name) for name in named}
+    gather = Gather(lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))))
+    too_many = sum(_added(node, topic) for topic in body.topics) > PARTITIONS_PER_REQUEST_MAX
     for topic in body.topics:
-        result = CreatePartitionsTopicResult(name=topic.name)
-        results.append(result)
-        if topic.name == OFFSETS_TOPIC:
-            result.error_code, result.error_message = ErrorCode.INVALID_PARTITIONS, GROUPS_WOULD_MOVE
-            continue
-        assignment = None
-        if topic.assignments is not None:
-            assignment = tuple(tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments)
-
-        def fill(
-            response: core.CreatePartitionsResponse, result: CreatePartitionsTopicResult = result
-        ) -> None:
-            result.error_code, result.error_message = response.error, response.message
-
-        question = core.CreatePartitionsRequest(topic.name, topic.count, assignment, body.validate_only)
-        gather.ask(node, question, fill)
+        result = results[topic.name]
+        if too_many:
+            _fill(result, TOO_MANY_PARTITIONS)
+        elif named[topic.name] > 1:
+            _fill(result, NAMED_TWICE)
+        elif topic.name == OFFSETS_TOPIC:
+            _fill(result, GROUPS_WOULD_MOVE)
+        else:
+            gather.ask(node, _question(topic, validate_only=body.validate_only), partial(_answered, result))
     gather.asked_all()
+
+
+def _added(node: Node, topic: CreatePartitionsTopic) -> int:
+    """As far as we know; the controller looks again. One that adds nothing is work, too."""
+    known = node.core.metadata.topics.get(topic.name)
+    return 1 if known is None else max(topic.count - len(known), 1)
+
+
+def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> core.CreatePartitionsRequest:
+    assignment = None
+    if topic.assignments is not None:
+        assignment = tuple(tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments)
+    return core.CreatePartitionsRequest(topic.name, topic.count, assignment, validate_only)
+
+
+def _answered(result: CreatePartitionsTopicResult, response: core.CreatePartitionsResponse) -> None:
+    result.error_code, result.error_message = response.error, response.message
+
+
+def _fill(result: CreatePartitionsTopicResult, refusal: Refusal) -> None:
+    result.error_code, result.error_message = refusal

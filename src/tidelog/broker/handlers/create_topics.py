@@ -1,7 +1,8 @@
 """CreateTopics (19).
 
 Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
-checked here, before anything is written. A topic named twice in a request is refused both times.
+checked here, before anything is written. A topic named twice in a request is refused both times. A request
+for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0.
 Versions: 0 to 6.
 Not done: waiting for the partitions to have leaders everywhere; clients ask for metadata until they do.
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
 from tidelog.storage.log_config import InvalidLogConfig
 from tidelog.wire.errors import ErrorCode
@@ -31,19 +33,22 @@ if TYPE_CHECKING:
 
 def handle(node: Node, request: Request) -> None:
     body: CreateTopicsRequest = request.body
-    results: list[CreatableTopicResult] = []
     named = Counter(topic.name for topic in body.topics)
+    if sum(_partitions(node, topic) for topic in body.topics) > PARTITIONS_PER_REQUEST_MAX:
+        refused = [_failed(name, *TOO_MANY_PARTITIONS) for name in named]
+        request.respond(CreateTopicsResponse(topics=refused), failed=True)
+        return
+    twice = (name for name, times in named.items() if times > 1)
+    results = [_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in twice]
     gather = Gather(lambda: request.respond(CreateTopicsResponse(topics=results)))
     for topic in body.topics:
         if named[topic.name] > 1:
-            if all(result.name != topic.name for result in results):
-                results.append(_failed(topic, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             continue
         config = {setting.name: setting.value for setting in topic.configs}
         try:
             checked = node.topics.checked({name: value or "" for name, value in config.items()})
         except InvalidLogConfig as error:
-            results.append(_failed(topic, ErrorCode.INVALID_CONFIG, str(error)))
+            results.append(_failed(topic.name, ErrorCode.INVALID_CONFIG, str(error)))
             continue
         result = CreatableTopicResult(name=topic.name)
         results.append(result)
@@ -86,5 +91,13 @@ def _fill(node: Node, result: CreatableTopicResult, response: core.CreateTopicRe
         ]
 
 
-def _failed(topic: CreatableTopic, error: ErrorCode, message: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name=topic.name, error_code=error, error_message=message)
+def _partitions(node: Node, topic: CreatableTopic) -> int:
+    """How many are asked for. A topic that asks for none is work, too."""
+    if topic.assignments:
+        return len(topic.assignments)
+    default = topic.num_partitions == core.BROKER_DEFAULT
+    return node.settings.num_partitions if default else max(topic.num_partitions, 1)
+
+
+def _failed(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error, error_message=message)

@@ -3,18 +3,20 @@
 Behaviour: from the cache that the controller fills; before it does, a broker names itself, because librdkafka
 forgets every broker that an answer does not name and would have nobody left to ask. A topic that does not
 exist is created when the client and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks
-again, or why it cannot be. So it is while this broker has not heard from a controller yet.
+again, or why it cannot be. So it is while this broker has not heard from a controller yet. A request that
+would create more than 10,000 partitions creates none (POLICY_VIOLATION).
 Versions: 0 to 9.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata import MetadataCache
-from tidelog.core.topics import illegal_name
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, illegal_name
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+class _Absent(Enum):
+    """What happens to a topic that does not exist."""
+
+    UNKNOWN = auto()
+    CREATED = auto()
+    TOO_MANY = auto()
+
+
 def handle(node: Node, request: Request) -> None:
     body: MetadataRequest = request.body
     cache = node.core.metadata
@@ -37,7 +47,10 @@ def handle(node: Node, request: Request) -> None:
         names = sorted(cache.topics)
     else:
         names = [topic.name for topic in asked]
-    create = body.allow_auto_topic_creation and node.settings.auto_create_topics_enable
+    absent = _Absent.UNKNOWN
+    if body.allow_auto_topic_creation and node.settings.auto_create_topics_enable:
+        partitions = sum(name not in cache.topics for name in names) * node.settings.num_partitions
+        absent = _Absent.CREATED if partitions <= PARTITIONS_PER_REQUEST_MAX else _Absent.TOO_MANY
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker, host=at.host, port=at.port, rack=at.rack)
@@ -45,7 +58,7 @@ def handle(node: Node, request: Request) -> None:
         ],
         cluster_id=node.cluster_id,
         controller_id=node.core.known_controller,
-        topics=[_topic(node, cache, name, create=create) for name in names],
+        topics=[_topic(node, cache, name, absent) for name in names],
     )
     if body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
@@ -55,7 +68,7 @@ def handle(node: Node, request: Request) -> None:
     request.respond(response)
 
 
-def _topic(node: Node, cache: MetadataCache, name: str, *, create: bool) -> MetadataResponseTopic:
+def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> MetadataResponseTopic:
     partitions = cache.topics.get(name)
     if partitions is not None:
         parts = [_partition(cache, partition) for _, partition in sorted(partitions.items())]
@@ -63,8 +76,10 @@ def _topic(node: Node, cache: MetadataCache, name: str, *, create: bool) -> Meta
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if illegal_name(name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif create:
+    elif absent is _Absent.CREATED:
         error = node.create_topic(name)
+    elif absent is _Absent.TOO_MANY:
+        error = ErrorCode.POLICY_VIOLATION
     elif not cache.live_brokers:
         # No controller has told us anything yet. Kafka says here that there is no such topic, upon which
         # librdkafka throws away what it has to send.
