@@ -1,4 +1,5 @@
-# Needs make and python3 >= 3.11 with venv; everything else is installed into .venv from the lock.
+# Needs make and python3 >= 3.11 with venv; everything else is installed into .venv from the lock, and, for tests
+# only, by `make tools`.
 
 PYTHON ?= python3
 # One more than the two cores that the suite is made for: many tests wait most of the time.
@@ -7,12 +8,13 @@ JOBS ?= 3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
 PIP := -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test check lint format bench trial scenarios lock clean python
+.PHONY: help install tools test check lint format bench trial scenarios pictures lock clean python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -20,7 +22,11 @@ help: ## list the targets
 
 install: $(STAMP) ## create .venv and install the locked dependencies, when they changed
 
-test: $(STAMP) ## run every test
+tools: $(STAMP) ## get what tests use besides Python packages: a browser, kcat, Maven, Kafka's jars (README: Tests)
+	$(BIN)/python -m tests.provide
+	@touch $(TOOLS)
+
+test: $(STAMP) $(TOOLS) ## run every test
 	$(PYTEST)
 
 check: lint ## what to run before a commit: lint and the fast tests
@@ -62,6 +68,9 @@ scenarios: $(STAMP) ## play every scenario on real processes, and compare with t
 	TIDELOG_SCENARIOS=hw,kip101,epoch,majority $(BIN)/python -m pytest -n 5 --dist worksteal \
 		tests/trials/test_cluster_stage.py
 
+pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
+	$(BIN)/python -m docs.images.make_pictures
+
 lock: python ## resolve pyproject.toml anew into requirements-dev.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch/venv"; \
@@ -89,3 +98,7 @@ $(STAMP): pyproject.toml requirements-dev.lock
 	$(BIN)/python $(PIP) install -r requirements-dev.lock
 	$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
+
+# Once for each .venv; `make tools` tries again.
+$(TOOLS): bench/tools.py tests/provide.py | $(STAMP)
+	@$(MAKE) --no-print-directory tools

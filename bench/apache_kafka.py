@@ -246,10 +246,17 @@ class ApacheKafka:
                 raise Unavailable(f"Apache Kafka cannot format the folder of broker {number}: {last}")
 
 
+def tool_command(main_class: str) -> list[str]:
+    """The words that run one of Kafka's Java tools. They are short programs: what the second compiler would
+    gain, it would cost first."""
+    options = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=ERROR")
+    return [java(), *options, "-cp", f"{kafka_jars()}/*", main_class]
+
+
 def run_tool(main_class: str, *arguments: str, timeout_seconds: float = 60.0) -> str:
     """Run one of Kafka's Java tools and return what it prints, on stdout and stderr."""
     done = subprocess.run(
-        [java(), "-Xmx512m", "-cp", f"{kafka_jars()}/*", "-Dlog4j2.level=ERROR", main_class, *arguments],
+        [*tool_command(main_class), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -1,19 +1,23 @@
 """Java and the jars of Apache Kafka: found on this machine, or fetched once through Maven into a cache.
 
-The cache is `$XDG_CACHE_HOME/tidelog` (`~/.cache/tidelog`); nothing is ever written into the repository. A
-folder appears in the cache whole or not at all, so two programs may fetch at the same time.
+The cache is `$XDG_CACHE_HOME/tidelog` (`~/.cache/tidelog`); nothing is ever written into the repository. What
+is in it was made whole, and once: of several processes that want it one makes it, and the others wait.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.processes import Unavailable
+from bench.tools import Missing, Tool, find
+
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.java import find_java
 
 KAFKA_VERSION = "4.3.1"
 
@@ -23,6 +27,10 @@ KAFKA = (
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
+MAVEN_SECONDS_MAX = 900.0
+
+_in_vain: dict[str, Missing] = {}
+"""What this process could not make: nobody waits for that twice."""
 
 
 def cache() -> Path:
@@ -31,59 +39,67 @@ def cache() -> Path:
 
 
 def java() -> str:
-    """The Java to run with: JAVA_HOME's, or the one on the path."""
-    if home := os.environ.get("JAVA_HOME"):
-        return str(Path(home) / "bin" / "java")
-    if found := shutil.which("java"):
-        return found
-    raise Unavailable("java not found: install a Java runtime, version 17 or later, or set JAVA_HOME")
-
-
-def maven() -> str:
-    if found := shutil.which("mvn"):
-        return found
-    raise Unavailable("mvn not found: install Maven (Debian: apt install maven) to fetch Apache Kafka")
+    """The Java to run with: the one that Spark would be run with."""
+    try:
+        return str(find_java().executable)
+    except PipelineError as error:
+        raise Unavailable(str(error)) from None
 
 
 def kafka_jars() -> Path:
     """The folder with everything that Apache Kafka's broker and tools need."""
-    return fetched(f"apache-kafka-{KAFKA_VERSION}", KAFKA)
+    return cached(f"jars/apache-kafka-{KAFKA_VERSION}", lambda folder: _fetch(KAFKA, folder))
 
 
-def fetched(name: str, artifacts: Sequence[str]) -> Path:
-    """The folder in the cache that holds these artifacts and all they depend on, fetched if it is missing."""
-    folder = cache() / "jars" / name
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as scratch:
-        Path(scratch, "pom.xml").write_text(_pom(artifacts))
-        run_maven(scratch, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars")
-        keep(Path(scratch, "jars"), folder)
-    return folder
-
-
-def keep(made: Path, folder: Path) -> None:
-    """Move a finished folder to its place in the cache, unless somebody else was faster."""
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
+def cached(name: str, make: Callable[[Path], None]) -> Path:
+    """A file or folder of the cache; `make` is handed a path to make it at, if it is missing."""
+    place = cache() / name
+    if name in _in_vain:
+        raise _in_vain[name]
+    if place.exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(f".{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}-") as scratch:
+                made = Path(scratch, "made")
+                try:
+                    make(made)
+                except Missing as missing:
+                    _in_vain[name] = missing
+                    raise
+                made.rename(place)
+    return place
 
 
 def run_maven(directory: str | Path, *arguments: str) -> None:
-    done = subprocess.run(
-        [maven(), "--batch-mode", "--quiet", *arguments],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    """`Missing` if there is no Maven, or if it fails: mostly because it cannot download."""
+    command = [find(Tool.MAVEN), "--batch-mode", "--quiet", "-Dstyle.color=never", *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=MAVEN_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        raise Missing(Tool.MAVEN, f"mvn did not end within {MAVEN_SECONDS_MAX:g} s") from None
     if done.returncode:
         told = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-        raise Unavailable(f"mvn failed: {told[0] if told else f'exit code {done.returncode}'}")
+        raise Missing(Tool.MAVEN, f"mvn failed: {told[0] if told else f'exit code {done.returncode}'}")
+
+
+def _fetch(artifacts: Sequence[str], folder: Path) -> None:
+    """Copy these artifacts and all they depend on into a new folder."""
+    with tempfile.TemporaryDirectory() as project:
+        Path(project, "pom.xml").write_text(_pom(artifacts))
+        run_maven(
+            project, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"
+        )
 
 
 def _pom(artifacts: Sequence[str]) -> str:

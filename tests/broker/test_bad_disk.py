@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,14 +12,13 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from bench.tools import Tool, find
 from tests.broker.running import eventually, known_at, properties, serving_port, started
 from tests.clients import raw
 
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow
-
-STRACE = shutil.which("strace")
 
 
 @pytest.fixture(scope="module")
@@ -87,18 +85,17 @@ def said_by(process: subprocess.Popen[str]) -> list[str]:
     return said
 
 
-@pytest.mark.skipif(STRACE is None, reason="needs strace, which makes fdatasync fail")
 @pytest.mark.parametrize("flush", ["always", "interval", "roll"])
 def test_a_disk_that_cannot_sync_ends_the_broker(tmp_path: Path, keeper: str, flush: str):
     """With one line and exit code 1, whenever it is that logs are synced. What was acknowledged before is
     there when the broker is started again: here only the syncs failed, and not the disk."""
-    assert STRACE is not None
+    strace = find(Tool.STRACE)  # which makes fdatasync fail
     topic = f"synced-{flush}"
     file = broker_file(
         tmp_path, keeper, tidelog_flush=flush, log_flush_interval_ms=10, log_segment_bytes=2000
     )
     inject = "inject=fdatasync:error=EIO:when=4+"
-    with started(file, STRACE, "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject) as broken:
+    with started(file, strace, "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject) as broken:
         where = "127.0.0.1", serving_port(broken)
         create(where, topic)
         acknowledged, error = write_until_refused(where, topic)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.processes import Unavailable, eventually
+from bench.processes import eventually
 from bench.tidelog_up import TidelogUp
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -87,10 +87,7 @@ def start_tidelog(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp:
 
 
 def start_kafka(tmp_path_factory: pytest.TempPathFactory) -> ApacheKafka:
-    try:
-        return ApacheKafka(tmp_path_factory.mktemp("kafka") / "data")
-    except Unavailable as error:
-        pytest.skip(str(error))
+    return ApacheKafka(tmp_path_factory.mktemp("kafka") / "data")
 
 
 def start(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:

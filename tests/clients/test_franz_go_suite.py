@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
-from bench.jars import cache
+from bench.tools import Tool, find
 from tests.clients.conftest import Cluster
-from tests.clients.matrix.remote import GO_PROJECT, FranzGo
+from tests.clients.matrix.remote import GO_PROJECT, FranzGo, built_with_go
 from tests.effort import takes_long
 
 PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
@@ -21,23 +18,10 @@ RECORDS = "20000"
 SECONDS_MAX = 240
 
 
-def suite() -> tuple[Path, str]:
-    """The program that runs them, built unless that was done before, and the folder it wants to be in: some
-    of them look at the sources."""
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("go not found: install Go (https://go.dev/dl) to run franz-go")
-    program = cache() / f"franz-go-suite-{FranzGo.version()}"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=program.parent, prefix=".franz-go-") as scratch:
-            made = Path(scratch, "suite")
-            command = [go, "test", "-c", "-o", str(made), PACKAGE]
-            built = subprocess.run(command, cwd=GO_PROJECT, capture_output=True, text=True, check=False)
-            if built.returncode:
-                pytest.skip(f"go build failed: {built.stderr.strip().splitlines()[-1]}")
-            made.rename(program)
-    listed = [go, "list", "-f", "{{.Dir}}", PACKAGE]
+def suite() -> tuple[str, str]:
+    """The program that runs them, and the folder it wants to be in: some of them look at the sources."""
+    program = built_with_go(f"franz-go-suite-{FranzGo.version()}", "test", "-c", PACKAGE)
+    listed = [find(Tool.GO), "list", "-f", "{{.Dir}}", PACKAGE]
     found = subprocess.run(listed, cwd=GO_PROJECT, capture_output=True, text=True, check=True)
     return program, found.stdout.strip()
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import uuid
 
 import pytest
-from bench.jars import KAFKA_VERSION, cache
+from bench.apache_kafka import tool_command
 from tests.clients.conftest import Cluster, Topics
 from tests.clients.drivers.base import Outgoing
 from tests.clients.drivers.confluent import Confluent
 
-JARS = cache() / "jars" / f"apache-kafka-{KAFKA_VERSION}"
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("java"), reason="no java on the path"),
-    pytest.mark.skipif(
-        not JARS.is_dir(), reason="Apache Kafka's jars are not in the cache (see bench/jars.py)"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 def java(program: str, *arguments: str) -> str:
-    # Short programs: what the second compiler would gain, it would cost first.
-    command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
-    return done.stdout
+    """What a tool of Kafka's says, without its complaints."""
+    command = [*tool_command(program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
 
 
 def test_java_member_and_kafka_decoder(cluster: Cluster, topics: Topics) -> None:

@@ -6,9 +6,8 @@ import subprocess
 
 import pytest
 from bench.jars import java
-from bench.processes import Unavailable
 from tests.clients.conftest import Cluster, Topics
-from tests.clients.matrix.remote import compiled
+from tests.clients.matrix.remote import JAVA_CLIENTS, compiled
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EVERYTHING = [
@@ -20,15 +19,11 @@ EVERYTHING = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+@pytest.mark.parametrize("version", JAVA_CLIENTS)
 def test_java_client(version: str, cluster: Cluster, topics: Topics) -> None:
     """The Java client with default settings produces idempotently, consumes and administers."""
-    try:
-        command = [java(), "-cp", compiled(version), "JavaClient"]
-    except Unavailable as error:
-        pytest.skip(str(error))
     done = subprocess.run(
-        [*command, cluster.bootstrap_servers, topics.name("java")],
+        [java(), "-cp", compiled(version), "JavaClient", cluster.bootstrap_servers, topics.name("java")],
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 from tests.clients.conftest import Cluster, Topics
-from tests.clients.matrix.client import Client, Unavailable
+from tests.clients.matrix.client import Client
 from tests.clients.matrix.features import PLAY, Ground
 from tests.clients.matrix.page import PAGE, cells, expected, note, table
 from tests.effort import takes_long
@@ -18,23 +18,16 @@ Open = Callable[[type[Client]], Client]
 @pytest.fixture(scope="module")
 def opened(cluster: Cluster) -> Iterator[Open]:
     """A client of each kind, started when it is first wanted: some are processes that take their time."""
-    clients: dict[type[Client], Client | Unavailable] = {}
+    clients: dict[type[Client], Client] = {}
 
     def open_client(kind: type[Client]) -> Client:
         if kind not in clients:
-            try:
-                clients[kind] = kind(cluster.bootstrap_servers)
-            except Unavailable as reason:
-                clients[kind] = reason
-        client = clients[kind]
-        if isinstance(client, Unavailable):
-            pytest.skip(str(client))
-        return client
+            clients[kind] = kind(cluster.bootstrap_servers)
+        return clients[kind]
 
     yield open_client
     for client in clients.values():
-        if isinstance(client, Client):
-            client.close()
+        client.close()
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bench.jars import java, kafka_jars
-from bench.processes import Unavailable, eventually
+from bench.jars import kafka_jars
+from bench.processes import eventually
 from confluent_kafka import Producer
 from tests.clients.conftest import Cluster, Topics, start
 from tests.clients.drivers.base import CODECS
@@ -30,10 +30,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folder of one partition on each broker: several segments, every codec, idempotent producers."""
     if os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
         pytest.skip("the files of a cluster that runs elsewhere cannot be read")
-    try:
-        java(), kafka_jars()
-    except Unavailable as error:
-        pytest.skip(str(error))
+    kafka_jars()  # before a cluster is started in vain
     with start(tmp_path_factory) as system:
         cluster = Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
         topic = Topics(cluster).new(segment_bytes=1_048_576)

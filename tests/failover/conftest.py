@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.processes import Unavailable
 from bench.tidelog_up import TidelogUp
 from tests.failover.control import ControlledCluster
 
@@ -28,11 +27,8 @@ KAFKA_SETTINGS = SETTINGS | {"broker.session.timeout.ms": "3000", "broker.heartb
 def started(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
     if os.environ.get("TIDELOG_TEST_SYSTEM") != "kafka":
         return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data", settings=SETTINGS)
-    try:
-        folder = tmp_path_factory.mktemp("kafka") / "data"
-        return ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True)
-    except Unavailable as error:
-        pytest.skip(str(error))
+    folder = tmp_path_factory.mktemp("kafka") / "data"
+    return ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True)
 
 
 @pytest.fixture(scope="session")

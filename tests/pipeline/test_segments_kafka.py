@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.jars import KAFKA_VERSION, cache
 from confluent_kafka import Producer
 from tests.effort import takes_long
 from tests.pipeline.segment_specimens import expected, rows
 
 from tidelog.pipeline.sources.finding import find_segments
 
-pytestmark = [
-    takes_long,
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("java"), reason="no java on the path"),
-    pytest.mark.skipif(
-        not (cache() / "jars" / f"apache-kafka-{KAFKA_VERSION}").is_dir(),
-        reason="Apache Kafka's jars are not in the cache (see bench/jars.py)",
-    ),
-]
+pytestmark = [takes_long, pytest.mark.slow]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EACH = 50
 

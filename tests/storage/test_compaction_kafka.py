@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from tests.storage.compacting import compact, compacted, keyed
 from tests.storage.folders import TP, storage
-from tests.storage.test_kafka_reads import CODECS, dump, pytestmark  # noqa: F401 - skipped without Kafka
+from tests.storage.test_kafka_reads import CODECS, dump
 
 from tidelog.core.producers import ProducerStates
+
+pytestmark = pytest.mark.slow
 
 
 def test_kafka_reads_compacted_segments(tmp_path: Path) -> None:

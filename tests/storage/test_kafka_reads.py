@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from bench.jars import KAFKA_VERSION, cache
+from bench.apache_kafka import tool_command
 from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
@@ -16,25 +15,15 @@ from tidelog.core.producers import ProducerStates
 from tidelog.wire.records import Compression
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
-JARS = cache() / "jars" / f"apache-kafka-{KAFKA_VERSION}"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("java"), reason="no java on the path"),
-    pytest.mark.skipif(
-        not JARS.is_dir(), reason="Apache Kafka's jars are not in the cache (see bench/jars.py)"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 def dump(*arguments: str | Path, files: list[Path], gaps: bool = False) -> str:
     """What it says of the files. It complains of nothing, or only of ``gaps``, as compaction leaves them."""
     run = subprocess.run(
         [
-            "java",
-            "-cp",
-            f"{JARS}/*",
-            "org.apache.kafka.tools.DumpLogSegments",
+            *tool_command("org.apache.kafka.tools.DumpLogSegments"),
             *arguments,
             "--files",
             ",".join(map(str, files)),

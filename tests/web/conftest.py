@@ -1,91 +1,17 @@
-"""One server for all tests of the page that a process runs, and a browser for each module."""
+"""One server for all tests of the page that a process runs."""
 
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-CHROMIUM = "/usr/bin/chromium"
-SWITCHES = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-LONG_MS = 60_000
+from tests.web.browsing import Opened, lab_server
 
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """Where ``tidelog lab`` serves the page."""
-    command = [sys.executable, "-m", "tidelog.cli", "lab", "--no-browser"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    url = process.stdout.readline().strip()
-    assert url.startswith("http://127.0.0.1:"), process.stderr.read()
-    yield url
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "", "")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """For one module only: while Playwright runs, no other test of the process can have an event loop."""
-    if shutil.which(CHROMIUM) is None:
-        pytest.skip(f"there is no {CHROMIUM}")
-    playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=list(SWITCHES))
-        yield running
-        running.close()
-
-
-class Opened:
-    """A page of its own, and whatever it complained about."""
-
-    def __init__(self, browser: Any, address: str, **settings: Any) -> None:
-        size = settings.pop("size", (1440, 900))
-        self.context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]},
-            **{"locale": "en-US", "reduced_motion": "reduce", **settings},
-        )
-        self.context.set_default_timeout(LONG_MS)
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", self._heard)
-        self.address = address
-
-    def _heard(self, message: Any) -> None:
-        # The browser itself notes refusals (422) as errors; the page says them to its reader.
-        if message.type == "error" and "status of 4" not in message.text:
-            self.complaints.append(message.text)
-
-    def go(self, fragment: str = "") -> Any:
-        self.page.goto(self.address + fragment)
-        self.page.wait_for_selector("#story, .complaint")
-        return self.page
-
-    def until(self, condition: str) -> None:
-        """Wait for a JavaScript expression to hold. (Playwright's own way is against the page's policy.)"""
-        deadline = time.monotonic() + LONG_MS / 1000
-        while not self.page.evaluate(condition):
-            assert time.monotonic() < deadline, f"in vain: {condition}"
-            self.page.wait_for_timeout(20)
-
-    def close(self) -> None:
-        self.context.close()
-        assert self.complaints == []
+    with lab_server() as url:
+        yield url
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.cli.calling import COMMAND, call, refused
-from tests.web.conftest import Opened
+from tests.web.browsing import Opened
 
 from tidelog.trials import catalogue
 

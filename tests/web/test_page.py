@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.cli.calling import call
-from tests.web.conftest import Opened
+from tests.web.browsing import Opened
 
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse

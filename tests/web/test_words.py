@@ -2,14 +2,13 @@
 
 import json
 import re
-import shutil
 import subprocess
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import pytest
+from bench.tools import Tool, find
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.commands import Commands
@@ -121,7 +120,6 @@ for (const file of process.argv.slice(1)) {
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node")
 def test_every_module_is_correct_javascript() -> None:
     """Each module parses, and imports only what is there."""
     modules = [file for file in Path(str(STATIC)).iterdir() if file.suffix == ".js"]
@@ -129,6 +127,13 @@ def test_every_module_is_correct_javascript() -> None:
     for module in modules:
         assert set(re.findall(r'from "lab/([^"]+)"', module.read_text("utf-8"))) <= names, module.name
     # One process for all of them: `node --check` takes one file at a time.
-    command = ["node", "--no-warnings", "--experimental-vm-modules", "-e", PARSE_ALL, *map(str, modules)]
+    command = [
+        find(Tool.NODE),
+        "--no-warnings",
+        "--experimental-vm-modules",
+        "-e",
+        PARSE_ALL,
+        *map(str, modules),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")

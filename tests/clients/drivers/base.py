@@ -85,7 +85,6 @@ class Driver(ABC):
     """A client of one kind, pointed at one cluster."""
 
     name: str
-    codecs: tuple[str, ...] = CODECS
     sends_null_headers = True
 
     def __init__(self, bootstrap_servers: str) -> None:

@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.clients.drivers.base import CODECS, Driver, Incoming, Outgoing, Reader, Refused
+from tests.clients.drivers.base import Driver, Incoming, Outgoing, Reader, Refused
 
 with warnings.catch_warnings():
     # Its schemas are read through a function that Python 3.11 deprecates; it works all the same.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
-    from kafka import codec as kafka_codec
     from kafka.errors import KafkaError  # type: ignore[import-untyped]
 
 
@@ -44,8 +43,6 @@ class KafkaPythonReader(Reader):
 
 class KafkaPython(Driver):
     name = "kafka-python"
-    # It compresses with whatever packages are installed.
-    codecs = tuple(name for name in CODECS if name == "none" or getattr(kafka_codec, f"has_{name}")())
     sends_null_headers = False
 
     def produce(

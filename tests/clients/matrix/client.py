@@ -1,7 +1,7 @@
 """What a client of the matrix can be asked to do. A test says once what must hold, see `features`.
 
 A client that cannot do something says so in `lacks`, with the reason that `docs/compatibility.md` gives; one
-whose programs are not on this machine raises `Unavailable`.
+whose programs are not on this machine raises `bench.tools.Missing`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from bench.processes import Unavailable
 from tests.groups.members import Member
 
-__all__ = ["FEATURES", "NOT_BUILT", "Client", "Member", "Unavailable"]
+__all__ = ["FEATURES", "NOT_BUILT", "Client", "Member"]
 
 FEATURES = ("produce", "consume", "groups", "cooperative", "static", "idempotent", "admin")
 NOT_BUILT = ("transactions",)
@@ -28,7 +27,7 @@ class Client(ABC):
     """Whether its cells are run by default: they need nothing but the Python packages, and little time."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        """`Unavailable` says what this machine lacks."""
+        """`Missing` says what this machine lacks."""
         self.bootstrap_servers = bootstrap_servers
 
     @classmethod

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import signal
 import subprocess
 import threading
 from collections.abc import Sequence
 from typing import ClassVar
 
-from tests.clients.matrix.client import Client, Member, Unavailable
+from bench.tools import Tool, find
+from tests.clients.matrix.client import Client, Member
 
 SECONDS_MAX = 60
 _REBALANCED = re.compile(r"% Group \S+ rebalanced.*?(assign|revoke)")
@@ -69,17 +69,11 @@ class Kcat(Client):
 
     def __init__(self, bootstrap_servers: str) -> None:
         super().__init__(bootstrap_servers)
-        found = shutil.which("kcat")
-        if found is None:
-            raise Unavailable("kcat not found: install it (Debian: apt install kcat)")
-        self._kcat = [found, "-b", bootstrap_servers]
+        self._kcat = [find(Tool.KCAT), "-b", bootstrap_servers]
 
     @classmethod
     def version(cls) -> str:
-        found = shutil.which("kcat")
-        if found is None:
-            raise Unavailable("kcat not found: install it (Debian: apt install kcat)")
-        said = subprocess.run([found, "-V"], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run([find(Tool.KCAT), "-V"], capture_output=True, text=True, check=True).stdout
         numbers = re.search(r"Version (\S+) .*librdkafka (\S+)", said)
         assert numbers is not None, said
         return f"{numbers[1]} (librdkafka {numbers[2]})"

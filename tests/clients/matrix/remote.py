@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -27,8 +25,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import ClassVar
 
-from bench.jars import cache, java, keep, run_maven
-from tests.clients.matrix.client import Client, Member, Unavailable
+from bench.jars import cached, java, run_maven
+from bench.tools import Missing, Tool, find
+from tests.clients.matrix.client import Client, Member
 
 HERE = Path(__file__).parent
 ANSWER_SECONDS = 120.0
@@ -156,16 +155,18 @@ class RemoteClient(Client):
 JAVA_PROJECT = HERE.parent / "java"
 
 
+JAVA_CLIENTS = ("3.9.2", "4.3.1")
+"""The last 3.x, which Spark's connector uses, and today's."""
+
+
 def compiled(client: str) -> str:
     """The class path of the Java programs, compiled against this client unless that was done before."""
-    folder = cache() / f"java-client-{client}-{_digest(JAVA_PROJECT)}"
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".java-client-") as scratch:
-            made = Path(scratch, "made")
-            goals = ("compiler:compile", "dependency:copy-dependencies")
-            run_maven(JAVA_PROJECT, *goals, f"-Dkafka.version={client}", f"-Dinto={made}")
-            keep(made, folder)
+
+    def compile_into(made: Path) -> None:
+        goals = ("compiler:compile", "dependency:copy-dependencies")
+        run_maven(JAVA_PROJECT, *goals, f"-Dkafka.version={client}", f"-Dinto={made}")
+
+    folder = cached(f"java-client-{client}-{_digest(JAVA_PROJECT)}", compile_into)
     return f"{folder}/classes:{folder}/jars/*"
 
 
@@ -190,12 +191,12 @@ class JavaClient(RemoteClient):
 
 class Java3(JavaClient):
     name = "Java kafka-clients 3"
-    client_version = "3.9.2"
+    client_version = JAVA_CLIENTS[0]
 
 
 class Java4(JavaClient):
     name = "Java kafka-clients 4"
-    client_version = "4.3.1"
+    client_version = JAVA_CLIENTS[1]
 
 
 # ---------------------------------------------------------------- Go
@@ -213,25 +214,20 @@ class FranzGo(RemoteClient):
 
     @classmethod
     def command(cls) -> list[str]:
-        go = shutil.which("go")
-        if go is None:
-            raise Unavailable("go not found: install Go (https://go.dev/dl) to run franz-go")
-        program = cache() / f"franz-go-{_digest(GO_PROJECT)}"
-        if not program.exists():
-            program.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=program.parent, prefix=".franz-go-") as scratch:
-                made = Path(scratch, "remote")
-                built = subprocess.run(
-                    [go, "build", "-o", made, "."],
-                    cwd=GO_PROJECT,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
-                if built.returncode:
-                    raise Unavailable(f"go build failed: {built.stderr.strip().splitlines()[-1]}")
-                made.rename(program)
-        return [str(program)]
+        return [built_with_go(f"franz-go-{_digest(GO_PROJECT)}", "build", ".")]
+
+
+def built_with_go(name: str, *command: str) -> str:
+    """The program of the Go project that a command of `go` makes, unless that was done before."""
+
+    def build(made: Path) -> None:
+        verb, *what = command
+        words = [find(Tool.GO), verb, "-o", str(made), *what]
+        built = subprocess.run(words, cwd=GO_PROJECT, capture_output=True, text=True, check=False)
+        if built.returncode:
+            raise Missing(Tool.GO, f"go {verb} failed: {built.stderr.strip().splitlines()[-1]}")
+
+    return str(cached(name, build))
 
 
 # ---------------------------------------------------------------- Spark
@@ -256,13 +252,11 @@ class Spark(RemoteClient):
 
     @classmethod
     def command(cls) -> list[str]:
-        folder = cache() / f"spark-kafka-{cls.version()}-{_digest(SPARK_PROJECT)}"
-        if not folder.is_dir():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".spark-kafka-") as scratch:
-                made = Path(scratch, "jars")
-                version_ = f"-Dspark.version={cls.version()}"
-                run_maven(SPARK_PROJECT, "dependency:copy-dependencies", version_, f"-Dinto={made}")
-                keep(made, folder)
+
+        def fetch(made: Path) -> None:
+            wanted = f"-Dspark.version={cls.version()}"
+            run_maven(SPARK_PROJECT, "dependency:copy-dependencies", wanted, f"-Dinto={made}")
+
+        folder = cached(f"spark-kafka-{cls.version()}-{_digest(SPARK_PROJECT)}", fetch)
         jars = sorted(str(jar) for jar in folder.iterdir())
         return [sys.executable, str(HERE / "spark_program.py"), json.dumps(jars)]

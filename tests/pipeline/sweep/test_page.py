@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +18,6 @@ from tidelog.pipeline.sweep.grid import make_grid
 from tidelog.pipeline.sweep.schedules import Shown
 from tidelog.pipeline.sweep.summary import CellCount
 
-CHROMIUM = shutil.which("chromium")
 MIXES = ["crash", "power", "all"]
 
 
@@ -92,18 +89,6 @@ def test_the_page_says_what_was_not_tried() -> None:
     assert f"{len(unknown)} of {len(atlas.counts)} cells are unknown" in page
     assert all(f"<code>{count.cell.name}</code>" in page for count in unknown)
     assert "never</td>" in page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("needs chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
 
 
 @pytest.mark.slow

@@ -1,0 +1,38 @@
+"""Draw the pictures of the documentation from the page itself.
+
+Run from the root of the tree: ``.venv/bin/python -m docs.images.make_pictures``. The machine needs a browser,
+and a font with Chinese characters, or there will be boxes instead.
+"""
+
+from pathlib import Path
+
+from tests.web.browsing import Opened, lab_server, launched
+
+IMAGES = Path(__file__).resolve().parent
+DESK, PHONE = (1440, 900), (390, 844)
+
+PICTURES = (
+    ("lab-catalogue", "", DESK, "light"),
+    ("lab-hw-loss-truncation", "#/s/hw-loss?g=hw&step=17", DESK, "light"),
+    ("lab-hw-loss-end", "#/s/hw-loss?g=hw&step=23", DESK, "light"),
+    ("lab-two-leaders", "#/s/isolate-leader-zone?g=epoch&step=9", DESK, "light"),
+    ("lab-compare", "#/s/hw-loss?g=hw&vs=epoch&step=20", DESK, "dark"),
+    ("lab-chinese", "#/s/hw-loss?g=hw&step=20", DESK, "light"),
+    ("lab-phone", "#/s/hw-loss?g=hw&step=20", PHONE, "light"),
+)
+
+
+def main() -> None:
+    with lab_server() as address, launched() as browser:
+        for name, asked, size, theme in PICTURES:
+            locale = "zh-CN" if name.endswith("chinese") else "en-US"
+            opened = Opened(browser, address, size=size, color_scheme=theme, locale=locale)
+            page = opened.go(asked)
+            page.wait_for_timeout(300)  # fonts and layout settle; a picture is looked at, not asserted on
+            page.screenshot(path=IMAGES / f"{name}.png")
+            opened.close()
+            print(f"{name}.png  {(IMAGES / f'{name}.png').stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
