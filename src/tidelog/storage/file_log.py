@@ -247,11 +247,17 @@ class FileLog:
 
     def offset_for_timestamp(self, timestamp: Millis) -> TimestampedOffset | None:
         """The first record that is not older."""
-        return first_since(self.segments, timestamp, self.start_offset)
+        return self._search(lambda: first_since(self.segments, timestamp, self.start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The first record with the largest timestamp (ListOffsets with -3)."""
-        return with_max_timestamp(self.segments, self.start_offset)
+        return self._search(lambda: with_max_timestamp(self.segments, self.start_offset))
+
+    def _search(self, search: Callable[[], TimestampedOffset | None]) -> TimestampedOffset | None:
+        try:
+            return search()
+        except OSError as error:
+            raise StorageFailure(f"cannot read {self.folder}: {error.strerror or error}") from None
 
     # ------------------------------------------------------------ losing an end
 
@@ -316,7 +322,11 @@ class FileLog:
             raise InvariantViolation(f"{self.tp} ends at {self.end_offset} and cannot start at {offset}")
         if offset > self.start_offset:
             self.start_offset = offset
-            self._upkeep.remove(self.segments.drop_below(offset))
+            try:
+                self._upkeep.remove(self.segments.drop_below(offset))
+            except OSError as error:
+                # Nobody reads these files any more. They go when the start moves on, or with the next start.
+                self._shared.report(f"{error.filename or self.folder}: {error.strerror or error}")
             self._shared.checkpoint_soon()
 
     # ------------------------------------------------------------ losing what is obsolete
@@ -368,7 +378,7 @@ class FileLog:
     def _replay(self, batches: Callable[[], Iterable[RecordBatch]]) -> None:
         try:
             self._producers.replay(batches())
-        except StorageFailure as failure:
+        except (StorageFailure, OSError) as failure:
             # Who reads this part of the log is told so. Producers may still append behind it.
             self._shared.report(f"producers of {self.tp} may be forgotten: {failure}")
 

@@ -164,14 +164,23 @@ class FileStorage:
         return log
 
     def _create(self, tp: TopicPartition) -> FileLog:
+        """All of it or nothing: what a failed try leaves behind would be in the way of the next one."""
         if tp in self._gone:
             self._checkpoint_now()
-        folder = self._folder.path_of(tp)
         try:
+            folder = self._folder.path_of(tp)
             folder.mkdir()
+        except ValueError as error:
+            raise StorageFailure(str(error)) from None
+        except FileExistsError:
+            raise StorageFailure(f"cannot create {folder}: something has its name; move it away") from None
+        except OSError as error:
+            raise _not_created(folder, error) from None
+        try:
             opened: OpenedLog = LogOpener(folder, self._config(tp), self._shared).open(0, 0, clean=False)
         except OSError as error:
-            raise StorageFailure(f"cannot create {folder}: {error.strerror or error}") from None
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _not_created(folder, error) from None
         opened.new = True
         return FileLog(tp, folder, opened, self._config(tp), self._shared)
 
@@ -182,20 +191,30 @@ class FileStorage:
         return [log.describe() for log in self._logs.values()]
 
     def delete(self, tp: TopicPartition) -> None:
-        log = self._logs.pop(tp, None)
-        self._high_watermarks.pop(tp, None)
+        """The log is gone when its folder has another name. If the disk refuses that, nothing has changed."""
+        log = self._logs.get(tp)
         if log is None:
+            self._high_watermarks.pop(tp, None)
             return
+        renamed = self._taken_out(log.folder)
+        del self._logs[tp]
+        self._high_watermarks.pop(tp, None)
         self._gone.add(tp)
         self._unsynced_since.pop(log, None)
         log.abandon()
-        try:
-            renamed = self._folder.take_out(log.folder)
-        except OSError as error:
-            raise StorageFailure(f"cannot delete {log.folder}: {error.strerror or error}") from None
-        self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
+        if renamed is not None:
+            self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
         self._jobs.submit(self._write_offsets)
         self._jobs.submit(self._write_high_watermarks)
+
+    def _taken_out(self, folder: Path) -> Path | None:
+        """What is left to be removed, None if the folder was removed by hand."""
+        try:
+            return self._folder.take_out(folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageFailure(f"cannot delete {folder}: {error.strerror or error}") from None
 
     # ------------------------------------------------------------ checkpoints
 
@@ -335,3 +354,7 @@ class FileStorage:
             clean = False
         self._let_go()
         return clean
+
+
+def _not_created(folder: Path, error: OSError) -> StorageFailure:
+    return StorageFailure(f"cannot create {folder}: {error.strerror or error}")

@@ -80,8 +80,8 @@ class Segments:
         """Drop every segment that holds only offsets below ``offset``, the oldest first."""
         dropped: list[Path] = []
         while len(self._segments) > 1 and self._bases[1] <= offset:
-            dropped += self._segments.pop(0).mark_deleted()
-            del self._bases[0]
+            dropped += self._segments[0].mark_deleted()  # if the disk refuses, it is still one of ours
+            del self._segments[0], self._bases[0]
         return dropped
 
     def drop_all(self) -> list[Path]:
