@@ -229,6 +229,7 @@ def test_bytes_and_connections() -> None:
     """What the server raises is what is shown."""
     metrics = Metrics()
     metrics.bytes_in += 10
+    metrics.incoming_bytes = 9
     metrics.bytes_out += 20
     metrics.connections = 3
     metrics.connections_refused += 4
@@ -238,12 +239,13 @@ def test_bytes_and_connections() -> None:
         page[name]
         for name in (
             "received_bytes_total",
+            "incoming_request_bytes",
             "sent_bytes_total",
             "connections",
             "connections_refused_total",
             "protocol_errors_total",
         )
-    ] == [10, 20, 3, 4, 5]
+    ] == [10, 9, 20, 3, 4, 5]
 
 
 def test_commits_and_truncations() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from struct import pack
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.wire.errors import ProtocolError
-from tidelog.wire.frames import SCRATCH_BYTES, FrameReader
+from tidelog.wire.frames import FIRST_ROOM_BYTES, GROWTH, SCRATCH_BYTES, FrameReader
 
 
 def feed(reader: FrameReader, data: bytes) -> list[bytearray]:
@@ -70,3 +71,33 @@ def test_hostile_sizes_are_refused(size: int) -> None:
     """A negative size or one above the limit is an error before anything is allocated."""
     with pytest.raises(ProtocolError, match="allowed are 0 to 100"):
         feed(FrameReader(100), pack(">i", size))
+
+
+def test_memory_follows_what_arrives() -> None:
+    """A size is a promise: for a few bytes of a huge frame a few thousand are set aside, then more."""
+    size = 100_000_000
+    reader = FrameReader(size)
+    tracemalloc.start()
+    try:
+        feed(reader, pack(">i", size) + bytes(60))
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+    finally:
+        tracemalloc.stop()
+    arrived = 60
+    for count in (5_000, 100_000, 1_000_000):
+        assert feed(reader, bytes(count)) == []
+        arrived += count
+        assert arrived <= reader.held <= GROWTH * arrived
+
+
+def test_what_a_growing_frame_wants_is_known_before() -> None:
+    """Nothing as long as there is room; then as much as the next buffer takes."""
+    reader = FrameReader(1_000_000)
+    assert (reader.held, reader.room_wanted) == (0, 0)
+    feed(reader, pack(">i", 1_000_000) + b"x")
+    assert (reader.held, reader.room_wanted) == (FIRST_ROOM_BYTES, 0)
+    feed(reader, bytes(FIRST_ROOM_BYTES - 1))
+    wanted = reader.room_wanted
+    assert wanted == (GROWTH - 1) * FIRST_ROOM_BYTES
+    reader.buffer()
+    assert (reader.held, reader.room_wanted) == (FIRST_ROOM_BYTES + wanted, 0)

@@ -10,6 +10,8 @@ Rules of this file:
   that had been read already wait their turn. An answer to a fetch may be a million times larger than the
   request, so after each fetch we look how its answer leaves before the next one is begun: what one client can
   make us hold is bounded.
+* What is held of requests that are not complete, or wait for their turn, is told to ``FrameMemory``. If there
+  is no room for more of it, the connection is not read from either.
 * Bytes that are no Kafka request close this connection, with one line in the log, and touch no other.
 """
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from tidelog.broker.server import Server
 
 _FETCH = int(Api.FETCH)
+_PIECE_BYTES = 1024
+"""What is read at once while memory is short."""
 
 
 class Request:
@@ -65,9 +69,11 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_frames",
         "_going_on",
+        "_incoming_bytes",
         "_open",
         "_paused",
         "_received",
+        "_starved",
         "_transport",
         "_writable",
         "held_bytes",
@@ -85,6 +91,10 @@ class Connection(asyncio.BufferedProtocol):
         self._open: deque[Request] = deque()
         self._received: list[bytearray] = []
         """Frames that came in and were not affordable."""
+        self._incoming_bytes = 0
+        """What ``FrameMemory`` was told that we hold."""
+        self._starved = False
+        """There is no memory for the rest of a request."""
         self._going_on: asyncio.Handle | None = None
         self._writable = True
         self._paused = False
@@ -104,10 +114,15 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._open.clear()
         self._received.clear()
+        self.server.memory.changed(self, self._incoming_bytes, 0)
+        self._incoming_bytes = 0
         self.server.left(self)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        return self._frames.buffer()
+        buffer = self._frames.buffer()
+        if self.server.memory.exhausted and not self._frames.held:
+            return buffer[:_PIECE_BYTES]
+        return buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         server = self.server
@@ -119,8 +134,24 @@ class Connection(asyncio.BufferedProtocol):
             self._offended(error)
         server.settle()
         server.metrics.loop_held(server.clock() - began)
+        self._account()
         if self._paused or not self._affordable:
             self._read_only_if_affordable()
+
+    def _account(self) -> None:
+        """Tell how much memory our requests take, and ask for more where the next bytes need it."""
+        frames = self._frames
+        held = frames.held
+        if self._received:
+            held += sum(map(len, self._received))
+        if not held and not self._incoming_bytes:
+            return
+        memory, before, wanted = self.server.memory, self._incoming_bytes, frames.room_wanted
+        self._starved = wanted > 0 and not memory.may_take(self, held + wanted - before)
+        if not self._starved:
+            held += wanted
+        self._incoming_bytes = held
+        memory.changed(self, before, held)
 
     def _handle(self, frames: list[bytearray]) -> None:
         if len(frames) == 1 and not self._received:
@@ -144,7 +175,17 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._offended(error)
         self.server.settle()
+        self._account()
         self._read_only_if_affordable()
+
+    def look_again(self) -> None:
+        """There may be memory for the rest of our request."""
+        self._account()
+        self._read_only_if_affordable()
+
+    def give_up(self, reason: str) -> None:
+        self.server.log.warning("closed the connection from %s: %s", self.peer, reason)
+        self.abort()
 
     def _offended(self, error: ProtocolError) -> None:
         self.server.metrics.protocol_errors += 1
@@ -197,6 +238,7 @@ class Connection(asyncio.BufferedProtocol):
         limits = self.server.limits
         return (
             self._writable
+            and not self._starved
             and len(self._open) < limits.requests_open_max
             and self.held_bytes < limits.answer_bytes_held_max
         )

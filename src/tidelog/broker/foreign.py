@@ -41,7 +41,7 @@ max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots num.i
 num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
 num.replica.fetchers offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec
 process.roles producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
-queued.max.request.bytes replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes
+replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes
 replica.socket.timeout.ms request.timeout.ms reserved.broker.max.id server.max.startup.time.ms
 socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.listen.backlog.size
 socket.receive.buffer.bytes socket.send.buffer.bytes transactional.id.expiration.ms

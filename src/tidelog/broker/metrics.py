@@ -61,6 +61,7 @@ class Metrics:
         self.group_writes = ApiFigures()
         """Appends to ``__consumer_offsets`` by coordinators here, from being wanted to being committed."""
         self.bytes_in = 0
+        self.incoming_bytes = 0
         self.bytes_out = 0
         self.connections = 0
         self.connections_refused = 0

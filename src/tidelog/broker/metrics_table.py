@@ -278,6 +278,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _counter("received_bytes", "Bytes from clients and other brokers.", counted("bytes_in")),
         _counter("sent_bytes", "Bytes of answers.", counted("bytes_out")),
+        _gauge(
+            "incoming_request_bytes",
+            "Memory of requests that are not complete; queued.max.request.bytes bounds it.",
+            counted("incoming_bytes"),
+        ),
         _gauge("connections", "Open connections.", counted("connections")),
         _counter(
             "connections_refused",

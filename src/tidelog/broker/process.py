@@ -147,6 +147,7 @@ async def assemble(
         settings.connections_max_idle_ms / 1000 if settings.connections_max_idle_ms > 0 else float("inf"),
         settings.queued_max_requests,
         settings.fetch_max_bytes,
+        settings.queued_max_request_bytes,
     )
     handlers = {key: partial(handle, node) for key, handle in HANDLERS.items()}
     node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail)

@@ -16,6 +16,7 @@ from math import inf
 from typing import Any
 
 from tidelog.broker.connection import Connection, Request
+from tidelog.broker.frame_memory import FrameMemory
 from tidelog.broker.metrics import Metrics
 from tidelog.core.types import InvariantViolation
 from tidelog.wire.api import Api, RequestHeader, UnsupportedVersion, decode_request
@@ -35,6 +36,8 @@ class Limits:
     requests_open_max: int = 500
     answer_bytes_held_max: int = 57_671_680
     """Of one connection: answers that wait for earlier ones."""
+    incoming_bytes_max: int = 256 * 1024 * 1024
+    """Of all connections: requests that are not complete."""
 
 
 class Server:
@@ -51,6 +54,7 @@ class Server:
         self.limits = limits
         self.metrics = metrics
         self.settle = settle
+        self.memory = FrameMemory(limits.incoming_bytes_max, metrics)
         self._on_violation = on_violation
         self.clock = time.perf_counter
         self.log = logging.getLogger("tidelog.server")

@@ -111,6 +111,12 @@ class Settings:
     queued_max_requests: int = _setting(
         int32(1), 500, "Requests it holds unanswered for one connection before it stops reading from it."
     )
+    queued_max_request_bytes: int = _setting(
+        int64(-1),
+        268_435_456,
+        "Memory for the requests that are arriving, of all connections together. Beyond it large ones wait, "
+        "and one at a time goes on. -1, Kafka's default: no bound.",
+    )
     fetch_max_bytes: int = _setting(int32(1024), 57_671_680, "The most it returns to one Fetch request.")
     message_max_bytes: int = _setting(int32(0), 1_048_588, "The largest record batch it takes.")
 

@@ -3,10 +3,12 @@
 Made for asyncio's ``BufferedProtocol``: the transport asks where to put the next bytes and says how many
 came. Small frames are read many at a time into one scratch buffer that *all* connections of a thread share
 (nothing stays in it between two calls) and are copied out; a frame that is not complete gets a buffer of its
-own size, and the rest of it is received straight into that, without another copy. Either way a frame owns
-its bytes: whoever keeps a slice of it need not copy.
+own, and the rest of it is received straight into that. Either way a frame owns its bytes: whoever keeps a
+slice of it need not copy.
 
-A size above the limit is refused before anything is allocated for it.
+A size is only a promise. One above the limit is refused before anything is allocated for it, and below it
+memory follows what arrives: a frame's own buffer is at most ``GROWTH`` times as large as what has come of it.
+``room_wanted`` is what the next step would take, so that a reader with many streams can put one off.
 """
 
 from __future__ import annotations
@@ -17,23 +19,43 @@ from tidelog.wire.errors import ProtocolError
 
 _SIZE = Struct(">i")
 SCRATCH_BYTES = 256 * 1024
+GROWTH = 8
+FIRST_ROOM_BYTES = 4096
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
 
 
 class FrameReader:
-    __slots__ = ("_filled", "_frame", "_head", "_max_bytes")
+    __slots__ = ("_filled", "_frame", "_head", "_max_bytes", "_size")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._head = b""
         """The first 1 to 3 bytes of a size whose rest has not come yet."""
         self._frame: bytearray | None = None
-        """A frame that has begun but not ended, of which ``_filled`` bytes are there."""
+        """A frame that has begun but not ended: ``_filled`` bytes of ``_size`` are there. It may be shorter
+        than the frame will be."""
         self._filled = 0
+        self._size = 0
+
+    @property
+    def held(self) -> int:
+        """The memory of a frame that has begun but not ended."""
+        return 0 if self._frame is None else len(self._frame)
+
+    @property
+    def room_wanted(self) -> int:
+        """How much more memory ``buffer`` is going to take for it."""
+        if self._frame is None or self._filled < len(self._frame):
+            return 0
+        return self._room() - self._filled
 
     def buffer(self) -> memoryview:
         """Where the next bytes of the stream belong."""
         if self._frame is not None:
+            if self._filled == len(self._frame):
+                # A copy: the transport may still hold a view of the old one, which then cannot be resized.
+                frame, self._frame = self._frame, bytearray(self._room())
+                self._frame[: self._filled] = frame
             return memoryview(self._frame)[self._filled :]
         head = self._head
         if head:
@@ -45,7 +67,7 @@ class FrameReader:
         """``count`` bytes were put into ``buffer()``: the frames that are complete now."""
         if self._frame is not None:
             self._filled += count
-            if self._filled < len(self._frame):
+            if self._filled < self._size:
                 return []
             frame, self._frame = self._frame, None
             return [frame]
@@ -65,9 +87,13 @@ class FrameReader:
                 frames.append(bytearray(_scratch[position : position + size]))
                 position += size
                 continue
-            self._frame = bytearray(size)
-            self._frame[:there] = _scratch[position:end]
+            self._size = size
             self._filled = there
+            self._frame = bytearray(self._room())
+            self._frame[:there] = _scratch[position:end]
             return frames
         self._head = bytes(_scratch[position:end])
         return frames
+
+    def _room(self) -> int:
+        return min(self._size, max(self._filled * GROWTH, FIRST_ROOM_BYTES))
