@@ -9,7 +9,7 @@ import pytest
 from kio.schema.request_header.v1.header import RequestHeader as KioHeader1
 from kio.schema.request_header.v2.header import RequestHeader as KioHeader2
 from kio.serial import entity_reader
-from tests.wire.values import exchanges, samples
+from tests.wire.values import exchanges, finished, samples
 
 from tidelog.wire.api import (
     ADVERTISED,
@@ -18,9 +18,11 @@ from tidelog.wire.api import (
     UnknownApi,
     UnsupportedVersion,
     decode_request,
+    decode_request_in_steps,
     decode_response,
     encode_request,
     encode_response,
+    encode_response_in_steps,
 )
 from tidelog.wire.codec import encode
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -53,6 +55,7 @@ def test_a_request_arrives(known: Registration, version: int) -> None:
             anonymous = known.api == Api.CONTROLLED_SHUTDOWN and version == 0
             assert header == RequestHeader(known.api, version, -7, None if anonymous else client_id)
             assert body == message
+            assert finished(decode_request_in_steps(frame)) == (header, body)
 
 
 @pytest.mark.parametrize(("known", "version"), EXCHANGES)
@@ -61,6 +64,7 @@ def test_a_response_arrives(known: Registration, version: int) -> None:
     for message in samples(known.response, version, known.flexible(version), 3):
         header = RequestHeader(known.api, version, 1 << 30, "client")
         frame = whole(encode_response(header, message))
+        assert whole(finished(encode_response_in_steps(header, message))) == frame
         assert decode_response(known.api, version, frame) == (1 << 30, message)
 
 

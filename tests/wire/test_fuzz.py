@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from contextlib import suppress
 from random import Random
 from struct import pack
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.peers import KINDS, message_class
-from tests.wire.values import exchanges, samples
+from tests.wire.values import exchanges, finished, samples
 
 from tidelog.wire.api import Api, decode_request, decode_response, encode_request
-from tidelog.wire.codec import decode, encode
+from tidelog.wire.codec import decode, decoder_in_steps, encode
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tidelog.wire.registry import Registration
@@ -37,11 +38,17 @@ HOSTILE = [
 
 
 def message_or_refusal(known: Registration, kind: str, version: int, body: bytes) -> Any:
-    """The decoded message, or None if it was refused. Any other exception fails the test."""
+    """The decoded message, or None if it was refused, both at once and in steps. Any other exception fails
+    the test."""
+    cls, flexible, view = message_class(known, kind), known.flexible(version), memoryview(body)
     try:
-        return decode(message_class(known, kind), version, known.flexible(version), body)
+        message = decode(cls, version, flexible, body)
     except ProtocolError:
+        with pytest.raises(ProtocolError):
+            finished(decoder_in_steps(cls, version, flexible)(view, 0, len(view)))
         return None
+    assert finished(decoder_in_steps(cls, version, flexible)(view, 0, len(view))) == message
+    return message
 
 
 @given(st.sampled_from(EXCHANGES), st.sampled_from(KINDS), st.binary(max_size=120))
@@ -150,7 +157,8 @@ CONSTANT = 16_384
 def peak_of_decoding(known: Registration, kind: str, version: int, body: bytes) -> int:
     tracemalloc.start()
     try:
-        message_or_refusal(known, kind, version, body)
+        with suppress(ProtocolError):
+            decode(message_class(known, kind), version, known.flexible(version), body)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -7,14 +7,16 @@ through that version unchanged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.registry import Registration, registration
 from tidelog.wire.schema import BLOB, RECORDS, Array, Field, Fixed, Kind, Struct, fields_of
+
+T = TypeVar("T")
 
 TEXTS = ["", "a", "topic-0", "Grüße, 世界 🌊", "x" * 126, "y" * 127, "z" * 300]
 BLOBS = [b"", b"\x00", b"\xff\xfe", bytes(range(256)), b"b" * 126, b"b" * 127]
@@ -36,6 +38,16 @@ def exchanges() -> Iterator[tuple[Registration, int]]:
         oldest, newest = known.versions
         for version in range(oldest, newest + 1):
             yield known, version
+
+
+def finished(steps: Generator[None, None, T]) -> T:
+    """What steps come to when all of them are made."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def is_private(field: Field) -> bool:

@@ -7,20 +7,24 @@ Headers (KIP-482): a request of a flexible version has header version 2, any oth
 ControlledShutdown 0 has 0, without a client id. The client id is a legacy string in all of them. A response
 has header version 1 if flexible and 0 otherwise; ApiVersions always 0, because a client that asks does not
 know yet what the broker understands.
+
+A broker decodes large requests and encodes its answers in steps: those functions are generators, and let
+their caller look after others in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cache
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import Any, NoReturn
 
 from tidelog.wire.api_keys import ADVERTISED, LATEST, Api
-from tidelog.wire.codec import decoder, encoder
-from tidelog.wire.decoder import Decoder
-from tidelog.wire.encoder import Encoder
+from tidelog.wire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
+from tidelog.wire.decoder import Decoder, DecoderInSteps
+from tidelog.wire.encoder import Encoder, EncoderInSteps
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import Buffer, skip_tagged_fields
 from tidelog.wire.registry import Registration, registration
@@ -34,9 +38,11 @@ __all__ = [
     "UnknownApi",
     "UnsupportedVersion",
     "decode_request",
+    "decode_request_in_steps",
     "decode_response",
     "encode_request",
     "encode_response",
+    "encode_response_in_steps",
 ]
 
 
@@ -78,6 +84,20 @@ _REQUEST_START = Struct(">ihhi")
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     """The header and the body. Record sets in the body are views into `frame`."""
     view = memoryview(frame)
+    header, position = _request_header(view)
+    return header, _request_decoder(header.api_key, header.api_version)(view, position, len(view))
+
+
+def decode_request_in_steps(frame: Buffer) -> Generator[None, None, tuple[RequestHeader, Any]]:
+    """The same for a large frame. `ProtocolError` also if its elements would take too much memory."""
+    view = memoryview(frame)
+    header, position = _request_header(view)
+    decode = _request_decoder_in_steps(header.api_key, header.api_version)
+    return header, (yield from decode(view, position, len(view)))
+
+
+def _request_header(view: memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request that is spoken here, and the position behind it."""
     limit = len(view)
     try:
         key, version, correlation_id, length = _FIRST_FIELDS.unpack_from(view)
@@ -85,7 +105,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
         raise ProtocolError(f"a request of {limit} bytes has no room for its header") from None
     position = 10
     header = RequestHeader(key, version, correlation_id, None)
-    decode, flexible, has_client_id = _request_decoder(key, version) or _refuse(header)
+    flexible, has_client_id = _request_traits(key, version) or _refuse(header)
     if not has_client_id:
         position = 8
     elif length >= 0:
@@ -98,7 +118,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
             raise ProtocolError("the client id is not UTF-8") from None
     if flexible:
         position = _after_tagged_fields(view, position, limit)
-    return header, decode(view, position, limit)
+    return header, position
 
 
 def encode_request(
@@ -130,6 +150,15 @@ def encode_response(header: RequestHeader, body: Any) -> list[Buffer]:
     if flexible:
         out.append(0)
     return _with_length(out, encode(body, out))
+
+
+def encode_response_in_steps(header: RequestHeader, body: Any) -> Generator[None, None, list[Buffer]]:
+    """The same for an answer that may be long."""
+    encode, flexible = _response_encoder_in_steps(header.api_key, header.api_version)
+    out = bytearray(_LENGTH_AND_ID.pack(0, header.correlation_id))
+    if flexible:
+        out.append(0)
+    return _with_length(out, (yield from encode(body, out)))
 
 
 def decode_response(api: int, version: int, frame: Buffer) -> tuple[int, Any]:
@@ -164,12 +193,24 @@ def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
 
 
 @cache
-def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool] | None:
+def _request_traits(key: int, version: int) -> tuple[bool, bool] | None:
+    """Whether the header is a flexible one, and whether it has a client id. None if this is not spoken."""
     known = registration(key)
     if known is None or not known.speaks(version):
         return None
-    flexible = known.flexible(version)
-    return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
+    return known.flexible(version), _has_client_id(key, version)
+
+
+@cache
+def _request_decoder(key: int, version: int) -> Decoder:
+    known = _spoken(key, version)
+    return decoder(known.request, version, known.flexible(version))
+
+
+@cache
+def _request_decoder_in_steps(key: int, version: int) -> DecoderInSteps:
+    known = _spoken(key, version)
+    return decoder_in_steps(known.request, version, known.flexible(version))
 
 
 @cache
@@ -185,6 +226,13 @@ def _response_encoder(key: int, version: int) -> tuple[Encoder, bool]:
     known = _spoken(key, version)
     flexible = known.flexible(version)
     return encoder(known.response, version, flexible), flexible and key != Api.API_VERSIONS
+
+
+@cache
+def _response_encoder_in_steps(key: int, version: int) -> tuple[EncoderInSteps, bool]:
+    known = _spoken(key, version)
+    flexible = known.flexible(version)
+    return encoder_in_steps(known.response, version, flexible), flexible and key != Api.API_VERSIONS
 
 
 @cache
@@ -206,7 +254,7 @@ def _spoken(key: int, version: int) -> Registration:
     return known
 
 
-def _refuse(header: RequestHeader) -> tuple[Decoder, bool, bool]:
+def _refuse(header: RequestHeader) -> NoReturn:
     if registration(header.api_key) is None:
         raise UnknownApi(header)
     raise UnsupportedVersion(header)

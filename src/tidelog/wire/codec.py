@@ -1,33 +1,47 @@
 """Encoders and decoders, each compiled when it is first needed and kept for good.
 
-There are at most a few hundred pairs of message and version, and a process meets a few dozen.
+There are at most a few hundred pairs of message and version, and a process meets a few dozen. What comes from
+a stranger or may be long is handled in steps: the same functions as generators.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from tidelog.wire.decoder import Decoder, compile_decoder
-from tidelog.wire.encoder import Encoder, compile_encoder
+from tidelog.wire.decoder import Decoder, DecoderInSteps, compile_decoder, compile_decoder_in_steps
+from tidelog.wire.encoder import Encoder, EncoderInSteps, compile_encoder, compile_encoder_in_steps
 from tidelog.wire.primitives import Buffer
 
-_Key = tuple[type[Any], int, bool]
-_decoders: dict[_Key, Decoder] = {}
-_encoders: dict[_Key, Encoder] = {}
+
+Codec = TypeVar("Codec")
+_compiled: dict[tuple[object, type[Any], int, bool], Any] = {}
+
+
+def _kept(
+    compile: Callable[[type[Any], int, bool], Codec], cls: type[Any], version: int, flexible: bool
+) -> Codec:
+    key = (compile, cls, version, flexible)
+    if key not in _compiled:
+        _compiled[key] = compile(cls, version, flexible)
+    codec: Codec = _compiled[key]
+    return codec
 
 
 def decoder(cls: type[Any], version: int, flexible: bool) -> Decoder:
-    key = (cls, version, flexible)
-    if key not in _decoders:
-        _decoders[key] = compile_decoder(cls, version, flexible)
-    return _decoders[key]
+    return _kept(compile_decoder, cls, version, flexible)
 
 
 def encoder(cls: type[Any], version: int, flexible: bool) -> Encoder:
-    key = (cls, version, flexible)
-    if key not in _encoders:
-        _encoders[key] = compile_encoder(cls, version, flexible)
-    return _encoders[key]
+    return _kept(compile_encoder, cls, version, flexible)
+
+
+def decoder_in_steps(cls: type[Any], version: int, flexible: bool) -> DecoderInSteps:
+    return _kept(compile_decoder_in_steps, cls, version, flexible)
+
+
+def encoder_in_steps(cls: type[Any], version: int, flexible: bool) -> EncoderInSteps:
+    return _kept(compile_encoder_in_steps, cls, version, flexible)
 
 
 def decode(cls: type[Any], version: int, flexible: bool, data: Buffer) -> Any:

@@ -9,27 +9,56 @@ Rules of the generated code:
 - A read past the end raises `struct.error` or `IndexError`, bad text `UnicodeDecodeError`; one handler
   around the whole turns them into `ProtocolError`. Slices never fail, so they are checked in the open.
 - Schemas do not recurse, so neither does the code: the depth of nesting is that of the declaration.
+
+A large frame of a stranger is decoded in steps, so that a million elements do not stop everything else. Two
+bytes may stand for an object of a few hundred, so there the memory of all elements together is bounded, and
+refused before they are made.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import MISSING
 from functools import cache
 from typing import Any
 
 from tidelog.wire.errors import ProtocolError
-from tidelog.wire.primitives import Buffer, read_uvarint, skip_tagged_fields
-from tidelog.wire.schema import BLOB, TEXT, Array, Field, Fixed, Kind, Variable, fields_of
+from tidelog.wire.primitives import TAGS_MAX, Buffer, read_uvarint, skip_tagged_fields
+from tidelog.wire.schema import BLOB, TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
 from tidelog.wire.source import Source
 
 Decoder = Callable[[Buffer, int, int], Any]
+DecoderInSteps = Callable[[Buffer, int, int], Generator[None, None, Any]]
+
+ELEMENTS_BYTES_MAX = 64 << 20
+"""What the elements of one message may take in memory, estimated: some 200,000 partitions of a Fetch."""
+TEXT_BYTES_MAX = 0x7FFF
+"""As in Kafka, also where the length would have room for more."""
+
+_NUMBERS_AT_ONCE = 8192
+_NUMBERS_PER_ELEMENT = 50
+"""Numbers that are decoded in the time of one object."""
+_NUMBER_BYTES = 40
+_OBJECT_BYTES = 64
 
 
 def compile_decoder(cls: type[Any], version: int, flexible: bool) -> Decoder:
     """`decode(buffer, position, limit)`: the message that fills the frame from there to its end."""
     return _Generator(cls, version, flexible).compile()
+
+
+def compile_decoder_in_steps(cls: type[Any], version: int, flexible: bool) -> DecoderInSteps:
+    """The same as a generator that returns the message."""
+    return _Generator(cls, version, flexible, in_steps=True).compile()
+
+
+def element_bytes(kind: Kind) -> int:
+    """About what an element of an array takes in memory, without what its bytes say: a slot, an object, a
+    number for each field."""
+    if isinstance(kind, Fixed):
+        return _NUMBER_BYTES
+    return _OBJECT_BYTES + (_NUMBER_BYTES * len(fields_of(kind.type)) if isinstance(kind, Struct) else 0)
 
 
 def smallest_size(kind: Kind, version: int, flexible: bool) -> int:
@@ -51,14 +80,14 @@ def _unpacker(layout: str) -> Callable[..., tuple[Any, ...]]:
 
 
 class _Generator:
-    def __init__(self, cls: type[Any], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Any], version: int, flexible: bool, in_steps: bool = False) -> None:
         self.cls = cls
         self.version = version
         self.flexible = flexible
-        self.source = Source()
+        self.source = Source(in_steps)
         self.run: list[tuple[str, str]] = []
 
-    def compile(self) -> Decoder:
+    def compile(self) -> Callable[[Buffer, int, int], Any]:
         name = f"{self.cls.__name__} v{self.version}"
         source = self.source
         source.define(
@@ -70,6 +99,9 @@ class _Generator:
             malformed=(struct.error, IndexError, UnicodeDecodeError),
         )
         with source.block("def decode(buffer, position, limit):"):
+            source.begin_steps()
+            if source.in_steps:
+                source.line(f"room = {ELEMENTS_BYTES_MAX}")
             with source.block("try:"):
                 self.structure(self.cls, "message")
                 self.flush()
@@ -129,6 +161,7 @@ class _Generator:
             return
         with self.source.block(f"if {count}:"):
             self.long_uvarint(count)
+            self.refuse(f"{count} > {TAGS_MAX}", f"{cls.__name__} has an impossible number of tagged fields")
             with self.source.block(f"for _ in range({count}):"):
                 end = self.source.fresh("end")
                 self.source.line("tag, position = read_uvarint(buffer, position)")
@@ -173,7 +206,8 @@ class _Generator:
 
     def slice(self, kind: Variable, target: str, length: str, label: str) -> None:
         self.source.line(f"end = position + {length}")
-        self.refuse("not position <= end <= limit", f"{label} has an impossible length")
+        too_long = f" or {length} > {TEXT_BYTES_MAX}" if self.flexible and kind is TEXT else ""
+        self.refuse(f"not position <= end <= limit{too_long}", f"{label} has an impossible length")
         conversion = {TEXT: ".tobytes().decode()", BLOB: ".tobytes()"}.get(kind, "")
         self.source.line(f"{target} = buffer[position:end]{conversion}")
         self.source.line("position = end")
@@ -191,12 +225,11 @@ class _Generator:
     def elements(self, element: Kind, target: str, count: str, label: str) -> None:
         smallest = smallest_size(element, self.version, self.flexible)
         self.refuse(f"not 0 <= {count} * {smallest} <= limit - position", f"{label} has an impossible count")
+        if self.source.in_steps:
+            self.source.line(f"room -= {count} * {element_bytes(element)}")
+            self.refuse("room < 0", f"{label} takes more memory than a request is given")
         if isinstance(element, Fixed) and len(element.format) == 1:
-            # One struct call for the whole array. Formats are cached by `struct`, short arrays recur.
-            self.source.line(
-                f"{target} = list(unpack_from('>%d{element.format}' % {count}, buffer, position))"
-            )
-            self.source.line(f"position += {count} * {smallest}")
+            self.numbers(element, target, count)
             return
         items, item = self.source.fresh("items"), self.source.fresh("item")
         self.source.line(f"{items} = {target} = []")
@@ -204,6 +237,24 @@ class _Generator:
             self.value(element, item, False, label)
             self.flush()
             self.source.line(f"{items}.append({item})")
+            self.source.step()
+
+    def numbers(self, element: Fixed, target: str, count: str) -> None:
+        # One struct call for the whole array. Formats are cached by `struct`, short arrays recur.
+        unpacked = f"unpack_from('>%d{element.format}' % {count}, buffer, position)"
+        if not self.source.in_steps:
+            self.source.line(f"{target} = list({unpacked})")
+            self.source.line(f"position += {count} * {element.size}")
+            return
+        numbers, left = self.source.fresh("numbers"), self.source.fresh("left")
+        self.source.line(f"{numbers} = {target} = []")
+        self.source.line(f"{left} = {count}")
+        with self.source.block(f"while {left}:"):
+            self.source.line(f"{count} = min({left}, {_NUMBERS_AT_ONCE})")
+            self.source.line(f"{numbers} += {unpacked}")
+            self.source.line(f"position += {count} * {element.size}")
+            self.source.line(f"{left} -= {count}")
+            self.source.step(f"{count} // {_NUMBERS_PER_ELEMENT} + 1")
 
     def length(self, format: str) -> str:
         """Reads a length or count, negative for null, together with the pending fields before it."""

@@ -11,12 +11,15 @@ Rules of the generated code:
 - A tagged field that holds its default is not written.
 - Values are the caller's own: one of the wrong type or range is a programming error and raises what Python
   raises.
+
+An answer is encoded in steps: one that describes thousands of partitions must not keep others waiting. A
+short one is done in the first step.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
@@ -25,6 +28,7 @@ from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct
 from tidelog.wire.source import Source
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]
+EncoderInSteps = Callable[[Any, bytearray], Generator[None, None, list[Buffer]]]
 
 COPY_MAX = 1024
 
@@ -34,24 +38,30 @@ def compile_encoder(cls: type[Any], version: int, flexible: bool) -> Encoder:
     return _Generator(cls, version, flexible).compile()
 
 
+def compile_encoder_in_steps(cls: type[Any], version: int, flexible: bool) -> EncoderInSteps:
+    """The same as a generator that returns the buffers."""
+    return _Generator(cls, version, flexible, in_steps=True).compile()
+
+
 @cache
 def _packer(layout: str) -> Callable[..., bytes]:
     return struct.Struct(layout).pack
 
 
 class _Generator:
-    def __init__(self, cls: type[Any], version: int, flexible: bool) -> None:
+    def __init__(self, cls: type[Any], version: int, flexible: bool, in_steps: bool = False) -> None:
         self.cls = cls
         self.version = version
         self.flexible = flexible
-        self.source = Source()
+        self.source = Source(in_steps)
         self.run: list[tuple[str, str]] = []
 
-    def compile(self) -> Encoder:
+    def compile(self) -> Callable[[Any, bytearray], Any]:
         source = self.source
         source.define(pack=struct.pack, encode_uvarint=encode_uvarint)
         with source.block("def encode(message, out):"):
             source.line("buffers = []")
+            source.begin_steps()
             self.structure(self.cls, "message")
             self.flush()
             source.line("if out: buffers.append(out)")
@@ -181,6 +191,7 @@ class _Generator:
         with self.source.block(f"for {item} in {items}:"):
             self.value(element, item, False)
             self.flush()
+            self.source.step()
 
     def local(self, value: str) -> str:
         """A variable that holds the value, so that it is looked up once."""

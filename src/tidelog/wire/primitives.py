@@ -13,6 +13,10 @@ from tidelog.wire.errors import ProtocolError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+TAGS_MAX = 64
+"""Tagged fields of one struct. No message of Kafka has a quarter of that; without a bound a frame of nothing
+else would keep its reader busy for a minute."""
+
 _VARLONG_SHIFT_MAX = 63
 
 
@@ -87,6 +91,8 @@ def skip_tagged_fields(buffer: Buffer, position: int, limit: int) -> int:
     Unknown fields are how newer peers add to a message without a new version: skipped, never refused.
     """
     count, position = read_uvarint(buffer, position)
+    if count > TAGS_MAX:
+        raise ProtocolError(f"{count} tagged fields; allowed are 0 to {TAGS_MAX}")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
