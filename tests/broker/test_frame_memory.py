@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.broker.in_process import Client, Running, framed, on_server, until
+from tests.broker.served import Client, Running, framed, on_server, until
 
 from tidelog.broker import frame_memory
 from tidelog.broker.connection import Request
