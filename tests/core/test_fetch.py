@@ -47,6 +47,18 @@ def test_a_parked_fetch_is_released_by_its_deadline() -> None:
     assert (response.error, letters(response), response.high_watermark) == (ErrorCode.NONE, "", 1)
 
 
+def test_deadlines_that_clients_choose_leave_no_timers_behind() -> None:
+    """Each earlier than the one before: a timer for the earliest is enough, and still all are answered."""
+    bench = leading("a")
+    parked = [bench.consume(1, wait_ms=100_000 - 50 * number) for number in range(1_000)]
+    assert len(bench.core.ctx.timers) < 200
+    bench.pass_time(75_000)
+    assert not any(bench.is_parked(fetch) for fetch in parked[500:])
+    assert all(bench.is_parked(fetch) for fetch in parked[:500])
+    bench.pass_time(25_000)
+    assert not any(bench.is_parked(fetch) for fetch in parked)
+
+
 def test_each_parked_fetch_has_a_deadline_of_its_own() -> None:
     """Of two followers the one that came first is answered first."""
     bench = leading("a", replicas=(0, 1, 2))

@@ -49,6 +49,23 @@ def test_it_is_answered_when_the_followers_have_let_go() -> None:
     assert told(bench, token) == (NONE, 3)
 
 
+def test_each_request_has_a_deadline_of_its_own() -> None:
+    """Whichever came first; and however many there are, one timer is enough."""
+    bench = leading("abcd")
+    bench.pass_time(1)
+    late, soon = delete(bench, 2, timeout_ms=9_000), delete(bench, 3, timeout_ms=1_000)
+    bench.pass_time(1_000)
+    assert (told(bench, late), told(bench, soon)) == (None, (TIMED_OUT, -1))
+    before = len(bench.core.ctx.timers)
+    waiting = []
+    for number in range(500):
+        bench.pass_time(1)
+        waiting.append(delete(bench, 4, timeout_ms=8_000 - 5 * number))
+    assert len(bench.core.ctx.timers) < before + 100
+    bench.pass_time(10_000)
+    assert {told(bench, token) for token in (late, *waiting)} == {(TIMED_OUT, -1)}
+
+
 def test_all_followers_count() -> None:
     """The low watermark is the smallest log start."""
     bench = leading("abcd", replicas=(0, 1, 2))

@@ -10,7 +10,7 @@ from tidelog.core.effects import EffectList, KeeperCall, Outbox, Reply, Send, St
 from tidelog.core.events import Event
 from tidelog.core.guards import Guards
 from tidelog.core.messages import AlterIsrRequest
-from tidelog.core.timers import Timers
+from tidelog.core.timers import Callback, Timer, Timers
 from tidelog.core.types import BrokerId, InvariantViolation, Millis, TopicConfig
 
 if TYPE_CHECKING:
@@ -71,10 +71,21 @@ class Context:
     def emit(self, event: Event) -> None:
         self.effects.append(event)
 
-    def set_timer(self, at: Millis, callback: Callable[[Millis], None]) -> None:
-        wake_at = self.timers.set(at, callback)
+    def set_timer(self, at: Millis, callback: Callback) -> Timer:
+        timer = Timer(at, callback)
+        wake_at = self.timers.set(timer)
         if wake_at is not None:
             self.wake_at(wake_at)
+        return timer
+
+    def set_earlier(self, timer: Timer | None, at: Millis, callback: Callback) -> Timer:
+        """One timer for many deadlines: the earliest of them. The one that is set, if there is one, is
+        cancelled if it comes later: clients choose deadlines, and each could leave a timer behind."""
+        if timer is not None:
+            if timer.at <= at:
+                return timer
+            timer.cancel()
+        return self.set_timer(at, callback)
 
     def topic_config(self, topic: str) -> TopicConfig:
         return self.topic_configs.get(topic, self.default_topic_config)

@@ -33,6 +33,7 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.record_deletion import RecordDeletion
+from tidelog.core.timers import Timer
 from tidelog.core.types import (
     NO_PRODUCER,
     UNKNOWN_OFFSET,
@@ -92,9 +93,9 @@ class _ParkedFetch:
 class LeaderRole:
     __slots__ = (
         "_check_scheduled",
+        "_fetch_timer",
         "_fetches",
-        "_next_fetch_deadline",
-        "_next_produce_deadline",
+        "_produce_timer",
         "_produces",
         "_record_deletion",
         "ctx",
@@ -124,8 +125,9 @@ class LeaderRole:
         }
         self._produces: list[_ParkedProduce] = []
         self._fetches: dict[ReplyTo, _ParkedFetch] = {}
-        self._next_produce_deadline: Millis | None = None
-        self._next_fetch_deadline: Millis | None = None
+        self._produce_timer: Timer | None = None
+        """For the earliest deadline of those that wait."""
+        self._fetch_timer: Timer | None = None
         self._check_scheduled = False
         self._record_deletion: RecordDeletion | None = None
 
@@ -215,9 +217,9 @@ class LeaderRole:
             self._complete_produce(produce)
             return
         self._produces.append(produce)
-        if self._next_produce_deadline is None or produce.deadline < self._next_produce_deadline:
-            self._next_produce_deadline = produce.deadline
-            self.ctx.set_timer(produce.deadline, self._expire_produces)
+        self._produce_timer = self.ctx.set_earlier(
+            self._produce_timer, produce.deadline, self._expire_produces
+        )
 
     def _complete_produce(self, produce: _ParkedProduce) -> None:
         error = NO_ERROR
@@ -229,7 +231,7 @@ class LeaderRole:
     def _expire_produces(self, now: Millis) -> None:
         if not self.is_current:
             return
-        self._next_produce_deadline = None
+        self._produce_timer = None
         waiting, self._produces = self._produces, []
         for produce in waiting:
             if produce.deadline <= now:
@@ -299,9 +301,7 @@ class LeaderRole:
     def _park_fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
         deadline = now + request.max_wait_ms
         self._fetches[reply_to] = _ParkedFetch(request, deadline)
-        if self._next_fetch_deadline is None or deadline < self._next_fetch_deadline:
-            self._next_fetch_deadline = deadline
-            self.ctx.set_timer(deadline, self._expire_fetches)
+        self._fetch_timer = self.ctx.set_earlier(self._fetch_timer, deadline, self._expire_fetches)
 
     def _release_fetches(self) -> None:
         """Answer every parked fetch for which there is something to read now."""
@@ -339,7 +339,7 @@ class LeaderRole:
     def _expire_fetches(self, now: Millis) -> None:
         if not self.is_current:
             return
-        self._next_fetch_deadline = None
+        self._fetch_timer = None
         waiting, self._fetches = self._fetches, {}
         for reply_to, parked in waiting.items():
             if parked.deadline <= now:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.messages import DeleteRecordsRequest, DeleteRecordsResponse
+from tidelog.core.timers import Timer
 from tidelog.core.types import UNKNOWN_OFFSET, Millis, Offset
 from tidelog.wire.errors import ErrorCode
 
@@ -30,11 +31,12 @@ class _Parked:
 class RecordDeletion:
     """What one leader has been asked to delete and has not confirmed yet."""
 
-    __slots__ = ("_leader", "_parked")
+    __slots__ = ("_leader", "_parked", "_timer")
 
     def __init__(self, leader: LeaderRole) -> None:
         self._leader = leader
         self._parked: list[_Parked] = []
+        self._timer: Timer | None = None
 
     def request(self, request: DeleteRecordsRequest, reply_to: ReplyTo, now: Millis) -> None:
         leader, offset = self._leader, request.offset
@@ -50,7 +52,7 @@ class RecordDeletion:
         leader.release_fetches_of_followers()  # so that they hear of it now
         self.progressed()
         if self._parked:
-            leader.ctx.set_timer(now + request.timeout_ms, self._expire)
+            self._timer = leader.ctx.set_earlier(self._timer, now + request.timeout_ms, self._expire)
 
     @property
     def low_watermark(self) -> Offset:
@@ -74,17 +76,22 @@ class RecordDeletion:
                     self._parked.append(parked)
 
     def _expire(self, now: Millis) -> None:
+        self._timer = None
         if self._leader.is_current:
             self.progressed()  # a broker that is gone since then no longer counts
             late = [parked for parked in self._parked if parked.deadline <= now]
-            self._drop(late, ErrorCode.REQUEST_TIMED_OUT)
+            self._parked = [parked for parked in self._parked if parked.deadline > now]
+            self._give_up(late, ErrorCode.REQUEST_TIMED_OUT)
+            if self._parked:
+                earliest = min(parked.deadline for parked in self._parked)
+                self._timer = self._leader.ctx.set_timer(earliest, self._expire)
 
     def abdicate(self, error: ErrorCode) -> None:
-        self._drop(list(self._parked), error)
+        waiting, self._parked = self._parked, []
+        self._give_up(waiting, error)
 
-    def _drop(self, dropped: list[_Parked], error: ErrorCode) -> None:
-        self._parked = [parked for parked in self._parked if parked not in dropped]
-        for parked in dropped:
+    def _give_up(self, waiting: list[_Parked], error: ErrorCode) -> None:
+        for parked in waiting:
             self._reply(parked.reply_to, error, self.low_watermark)
 
     def _reply(self, reply_to: ReplyTo, error: ErrorCode, low_watermark: Offset) -> None:

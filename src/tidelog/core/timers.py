@@ -1,40 +1,77 @@
 """Deadlines of one broker. The owner asks the world for the earliest wake-up only.
 
-A callback that is no longer needed simply finds nothing to do: cancelling costs more than ignoring.
+A callback that is no longer needed may simply find nothing to do: cancelling costs more than ignoring. It is
+cancelled where it would keep something in memory, or where whoever asks can set as many as it likes: then it
+is forgotten at once, and its place in the heap when the heap has doubled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from tidelog.core.types import Millis
 
 Callback = Callable[[Millis], None]
 
+TIDIED_FROM = 64
+"""Fewer deadlines than this are not worth a look."""
+
+
+class Timer:
+    __slots__ = ("_callback", "at")
+
+    def __init__(self, at: Millis, callback: Callback) -> None:
+        self.at = at
+        self._callback: Callback | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self._callback is None
+
+    def fire(self, now: Millis) -> None:
+        if self._callback is not None:
+            self._callback(now)
+
 
 class Timers:
-    __slots__ = ("_heap", "_sequence", "_wanted")
+    __slots__ = ("_heap", "_sequence", "_tidied_at", "_wanted")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Millis, int, Callback]] = []
+        self._heap: list[tuple[Millis, int, Timer]] = []
         self._sequence = 0
         self._wanted: Millis | None = None
+        self._tidied_at = TIDIED_FROM
+        """The size of the heap at which cancelled timers are taken out of it."""
 
-    def set(self, at: Millis, callback: Callback) -> Millis | None:
-        """Call ``callback`` at ``at``. Returns the time to be woken at if the world must be told."""
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def set(self, timer: Timer) -> Millis | None:
+        """Returns the time to be woken at if the world must be told."""
         self._sequence += 1
-        heappush(self._heap, (at, self._sequence, callback))
-        if self._wanted is None or at < self._wanted:
-            self._wanted = at
-            return at
+        heappush(self._heap, (timer.at, self._sequence, timer))
+        if len(self._heap) >= self._tidied_at:
+            self._tidy()
+        if self._wanted is None or timer.at < self._wanted:
+            self._wanted = timer.at
+            return timer.at
         return None
+
+    def _tidy(self) -> None:
+        """In place: this may be called from within ``fire``."""
+        self._heap[:] = [entry for entry in self._heap if not entry[2].cancelled]
+        heapify(self._heap)
+        self._tidied_at = max(2 * len(self._heap), TIDIED_FROM)
 
     def fire(self, now: Millis) -> Millis | None:
         """Run everything due. Returns the next time to be woken at, if any."""
         heap = self._heap
         self._wanted = now  # nothing that is set while firing needs to be announced twice
         while heap and heap[0][0] <= now:
-            heappop(heap)[2](now)
+            heappop(heap)[2].fire(now)
         self._wanted = heap[0][0] if heap else None
         return self._wanted

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.core.effects import ReplyTo
-from tidelog.core.timers import Timers
+from tidelog.core.timers import Callback, Timer, Timers
 from tidelog.core.types import Millis
 from tidelog.groups.messages import Response
 from tidelog.groups.records import Entry
@@ -93,10 +93,12 @@ class Context:
     def answer(self, to: ReplyTo, response: Response) -> None:
         self.effects.append(Answer(to, response))
 
-    def set_timer(self, at: Millis, callback: Callable[[Millis], None]) -> None:
-        wake_at = self.timers.set(at, callback)
+    def set_timer(self, at: Millis, callback: Callback) -> Timer:
+        timer = Timer(at, callback)
+        wake_at = self.timers.set(timer)
         if wake_at is not None:
             self.effects.append(WakeAt(wake_at))
+        return timer
 
     def wake(self, now: Millis) -> None:
         next_wake = self.timers.fire(now)
