@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 
 from tidelog.core.effects import ReplyTo
+from tidelog.core.timers import Timer
 from tidelog.core.types import InvariantViolation, Millis, TopicPartition
 from tidelog.groups.messages import JoinedMember, ProtocolChoice
 from tidelog.groups.records import CommittedPosition, StoredGroup, StoredMember
@@ -45,7 +46,7 @@ class Member:
         "protocols",
         "rebalance_timeout_ms",
         "session_timeout_ms",
-        "timer_at",
+        "session_timer",
     )
 
     def __init__(
@@ -73,7 +74,7 @@ class Member:
         """It has never been in a generation, and so cannot send heartbeats."""
         self.deadline: Millis = 0
         """When it counts as dead, unless it is heard of before."""
-        self.timer_at: Millis | None = None
+        self.session_timer: Timer | None = None
 
     def metadata_for(self, protocol: str | None) -> bytes:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
@@ -98,7 +99,7 @@ class Group:
         "positions",
         "protocol",
         "protocol_type",
-        "rebalance",
+        "rebalance_timer",
         "since",
         "state",
         "static_ids",
@@ -119,14 +120,14 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
         """The member id behind each instance id, at the moment."""
-        self.pending_ids: dict[str, Millis] = {}
-        """Ids given out and not used yet, and until when they may be."""
+        self.pending_ids: dict[str, Timer] = {}
+        """Ids given out and not used yet, and what ends their time."""
         self.gathering = False
         """A group that was empty waits a while for more members before its first generation."""
         self.new_member_joined = False
         """Since it last looked, while gathering."""
-        self.rebalance = 0
-        """Counts rebalances, and extensions of them: a timer of an earlier one finds another number."""
+        self.rebalance_timer: Timer | None = None
+        """Ends the wait for members, while there is one."""
         self.subscribed: frozenset[str] | None = None
         self.positions: dict[TopicPartition, CommittedPosition] = {}
         self.pending_positions: Counter[TopicPartition] = Counter()
@@ -145,10 +146,19 @@ class Group:
 
     def remove(self, member: Member) -> None:
         del self.members[member.id]
+        if member.session_timer is not None:
+            member.session_timer.cancel()  # it would keep the member, whose metadata may be large
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.id:
             del self.static_ids[member.instance_id]
         if self.leader == member.id:
             self.leader = next(iter(self.members), None)
+
+    def end_pending_id(self, member_id: str) -> bool:
+        """It is not pending any more. False if it was not."""
+        timer = self.pending_ids.pop(member_id, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
 
     def rename(self, member: Member, new_id: str) -> None:
         """A static member came back: the same member under a new id, in the same place."""

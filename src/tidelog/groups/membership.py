@@ -97,9 +97,8 @@ class Membership:
         if request.instance_id is not None and request.instance_id in group.static_ids:
             self._static.replace(group, request, to, member_id)
         elif request.instance_id is None and request.asks_for_id_first:
-            deadline = ctx.now + request.session_timeout_ms
-            group.pending_ids[member_id] = deadline
-            ctx.set_timer(deadline, partial(self._expire_pending, group, member_id))
+            give_up = partial(self._expire_pending, group, member_id)
+            group.pending_ids[member_id] = ctx.set_timer(ctx.now + request.session_timeout_ms, give_up)
             ctx.answer(to, JoinResponse(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(group, request, to, member_id)
@@ -116,7 +115,7 @@ class Membership:
         )
         member.is_new = True
         member.awaits_join = to
-        group.pending_ids.pop(member_id, None)
+        group.end_pending_id(member_id)
         group.add(member, request.protocol_type)
         group.new_member_joined = True
         self.touch(group, member, NEW_MEMBER_TIMEOUT_MS)
@@ -189,13 +188,10 @@ class Membership:
     def _gather(self, group: Group, remaining: Millis, delay: Millis) -> None:
         """Look again after ``delay``, and again as long as members keep coming and there is time."""
         group.new_member_joined = False
-        group.rebalance += 1
-        look = partial(self._gathered, group, group.rebalance, remaining)
-        self._ctx.set_timer(self._ctx.now + delay, look)
+        look = partial(self._gathered, group, remaining)
+        group.rebalance_timer = self._ctx.set_timer(self._ctx.now + delay, look)
 
-    def _gathered(self, group: Group, rebalance: int, remaining: Millis, _now: Millis) -> None:
-        if group.state is not State.PREPARING or group.rebalance != rebalance:
-            return
+    def _gathered(self, group: Group, remaining: Millis, _now: Millis) -> None:
         if group.new_member_joined and remaining:
             delay = min(self._ctx.config.initial_rebalance_delay_ms, remaining)
             self._gather(group, remaining - delay, delay)
@@ -203,13 +199,11 @@ class Membership:
             self._complete_join(group)
 
     def _await_joins(self, group: Group) -> None:
-        group.rebalance += 1
-        give_up = partial(self._joins_overdue, group, group.rebalance)
-        self._ctx.set_timer(self._ctx.now + group.rebalance_timeout_ms, give_up)
+        give_up = partial(self._joins_overdue, group)
+        group.rebalance_timer = self._ctx.set_timer(self._ctx.now + group.rebalance_timeout_ms, give_up)
 
-    def _joins_overdue(self, group: Group, rebalance: int, _now: Millis) -> None:
-        if group.state is State.PREPARING and group.rebalance == rebalance:
-            self._complete_join(group)
+    def _joins_overdue(self, group: Group, _now: Millis) -> None:
+        self._complete_join(group)
 
     def _complete_join_if_all_are_here(self, group: Group) -> None:
         if group.state is State.PREPARING and not group.gathering and group.everybody_joined:
@@ -217,13 +211,15 @@ class Membership:
 
     def _complete_join(self, group: Group) -> None:
         group.gathering = False
+        if group.rebalance_timer is not None:
+            group.rebalance_timer.cancel()
+            group.rebalance_timer = None
         for member in list(group.members.values()):
             if member.awaits_join is None and member.instance_id is None:
                 group.remove(member)
         if group.members and not self._leader_is_here(group):
             self._await_joins(group)  # only static members, and none of them has come back yet
             return
-        group.rebalance += 1
         group.begin_generation()
         if not group.members:
             self._become_empty(group)
@@ -333,18 +329,19 @@ class Membership:
         """A sign of life: its session begins anew."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.deadline = self._ctx.now + timeout
-        if member.timer_at is None or member.deadline < member.timer_at:
+        timer = member.session_timer
+        if timer is None or member.deadline < timer.at:
+            if timer is not None:
+                timer.cancel()
             self._set_session_timer(group, member)
 
     def _set_session_timer(self, group: Group, member: Member) -> None:
         # One timer a member: it finds out when it fires whether the member was heard of in the meantime.
-        member.timer_at = member.deadline
-        self._ctx.set_timer(member.deadline, partial(self._session_due, group, member))
+        due = partial(self._session_due, group, member)
+        member.session_timer = self._ctx.set_timer(member.deadline, due)
 
     def _session_due(self, group: Group, member: Member, now: Millis) -> None:
-        if group.members.get(member.id) is not member or member.timer_at is None or now < member.timer_at:
-            return
-        member.timer_at = None
+        member.session_timer = None
         if member.deadline > now:
             self._set_session_timer(group, member)
         elif member.is_new or (member.awaits_join is None and member.awaits_sync is None):
@@ -353,10 +350,9 @@ class Membership:
         else:
             self.touch(group, member)  # it waits for us
 
-    def _expire_pending(self, group: Group, member_id: str, now: Millis) -> None:
-        if group.pending_ids.get(member_id, now + 1) <= now:
-            del group.pending_ids[member_id]
-            self._complete_join_if_all_are_here(group)
+    def _expire_pending(self, group: Group, member_id: str, _now: Millis) -> None:
+        del group.pending_ids[member_id]
+        self._complete_join_if_all_are_here(group)
 
     # ------------------------------------------------------------ leaving
 
@@ -364,7 +360,7 @@ class Membership:
         member_id, instance_id = leaving.member_id, leaving.instance_id
         if member_id != NO_MEMBER and group.is_fenced(member_id, instance_id):
             return ErrorCode.FENCED_INSTANCE_ID
-        if group.pending_ids.pop(member_id, None) is not None:
+        if group.end_pending_id(member_id):
             self._complete_join_if_all_are_here(group)
             return ErrorCode.NONE
         if instance_id is not None and member_id == NO_MEMBER:
