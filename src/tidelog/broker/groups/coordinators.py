@@ -100,17 +100,7 @@ class Coordinators:
 
     def wait_for(self, known: Callable[[], bool], go_on: Callable[[], None]) -> None:
         """Go on when something is known that the controller is about to tell, or after a moment without."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + PATIENCE_SECONDS
-
-        def look() -> None:
-            if known() or loop.time() >= deadline:
-                go_on()
-                self._node.settle()
-            else:
-                loop.call_later(POLL_SECONDS, look)
-
-        loop.call_later(POLL_SECONDS, look)
+        _Wait(self._node, known, go_on)
 
     def groups(self) -> list[ListedGroup] | None:
         """All that are coordinated here; None while some of them are not known yet."""
@@ -184,6 +174,31 @@ class Coordinators:
         self._missing = missing
         for each in led if gone else ():
             each.topics_deleted(gone)
+
+
+class _Wait:
+    """An object, not a function, which would have to refer to itself to look again: such a circle keeps the
+    request, which may be megabytes, in memory until the garbage collector comes by."""
+
+    __slots__ = ("_deadline", "_go_on", "_known", "_loop", "_node")
+
+    def __init__(self, node: Node, known: Callable[[], bool], go_on: Callable[[], None]) -> None:
+        self._node = node
+        self._known = known
+        self._go_on = go_on
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + PATIENCE_SECONDS
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._loop.call_later(POLL_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._known() or self._loop.time() >= self._deadline:
+            self._go_on()
+            self._node.settle()
+        else:
+            self._look_later()
 
 
 def topic_request(settings: Settings) -> CreateTopicRequest:
