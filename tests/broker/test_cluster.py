@@ -17,7 +17,14 @@ from tests.zookeeper import ZooKeeper
 
 from tidelog.broker.client import Client
 from tidelog.broker.cluster import Cluster, ClusterError, obituary
-from tidelog.broker.cluster_status import BrokerStatus, ClusterStatus, DirectoryLock, read_status, running
+from tidelog.broker.cluster_status import (
+    BrokerStatus,
+    ClusterStatus,
+    DirectoryLock,
+    read_status,
+    running,
+    running_brokers,
+)
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.broker.settings import SettingsError
 
@@ -117,6 +124,10 @@ def test_two_clusters_cannot_share_a_directory(cluster: LocalCluster):
     with pytest.raises(ClusterError, match=r"a cluster runs in .* already: stop it with tidelog down"):
         LocalCluster(cluster.data_dir, brokers=1).start()
     assert running(cluster.data_dir) is not None
+    assert known_brokers(cluster.brokers[0]) == {1, 2, 3}
+    assert {broker.process.pid for broker in running_brokers(cluster.data_dir) if broker.process} == set(
+        cluster.pids.values()
+    )
 
 
 def test_nothing_is_left_running_and_data_survives(tmp_path: Path):

@@ -6,6 +6,8 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from tests.cli.calling import COMMAND, call, refused
 from tests.cli.clusters import READY, Up, eventually, is_alive, kill
 
 from tidelog.broker.client import Client
+from tidelog.broker.cluster_status import LOCK_FILE, running_brokers
+from tidelog.storage.lock_file import acquire, is_held
 
 pytestmark = pytest.mark.slow
 
@@ -58,35 +62,139 @@ def test_a_script_gets_one_line_of_json(tmp_path: Path):
         assert said["ready_seconds"] > 0
 
 
+WAITING = ("--keeper", "zookeeper://127.0.0.1:1", "--set", "zookeeper.connection.timeout.ms=600000")
+"""A start that takes for ever: the brokers wait for a keeper that never comes."""
+
+
+@contextmanager
+def broker_by_hand(up: Up, properties: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A broker started as the terminal says how to; it serves."""
+    broker = subprocess.Popen(
+        [*COMMAND, "broker", "--properties", str(properties)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=up.environment,
+    )
+    assert broker.stdout is not None
+    try:
+        assert broker.stdout.readline().startswith(b"serving id=")
+        yield broker
+    finally:
+        broker.kill()
+        broker.wait(60)
+        broker.stdout.close()
+
+
 def test_a_broker_that_dies_is_told_about_and_can_be_started_again(tmp_path: Path):
-    """With the command that does it; the others go on, and so does the cluster when it is back."""
-    with Up(tmp_path, "--brokers", "2", "--data-dir", str(tmp_path / "data")) as up:
+    """With the command that does it; the others go on, and so does the cluster when it is back. `down` stops
+    that broker with the rest, and counts it."""
+    folder = tmp_path / "data"
+    with Up(tmp_path, "--brokers", "2", "--data-dir", str(folder)) as up:
         ready = READY.fullmatch(up.line().rstrip("\n"))
         assert ready is not None
         kill(up.pids()[1])
         eventually(lambda: "to start it again" in up.errors)
         assert "broker 2 was ended by SIGKILL" in up.errors
-        command = f"tidelog broker --properties {tmp_path / 'data' / 'broker-2.properties'}"
+        command = f"tidelog broker --properties {folder / 'broker-2.properties'}"
         assert f"  the others go on; to start it again: {command}\n" in up.errors
         assert up.process.poll() is None
         with Client.to(ready["servers"]) as client:
             assert client.metadata([]).brokers
-        folder = tmp_path / "data"
-        again = subprocess.Popen(
-            [*COMMAND, "broker", "--properties", str(folder / "broker-2.properties")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=up.environment,
-        )
-        assert again.stdout is not None
-        try:
-            assert again.stdout.readline().startswith(b"serving id=2 ")
+        with broker_by_hand(up, folder / "broker-2.properties") as again:
             with Client.to(ready["servers"]) as client:
                 eventually(lambda: len(client.metadata([]).brokers) == 2)
-        finally:
-            again.terminate()
+            down = up.run("down")
+            assert (down.returncode, down.stderr) == (0, "")
+            assert re.fullmatch(r"stopped 2 brokers in \d+\.\d s\n", down.stdout)
+            assert again.wait(60) == 0  # in order, not by a kill
+        assert up.process.wait(60) == 0
+    assert re.search(r"^stopped 2 brokers in ", up.errors.splitlines()[-1])
+    assert running_brokers(folder) == []
+
+
+def test_a_killed_supervisor_leaves_nothing_that_down_would_not_find(tmp_path: Path):
+    """Its brokers end by themselves; one that was started by hand, or is paused, does not. Until they are
+    gone no other cluster starts among them."""
+    folder = tmp_path / "data"
+    with Up(tmp_path, "--brokers", "2", "--data-dir", str(folder)) as up:
+        assert READY.fullmatch(up.line().rstrip("\n"))
+        port = str(up.status()["brokers"][0]["port"])
+        kill(up.pids()[0])
+        with broker_by_hand(up, folder / "broker-1.properties") as again:
+            os.kill(again.pid, signal.SIGSTOP)
+            kill(up.process.pid)
+            refusal = up.run("up", "--data-dir", folder)
+            assert refusal.returncode == 2
+            assert f"broker 1 (pid {again.pid}) runs in {folder} already" in refusal.stderr
+            assert refusal.stderr.endswith(f"stop it with tidelog down --data-dir {folder}\n")
+            elsewhere = up.run("up", "--brokers", "1", "--port", port)
+            assert f"port {port} is in use by another tidelog broker (pid {again.pid})" in elsewhere.stderr
+            down = up.run("down")
+            assert (down.returncode, down.stderr) == (0, "")
+            assert re.fullmatch(r"stopped [12] brokers? in \d+\.\d s\n", down.stdout)
             assert again.wait(60) == 0
-            again.stdout.close()
+        assert running_brokers(folder) == []
+        assert up.run("down").stdout == "no cluster is running\n"
+
+
+def test_down_stops_a_cluster_that_is_still_starting(tmp_path: Path):
+    folder = tmp_path / "data"
+    with Up(tmp_path, "--detach", *WAITING, "--data-dir", str(folder)) as up:
+        eventually(lambda: len(running_brokers(folder)) == 3)
+        down = up.run("down")
+        assert (down.returncode, down.stderr) == (0, "")
+        assert down.stdout.startswith("stopped 3 brokers in ")
+        assert up.process.wait(60) == 2
+        assert up.line() == ""
+        eventually(lambda: up.errors == "tidelog: the cluster was stopped before it was ready\n")
+        assert running_brokers(folder) == []
+
+
+def test_ctrl_c_while_it_goes_into_the_background(tmp_path: Path):
+    """Nothing comes up behind the back of a person who gave up waiting."""
+    folder = tmp_path / "data"
+    with Up(tmp_path, "--detach", *WAITING, "--data-dir", str(folder)) as up:
+        eventually(lambda: len(running_brokers(folder)) == 3)
+        assert up.end(signal.SIGINT) == 130
+        assert running_brokers(folder) == []
+        assert not is_held(folder / LOCK_FILE)
+
+
+def is_pending(pid: int, sent: signal.Signals) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+    except OSError:
+        return False
+    found = re.search(r"^ShdPnd:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) >> (sent - 1) & 1)
+
+
+def test_several_downs_at_a_time_stop_it_in_order(tmp_path: Path):
+    """SIGTERM, however often, is no reason to kill brokers: they leave their data as a clean stop does."""
+    folder = tmp_path / "data"
+    with Up(tmp_path, "--brokers", "2", "--data-dir", str(folder)) as up:
+        assert READY.fullmatch(up.line().rstrip("\n"))
+        for _ in range(3):
+            up.process.send_signal(signal.SIGTERM)
+            eventually(lambda: not is_pending(up.process.pid, signal.SIGTERM), "it has arrived")
+        assert up.process.wait(60) == 0
+    assert len(list(folder.glob("broker-*/.kafka_cleanshutdown"))) == 2
+
+
+def test_what_does_not_end_is_said_and_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A lock that names another process than its holder: that process is left alone."""
+    for name in ("_NAMED_SECONDS", "_BROKERS_SECONDS", "_KILLED_SECONDS"):
+        monkeypatch.setattr(f"tidelog.cli.down.{name}", 0.0)
+    lock = tmp_path / "broker-1" / ".lock"
+    lock.parent.mkdir()
+    held = acquire(lock)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as bystander:
+        lock.write_text(f"{bystander.pid} 1\n")
+        answer = call("down", "--data-dir", tmp_path)
+        os.close(held)
+        assert (answer.code, answer.err) == (1, f"tidelog: broker 1 in {tmp_path} does not end\n")
+        assert answer.out.startswith("stopped 0 brokers in ")
+        assert bystander.poll() is None
 
 
 def test_the_first_signal_during_the_start_ends_it(tmp_path: Path):

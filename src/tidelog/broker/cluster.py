@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,7 +32,10 @@ from tidelog.broker.cluster_status import (
     BrokerStatus,
     ClusterStatus,
     DirectoryLock,
+    broker_folders,
+    running_brokers,
 )
+from tidelog.broker.ending import Ending
 from tidelog.broker.loading import settle
 from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.ports import PortTaken, require_free
@@ -61,6 +64,8 @@ _REPLICATION = ("default.replication.factor", "offsets.topic.replication.factor"
 OWN_NAMES = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
 """Settings in which brokers differ: nobody can give one value for all."""
 KEEPER_NAMES = ("zookeeper.connect", "tidelog.keeper")
+
+_KEEPER_FOLDER = "keeper"
 
 _START_SECONDS = 60.0
 _READY_SECONDS = 60.0
@@ -101,6 +106,7 @@ class Cluster:
         self._keeper: EmbeddedKeeper | None = None
         self._nursery: Nursery | None = None
         self._processes: dict[int, BrokerProcess] = {}
+        self._by_hand: Ending | None = None
         if brokers < 1:
             raise SettingsError(f"a cluster of {brokers} brokers: give at least 1")
         for name in (*OWN_NAMES, *KEEPER_NAMES):
@@ -139,15 +145,13 @@ class Cluster:
 
     def left_alone(self) -> list[int]:
         """Brokers that have data here from before and do not belong to the cluster now."""
-        ours = {broker.id for broker in self.status.brokers}
-        names = (re.fullmatch(r"broker-(\d+)", path.name) for path in self.data_dir.glob("broker-*"))
-        return sorted({int(found[1]) for found in names if found} - ours)
+        return sorted(broker_folders(self.data_dir).keys() - {broker.id for broker in self.status.brokers})
 
     # ------------------------------------------------------------ all of them
 
     async def start(self) -> None:
         """Until every broker serves. Raises `ClusterError`, with nothing left running, if one cannot."""
-        self._occupy()
+        self.occupy()
         try:
             self._nursery = Nursery()  # which loads the brokers' code while the keeper starts
             await self._start_keeper()
@@ -163,21 +167,49 @@ class Cluster:
                 raise ClusterError(f"the brokers do not serve after {_START_SECONDS:g} s") from None
             raise
 
-    def _occupy(self) -> None:
+    def occupy(self, *, empty: bool = False) -> None:
+        """Take the directory and make sure of the ports; from here on `tidelog down` finds the cluster.
+
+        `start` does it, unless it was done before. `empty` removes what an earlier cluster left there.
+        Raises `ClusterError`.
+        """
+        if self._lock.held:
+            return
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except AlreadyRunning as error:
-            raise ClusterError(f"{error}: stop it with tidelog down --data-dir {self.data_dir}") from None
+            raise ClusterError(f"{error}: {self._advice}") from None
         except OSError as error:
             raise ClusterError(f"{self.data_dir}: {(error.strerror or str(error)).lower()}") from None
         try:
+            if left := running_brokers(self.data_dir):
+                raise ClusterError(f"{left[0]} runs in {self.data_dir} already: {self._advice}")
+            self._require_free_ports()
+            if empty:
+                self._remove_earlier()
+            self._tell()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def _advice(self) -> str:
+        return f"stop it with tidelog down --data-dir {self.data_dir}"
+
+    def _remove_earlier(self) -> None:
+        """Nothing but what a cluster makes: the directory may hold the log of the one that starts now."""
+        for path in self.data_dir.glob("broker-*.properties"):
+            path.unlink()
+        for folder in (*broker_folders(self.data_dir).values(), self.data_dir / _KEEPER_FOLDER):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _require_free_ports(self) -> None:
+        try:
             require_free(self._host, (broker.port for broker in self.status.brokers if broker.port))
         except PortTaken as error:
-            self._lock.release()
             raise ClusterError(f"{error}: stop that, or choose another port") from None
         except OSError as error:
-            self._lock.release()
             raise ClusterError(
                 f"cannot listen on {self._host}: {(error.strerror or str(error)).lower()}"
             ) from None
@@ -185,7 +217,7 @@ class Cluster:
     async def _start_keeper(self) -> None:
         if self._keeper_url:
             return
-        self._keeper = EmbeddedKeeper(self.data_dir / "keeper", host=self._host)
+        self._keeper = EmbeddedKeeper(self.data_dir / _KEEPER_FOLDER, host=self._host)
         try:
             await self._keeper.start()
         except (OSError, KeeperStorageError) as error:
@@ -222,15 +254,19 @@ class Cluster:
             raise ClusterError(f"the keeper cannot write its log: {error}") from None
         await asyncio.get_running_loop().create_future()
 
-    async def stop(self) -> None:
-        """Stop the brokers in order, then the keeper. What does not end in time is killed."""
+    async def stop(self, *, remove_data: bool = False) -> int:
+        """Stop the brokers in order, then the keeper. What does not end in time is killed. Returns how many
+        brokers there were, those included that were started by hand: they cannot go on without the rest."""
+        ours = self.pids.values()
+        if self._lock.held:  # else the brokers there are another cluster's
+            self._by_hand = Ending(self.data_dir, spared=ours)
         for process in self._processes.values():
             process.expected_to_end = True
             process.signal(signal.SIGCONT)  # a paused one could not end
             process.signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                await self._all_ended()
+                await asyncio.gather(self._all_ended(), self._by_hand_ended())
         except TimeoutError:
             self.kill_all()
             await self._all_ended()
@@ -242,15 +278,25 @@ class Cluster:
             self._keeper = None
         if self._lock.held:  # else the file is another cluster's
             (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
+            if remove_data:
+                shutil.rmtree(self.data_dir, ignore_errors=True)
             self._lock.release()
+        by_hand, self._by_hand = self._by_hand, None
+        return len(ours) + (len(by_hand.asked) if by_hand is not None else 0)
 
     async def _all_ended(self) -> None:
         await asyncio.gather(*(process.ended() for process in self._processes.values()))
+
+    async def _by_hand_ended(self) -> None:
+        while self._by_hand is not None and self._by_hand.ask():
+            await asyncio.sleep(_POLL_SECONDS)
 
     def kill_all(self) -> None:
         for process in self._processes.values():
             process.expected_to_end = True
             process.signal(signal.SIGKILL)
+        if self._by_hand is not None:
+            self._by_hand.kill()
 
     # ------------------------------------------------------------ one of them
 
@@ -259,11 +305,7 @@ class Cluster:
         broker = self.broker(number)
         if number in self.pids:
             raise ClusterError(f"broker {number} is running already")
-        write(
-            Path(broker.properties),
-            self._settings(broker).chosen(),
-            f"Broker {number} of the cluster in {self.data_dir}, written when it is started.",
-        )
+        self._write_properties(broker)
         process = BrokerProcess(number, Path(broker.properties), self._on_line, self._ended)
         self._processes[number] = process
         try:
@@ -277,6 +319,7 @@ class Cluster:
             raise ClusterError(obituary(process)) from None
         broker.host, broker.port, broker.metrics_port = serving
         broker.state = "serving"
+        self._write_properties(broker)  # with its ports: started again by hand, it is where it was
         self._tell()
 
     async def _living_nursery(self) -> Nursery:
@@ -341,6 +384,13 @@ class Cluster:
         }
         settings = settle(Property(name, value, "overrides") for name, value in values.items()).settings
         return self._with_metrics_port(settings, broker)
+
+    def _write_properties(self, broker: BrokerStatus) -> None:
+        write(
+            Path(broker.properties),
+            self._settings(broker).chosen(),
+            f"Broker {broker.id} of the cluster in {self.data_dir}, written when it is started.",
+        )
 
     def _with_metrics_port(self, settings: Settings, broker: BrokerStatus) -> Settings:
         """Each broker its own: the one it had, or the chosen one and those after it."""

@@ -1,28 +1,29 @@
-"""`cluster.json`: what runs in a data directory, for everybody who wants to find it.
+"""What runs in a data directory, for everybody who wants to find it.
 
-Whoever runs a cluster holds a lock on `cluster.lock` in the same directory for as long as it lives. So a file
-that a killed process left behind is told from a true one by asking for the lock, not by trusting a process id
-that may be somebody else's by now.
+`cluster.json` is what the process that runs a cluster says about it. That process holds a lock on
+`cluster.lock` in the same directory for as long as it lives. So a file that a killed process left behind is
+told from a true one by asking for the lock, not by trusting a process id that may be another's by now.
+
+The file knows the brokers that the cluster has started. One that was killed and started again by hand it does
+not know, but every broker locks its own data, and the lock names its holder (`running_brokers`).
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import time
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from tidelog.broker.values import Endpoint
+from tidelog.storage import lock_file
+from tidelog.storage.lock_file import Process
+from tidelog.storage.log_folder import LOCK
 
 STATUS_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
-
-# Whoever asks whether the lock is free holds it for a moment; that is no reason to give up.
-_LOCK_TRIES = 5
-_LOCK_PAUSE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
@@ -54,7 +55,8 @@ class ClusterStatus:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(broker.address for broker in self.brokers)
+        """Those whose port is known already."""
+        return ",".join(broker.address for broker in self.brokers if broker.port)
 
     def as_json(self) -> dict[str, Any]:
         known = asdict(self)
@@ -83,7 +85,35 @@ def read_status(data_dir: Path) -> ClusterStatus | None:
 def running(data_dir: Path) -> ClusterStatus | None:
     """The cluster that runs in a directory now."""
     status = read_status(data_dir)
-    return status if status is not None and not _is_free(data_dir) else None
+    return status if status is not None and lock_file.is_held(data_dir / LOCK_FILE) else None
+
+
+# ---------------------------------------------------------------- brokers, whoever started them
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A broker whose data is in use. `process` is None for a moment while it takes its data."""
+
+    id: int
+    process: Process | None
+
+    def __str__(self) -> str:
+        return f"broker {self.id}" + (f" (pid {self.process.pid})" if self.process is not None else "")
+
+
+def broker_folders(data_dir: Path) -> dict[int, Path]:
+    """The data of each broker that a cluster has, or had, in a directory."""
+    found = ((re.fullmatch(r"broker-(\d+)", path.name), path) for path in data_dir.glob("broker-*"))
+    return dict(sorted((int(name[1]), path) for name, path in found if name and path.is_dir()))
+
+
+def running_brokers(data_dir: Path) -> list[RunningBroker]:
+    """The brokers of a directory that run now, whether the cluster started them or a person by hand."""
+    locks = ((number, folder / LOCK) for number, folder in broker_folders(data_dir).items())
+    return [
+        RunningBroker(number, lock_file.holder(lock)) for number, lock in locks if lock_file.is_held(lock)
+    ]
 
 
 # ---------------------------------------------------------------- the lock
@@ -105,33 +135,12 @@ class DirectoryLock:
         return self._fd >= 0
 
     def acquire(self) -> None:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
-        for tries_left in reversed(range(_LOCK_TRIES)):
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if not tries_left:
-                    os.close(fd)
-                    raise AlreadyRunning(f"a cluster runs in {self._path.parent} already") from None
-                time.sleep(_LOCK_PAUSE_SECONDS)
-        self._fd = fd
+        try:
+            self._fd = lock_file.acquire(self._path)
+        except BlockingIOError:
+            raise AlreadyRunning(f"a cluster runs in {self._path.parent} already") from None
 
     def release(self) -> None:
         if self.held:
             os.close(self._fd)
             self._fd = -1
-
-
-def _is_free(data_dir: Path) -> bool:
-    try:
-        fd = os.open(data_dir / LOCK_FILE, os.O_RDWR)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True

@@ -10,9 +10,12 @@ import errno
 import os
 import socket
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 _LISTENING = "0A"
+_BY_HAND = {("tidelog", "broker"), ("tidelog.cli", "broker")}
+"""What follows each other in the command of a broker that a person started."""
 
 
 class PortTaken(Exception):
@@ -67,6 +70,7 @@ def _listeners(table: Path, port: int) -> Iterable[str]:
 
 def _command(process: Path) -> str:
     words = (process / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-    if any(word.startswith("tidelog.broker") for word in words):
+    names = [Path(word).name for word in words]
+    if any(name.startswith("tidelog.broker") for name in names) or _BY_HAND & set(pairwise(names)):
         return "another tidelog broker"
     return Path(words[0]).name or (process / "comm").read_text("utf-8").strip()

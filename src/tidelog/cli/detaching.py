@@ -7,7 +7,7 @@ The process forks before it has started anything. The child leads a session of i
 from __future__ import annotations
 
 import os
-import shutil
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +26,19 @@ def detach(plan: Plan) -> None:
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
-    if os.fork() == 0:
+    child = os.fork()
+    if child == 0:
         os.close(reader)
         _child(replace(plan, data_dir=folder), writer, temporary=plan.data_dir is None)
     os.close(writer)
     with open(reader, encoding="utf-8") as answers:
-        kind, _, text = answers.read().rstrip("\n").partition(" ")
+        try:
+            answer = answers.read()
+        except KeyboardInterrupt:  # the child, in a session of its own, has not heard of it
+            os.kill(child, signal.SIGTERM)
+            answers.read()
+            raise
+    kind, _, text = answer.rstrip("\n").partition(" ")
     if kind != "ready:":
         raise Refusal(text or f"the cluster ended before it was ready, see {folder / LOG_FILE}")
     write_text(text + "\n")
@@ -41,13 +48,7 @@ def detach(plan: Plan) -> None:
 
 
 def _folder(plan: Plan) -> Path:
-    from tidelog.broker.cluster_status import running
-
     folder = plan.data_dir or detached_dir()
-    if running(folder) is not None:
-        raise Refusal(f"a cluster runs in {folder} already: stop it with tidelog down --data-dir {folder}")
-    if plan.data_dir is None:
-        shutil.rmtree(folder, ignore_errors=True)  # what a killed one left behind
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -71,6 +72,8 @@ def _child(plan: Plan, writer: int, *, temporary: bool) -> None:
             try:
                 supervise(plan, ready, temporary=temporary)
                 code = 0
+                if not answers.closed:
+                    answers.write("refused: the cluster was stopped before it was ready\n")
             except Refusal as refusal:
                 if not answers.closed:
                     answers.write(f"refused: {refusal}\n")

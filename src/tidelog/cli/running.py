@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from tidelog.broker.cluster_status import ClusterStatus
 
 DEFAULT_SERVERS = "127.0.0.1:9092"
 
@@ -54,19 +51,16 @@ def latest_dir() -> Path | None:
         return None
 
 
-def running_cluster(data_dir: Path | None = None) -> tuple[Path, ClusterStatus] | None:
-    """The cluster that runs in a directory, or else the one started last; None if it runs no more."""
-    from tidelog.broker.cluster_status import running
-
-    for folder in (data_dir,) if data_dir is not None else (latest_dir(), detached_dir()):
-        if folder is not None and (status := running(folder)) is not None:
-            return folder, status
-    return None
+def likely_dirs() -> list[Path]:
+    """Where a cluster may run when nobody says where: the one started last comes first."""
+    return [folder for folder in (latest_dir(), detached_dir()) if folder is not None]
 
 
 def servers(given: str | None) -> str:
     """The bootstrap servers to use."""
+    from tidelog.broker.cluster_status import running
+
     if given:
         return given
-    found = running_cluster()
-    return DEFAULT_SERVERS if found is None else found[1].bootstrap_servers
+    clusters = (running(folder) for folder in likely_dirs())
+    return next((found.bootstrap_servers for found in clusters if found is not None), "") or DEFAULT_SERVERS

@@ -1,14 +1,13 @@
 """A cluster watched from a terminal: its log, its ready line, its deaths and its end.
 
-Stdout gets one line, when the cluster is ready. The first Ctrl-C or SIGTERM stops the brokers in order, the
-second kills them.
+Stdout gets one line, when the cluster is ready. Ctrl-C or SIGTERM stops the brokers in order; Ctrl-C after
+that kills them. SIGTERM does not, however often it comes: two `tidelog down` may run at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import signal
 import sys
 import tempfile
@@ -47,18 +46,15 @@ class Plan:
 
 def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temporary: bool = False) -> None:
     """Run the cluster to its end. `announce` gets the ready line instead of stdout; `temporary` has the data
-    directory removed at the end even though it was named."""
-    folder = plan.data_dir
-    if folder is None:
-        folder = Path(tempfile.mkdtemp(prefix="tidelog-"))
-        temporary = True
+    directory emptied at the start and removed at the end even though it was named."""
     try:
-        asyncio.run(_Supervision(plan, folder, announce, temporary).run())
+        if plan.data_dir is not None:
+            asyncio.run(_Supervision(plan, plan.data_dir, announce, temporary).run())
+            return
+        with tempfile.TemporaryDirectory(prefix="tidelog-", ignore_cleanup_errors=True) as folder:
+            asyncio.run(_Supervision(plan, Path(folder), announce, temporary=True).run())
     except (ClusterError, SettingsError) as error:
         raise Refusal(str(error)) from None
-    finally:
-        if temporary:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Supervision:
@@ -83,8 +79,8 @@ class _Supervision:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signum, self._interrupted)
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         watching = asyncio.create_task(self._start())
         interrupted = asyncio.create_task(self._stopping.wait())
         try:
@@ -101,6 +97,8 @@ class _Supervision:
         """Bring it up, then watch the keeper, which alone can end a cluster from within."""
         for warning, text in self._plan.notes:
             self._log.note(text, warning=warning)
+        self._cluster.occupy(empty=self._temporary)
+        remember(self._cluster.data_dir)
         if left := self._cluster.left_alone():
             names = ", ".join(map(str, left))
             self._log.note(
@@ -108,7 +106,6 @@ class _Supervision:
             )
         await self._cluster.start()
         await self._cluster.ready()
-        remember(self._cluster.data_dir)
         self._announce(self._ready_line())
         await self._cluster.keeper_failure()
 
@@ -119,12 +116,16 @@ class _Supervision:
 
     async def _stop(self) -> None:
         began = time.perf_counter()
-        running = len(self._cluster.pids)
-        await self._cluster.stop()
-        if running:
+        stopped = await self._cluster.stop(remove_data=self._temporary)
+        if stopped:
             kept = "" if self._temporary else f" · data kept in {self._cluster.data_dir}"
-            words = f"stopped {counted(running, 'broker')} in {time.perf_counter() - began:.1f} s{kept}"
+            words = f"stopped {counted(stopped, 'broker')} in {time.perf_counter() - began:.1f} s{kept}"
             self._log.note(words, warning=False)
+        if self._stopping.is_set():
+            # What was asked for is done. Without the loop's handlers one more signal would end us badly.
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().remove_signal_handler(signum)
+                signal.signal(signum, signal.SIG_IGN)
 
     # ------------------------------------------------------------ what is said
 

@@ -7,7 +7,6 @@ line and nothing is changed: a mistyped path must not cost anybody their data.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -16,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidelog.core.types import TopicPartition
+from tidelog.storage import lock_file
 from tidelog.storage.durable import sync_folder, write_durably
 from tidelog.storage.errors import StorageRefused
 
@@ -60,15 +60,12 @@ class LogFolder:
     # ------------------------------------------------------------ who uses it
 
     def _locked(self) -> int:
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock_file.acquire(self.path / LOCK)
         except BlockingIOError:
-            os.close(descriptor)
             raise StorageRefused(
                 f"{self.path} is used by another broker; stop that one or choose another folder"
             ) from None
-        return descriptor
 
     def release(self) -> None:
         os.close(self._lock)

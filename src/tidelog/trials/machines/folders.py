@@ -18,7 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidelog.broker.cluster_status import AlreadyRunning, DirectoryLock
-from tidelog.trials.machines.leftovers import FILE, end_leftovers, start_time
+from tidelog.storage.lock_file import start_time
+from tidelog.trials.machines.leftovers import FILE, end_leftovers
 
 ROOM_BYTES_MIN = 64 * 1024 * 1024
 REMOVE_SECONDS_MAX = 10.0

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tidelog.storage.lock_file import Process
+
 FILE: Final = "processes.json"
 
 
@@ -21,14 +23,13 @@ class ProcessList:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
-        self._processes: dict[str, str] = {}
+        self._processes: list[Process] = []
 
     def add(self, pid: int) -> None:
-        self._processes[str(pid)] = start_time(pid)
-        self._processes = {pid: began for pid, began in self._processes.items() if _is_same(pid, began)}
+        self._processes = [each for each in (*self._processes, Process.of(pid)) if each.is_alive]
         unfinished = self._path.with_name(f".{FILE}.tmp")
         with suppress(OSError):  # a full disk must not keep a trial from going on
-            unfinished.write_text(json.dumps(self._processes), "utf-8")
+            unfinished.write_text(json.dumps(dict(self._processes)), "utf-8")
             os.replace(unfinished, self._path)
 
     def remove(self) -> None:
@@ -44,23 +45,10 @@ def end_leftovers(folder: Path) -> int:
         return 0
     ended = 0
     for pid, began in listed.items():
-        if _is_same(pid, began):
+        if Process(int(pid), began).is_alive:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(int(pid), signal.SIGKILL)
                 ended += 1
     with suppress(OSError):
         (folder / FILE).unlink()
     return ended
-
-
-def start_time(pid: int) -> str:
-    """What tells a process from a later one with the same id. Empty if there is none, or nobody can tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _is_same(pid: str, began: str) -> bool:
-    return bool(began) and start_time(int(pid)) == began
