@@ -117,6 +117,39 @@ def test_conditions_choose_files_and_places(cluster: Path) -> None:
     assert plan(segments, Wanted(brokers=frozenset([3]))) == []
 
 
+@pytest.fixture
+def with_empty_segments(tmp_path: Path) -> Path:
+    """A folder as a trial leaves it: partitions that nothing was written to first, between and last."""
+    for partition, values in enumerate((b"", b"a", b"", b"bc", b"")):
+        path = tmp_path / "broker-1" / f"t-{partition}" / "00000000000000000000.log"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(chained([build_batch([Record(value=bytes([value]))]) for value in values]))
+    return tmp_path
+
+
+def test_empty_segments_are_read_like_others(spark: SparkSession, with_empty_segments: Path) -> None:
+    found = read(spark, with_empty_segments).select("partition", "offset", "value").collect()
+    assert sorted((row[0], row[1], bytes(row[2])) for row in found) == [
+        (1, 0, b"a"),
+        (3, 0, b"b"),
+        (3, 1, b"c"),
+    ]
+    assert read(spark, with_empty_segments / "broker-1" / "t-0").collect() == []
+
+
+@pytest.mark.parametrize("offsets", [None, range(1, 2)])
+@pytest.mark.parametrize("piece_bytes", [1, 75, 1 << 20])
+def test_every_segment_has_a_task(
+    with_empty_segments: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, offsets: range | None
+) -> None:
+    """However many share one, and however small they are."""
+    monkeypatch.setattr("tidelog.pipeline.sources.planning._PIECE_BYTES_MIN", piece_bytes)
+    segments = find_segments(with_empty_segments)
+    tasks = plan(segments, Wanted(offsets=offsets))
+    assert [piece.path for task in tasks for piece in task] == [segment.path for segment in segments]
+    assert all(tasks)
+
+
 def test_a_large_segment_is_cut_where_batches_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pieces are for tasks of their own, follow each other without a gap, and hold all its records."""
     monkeypatch.setattr("tidelog.pipeline.sources.planning._PIECE_BYTES_MIN", 1_000)

@@ -53,12 +53,12 @@ def plan(segments: Iterable[Segment], wanted: Wanted) -> list[list[Segment]]:
     sizes = [_size(segment) for segment in chosen]
     target = max(_PIECE_BYTES_MIN, min(PIECE_BYTES_MAX, sum(sizes) // _PIECES_WANTED))
     tasks: list[list[Segment]] = []
-    filled = target
+    filled = 0
     for segment, size in zip(chosen, sizes, strict=True):
         pieces = [segment] if size <= 2 * target else _cut(segment, size, target)
         for piece in pieces:
             size = _size(piece)
-            if filled + size > target:
+            if not tasks or filled + size > target:
                 tasks.append([])
                 filled = 0
             tasks[-1].append(piece)
