@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -46,7 +46,15 @@ class TidelogUp:
 
     name = "tidelog"
 
-    def __init__(self, directory: Path, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        brokers: int = 3,
+        settings: Mapping[str, str] | None = None,
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """`on_line` gets what the cluster prints, in a thread of its own."""
+        self._on_line = on_line
         self._directory = directory
         self._brokers = brokers
         self._settings = dict(settings or {})
@@ -159,7 +167,9 @@ class TidelogUp:
                 for line in lines:
                     if ready := READY.match(line):
                         found.put(ready[1].decode())
-                    said.append(line.decode(errors="replace").strip())
+                    text = line.decode(errors="replace").strip()
+                    said.append(text)
+                    self._on_line(text)
             found.put("")
 
         self._reading = threading.Thread(target=read, args=(up.stdout,), daemon=True)

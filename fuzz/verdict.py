@@ -1,0 +1,142 @@
+"""What a campaign comes to: limits that are held against what was seen, and the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fuzz.campaign import Tally
+from fuzz.frames import Fate
+from fuzz.line import End
+from fuzz.neighbour import Account
+from fuzz.watch import Kind, Watch
+
+MEMORY_MARGIN_BYTES: Final = 64 << 20
+"""After the attack a broker may hold so much more than after the warm-up: its cache of recent batches alone
+may grow by that."""
+DESCRIPTORS_MARGIN: Final = 20
+"""Files of logs that are there now and were not then."""
+STALL_SECONDS_MAX: Final = 10.0
+PROBE_SECONDS_MAX: Final = 5.0
+_SESSIONS_LOST: Final = "tidelog_keeper_sessions_lost_total"
+_LOOP_HELD: Final = "tidelog_loop_held_seconds_max"
+_LOOP_WORKED: Final = "tidelog_loop_worked_seconds_max"
+_SHOWN: Final = 12
+_MB: Final = 1 << 20
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    tally: Tally
+    attacks: dict[str, int]
+    account: Account
+    watch: Watch
+
+    def as_json(self) -> dict[str, Any]:
+        tally, account = self.tally, self.account
+        return {
+            "seed": self.seed,
+            "frames": tally.sent,
+            "seconds": round(tally.seconds, 1),
+            "connections": tally.connections,
+            "ends": {end.value: count for end, count in tally.ends.items()},
+            "how": dict(tally.how),
+            "versions": len(tally.versions),
+            "attacks": self.attacks,
+            "neighbour": {name: getattr(account, name) for name in account.__slots__},
+            "brokers": [{name: getattr(each, name) for name in each.__slots__} for each in self.watch.vitals],
+            "closed_with_a_line": self.watch.log.passed_over,
+            "troubles": [{"kind": each.kind.name, "text": each.text} for each in self.watch.troubles],
+        }
+
+
+def judge(account: Account, watch: Watch) -> None:
+    """Hold the limits against what was seen, and note what exceeds them."""
+    for traceback in watch.log.tracebacks:
+        watch.trouble(
+            Kind.TRACEBACK, next((line for line in traceback if "failed on" in line), traceback[-1])
+        )
+    if not watch.all_alive:
+        watch.trouble(Kind.DIED, "a broker did not live to the end")
+    for lost in filter(None, watch.metric(_SESSIONS_LOST)):
+        watch.trouble(Kind.SESSION, f"{lost:g} times")
+    _judge_neighbour(account, watch)
+    for each in watch.vitals:
+        if each.rss_end > each.rss_warm + MEMORY_MARGIN_BYTES:
+            grown = f"{each.rss_warm / _MB:.0f} MB after the warm-up, {each.rss_end / _MB:.0f} MB at the end"
+            watch.trouble(Kind.MEMORY, f"broker {each.broker}: {grown}")
+        if each.descriptors_end > each.descriptors_warm + DESCRIPTORS_MARGIN:
+            grown = f"{each.descriptors_warm} after the warm-up, {each.descriptors_end} at the end"
+            watch.trouble(Kind.DESCRIPTORS, f"broker {each.broker}: {grown}")
+
+
+def _judge_neighbour(account: Account, watch: Watch) -> None:
+    if not account.held:
+        what = f"{account.missing} missing, {account.failed} failed" if account.done else "it did not finish"
+        watch.trouble(Kind.NEIGHBOUR, ", ".join((what, *account.faults)))
+    for failure in account.probe_failures:
+        watch.trouble(Kind.NEIGHBOUR, f"a probe was turned away: {failure}")
+    if account.stall_seconds_max > STALL_SECONDS_MAX:
+        watch.trouble(Kind.STALL, f"{account.stall_seconds_max:.1f} s for an acknowledgement")
+    if account.probe_seconds_max > PROBE_SECONDS_MAX:
+        watch.trouble(Kind.STALL, f"{account.probe_seconds_max:.1f} s for an answer to ApiVersions")
+
+
+# ---------------------------------------------------------------- for people
+
+
+def lines(result: Result) -> Iterator[str]:
+    tally, account, watch = result.tally, result.account, result.watch
+    rate = tally.sent / max(tally.seconds, 0.001)
+    apis = len({api for api, _ in tally.versions})
+    yield _line("frames", f"{tally.sent:,} in {tally.seconds:,.0f} s ({rate:,.0f}/s) · seed {result.seed}")
+    yield _line("", f"{len(tally.versions)} versions of {apis} APIs · {tally.connections:,} connections")
+    yield _line("", _shares({end.value: tally.ends[end] for end in End}, tally.sent))
+    yield _line("", f"{tally.fates[Fate.CLOSE]:,} were no request, {tally.fates[Fate.WAIT]:,} asked to wait")
+    yield _line("mutations", _shares(dict(tally.how), tally.sent))
+    yield _line(
+        "attacks", " · ".join(f"{what} {count:,}" for what, count in result.attacks.items()) or "none"
+    )
+    there = "all there, in order, nothing else" if account.held else "NOT as it should be"
+    yield _line("neighbour", f"{account.acknowledged:,} acknowledged, {account.read:,} read: {there}")
+    yield _line("", f"longest wait for an acknowledgement {account.stall_seconds_max:.2f} s")
+    most, all_ = (f"{1000 * s:,.0f} ms" for s in (account.probe_seconds_99, account.probe_seconds_max))
+    yield _line("ApiVersions", f"{account.probes:,} asked beside it, 99 % answered in {most}, all in {all_}")
+    if held := watch.metric(_LOOP_HELD):
+        worked = max(watch.metric(_LOOP_WORKED), default=0.0)
+        yield _line(
+            "loop", f"held for {max(held) * 1000:,.0f} ms at most, {worked * 1000:,.0f} ms of it work"
+        )
+    for each in watch.vitals:
+        memory = " → ".join(f"{b / _MB:.0f}" for b in (each.rss_start, each.rss_warm, each.rss_end))
+        files = f"{each.descriptors_warm} → {each.descriptors_end} (at most {each.descriptors_peak})"
+        yield _line(
+            f"broker {each.broker}",
+            f"{memory} MB (at most {each.rss_peak / _MB:.0f}) · descriptors {files}",
+        )
+    yield _line(
+        "log", f"{len(watch.log.tracebacks)} tracebacks · {watch.log.passed_over:,} connections closed"
+    )
+    yield from _troubles(watch)
+
+
+def _troubles(watch: Watch) -> Iterator[str]:
+    if not watch.troubles:
+        yield _line("verdict", "Nothing broke.")
+        return
+    yield _line("verdict", f"{len(watch.troubles)} times something was wrong:")
+    for trouble in watch.troubles[:_SHOWN]:
+        yield _line("", f"{trouble.kind.value}: {trouble.text}")
+    if len(watch.troubles) > _SHOWN:
+        yield _line("", f"and {len(watch.troubles) - _SHOWN} more, see result.json")
+
+
+def _shares(counts: dict[str, int], total: int) -> str:
+    shown = {what: count for what, count in counts.items() if count}
+    return " · ".join(f"{what} {100 * count / max(total, 1):.1f} %" for what, count in shown.items())
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<12}{text}"

@@ -1,0 +1,176 @@
+"""The brokers from outside: memory, file descriptors, their log, and what their metrics say.
+
+What is wrong is collected here as `Trouble`, whoever saw it; the campaign fails if there is any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.request import urlopen
+
+from bench.processes import is_alive, resident_bytes
+from prometheus_client.parser import text_string_to_metric_families
+
+from tidelog.broker.cluster_status import BrokerStatus
+
+_METRICS_SECONDS: Final = 10.0
+_TRACEBACK: Final = "Traceback (most recent call last)"
+_LINES_AROUND: Final = 60
+_TRACEBACKS_KEPT: Final = 50
+_PEER: Final = re.compile(r"from \S+:(\d+)$")
+_PASSED_OVER: Final = re.compile(r"closed the connection from")
+"""One for each frame that is no request: counted, not kept."""
+_LINES_KEPT: Final = 20_000
+
+
+class Kind(Enum):
+    TRACEBACK = "traceback in a log"
+    DIED = "broker ended"
+    HUNG = "neither answered nor closed"
+    WRONG = "wrong answer"
+    SESSION = "keeper session lost"
+    NEIGHBOUR = "neighbour"
+    STALL = "the neighbour waited"
+    MEMORY = "memory"
+    DESCRIPTORS = "descriptors"
+    SURVIVED = "left open"
+    STOP = "did not stop in order"
+
+
+class Trouble(NamedTuple):
+    kind: Kind
+    text: str
+
+
+class Log:
+    """What brokers say. Called from the thread that reads it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", encoding="utf-8", buffering=1)
+        self._lock = threading.Lock()
+        self._before: deque[str] = deque(maxlen=3)
+        self._kept = 0
+        self.tracebacks: list[list[str]] = []
+        self.levels: Counter[str] = Counter()
+        self.passed_over = 0
+
+    def heard(self, line: str) -> None:
+        with self._lock:
+            if _PASSED_OVER.search(line):
+                self.passed_over += 1
+                return
+            if self._kept < _LINES_KEPT:
+                self._kept += 1
+                self._file.write(f"{line}\n")
+            if _TRACEBACK in line and len(self.tracebacks) < _TRACEBACKS_KEPT:
+                self.tracebacks.append([*self._before, line])
+            elif self.tracebacks and len(self.tracebacks[-1]) < _LINES_AROUND:
+                self.tracebacks[-1].append(line)
+            self._before.append(line)
+
+    def close(self) -> None:
+        self._file.close()
+
+    @staticmethod
+    def port_of(traceback: Iterable[str]) -> int | None:
+        """The client's port, where the broker named the connection on which it failed."""
+        for line in traceback:
+            if found := _PEER.search(line.rstrip()):
+                return int(found[1])
+        return None
+
+
+@dataclass(slots=True)
+class Vitals:
+    """Of one broker."""
+
+    broker: int
+    pid: int
+    rss_start: int = 0
+    rss_warm: int = 0
+    rss_peak: int = 0
+    rss_end: int = 0
+    descriptors_warm: int = 0
+    descriptors_peak: int = 0
+    descriptors_end: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Watch:
+    def __init__(self, brokers: list[BrokerStatus], log: Log) -> None:
+        self._brokers = brokers
+        self.log = log
+        self.vitals = [Vitals(broker.id, broker.pid) for broker in brokers]
+        self.troubles: list[Trouble] = []
+        for each in self.vitals:
+            each.rss_start = _resident(each.pid)
+
+    def trouble(self, kind: Kind, text: str) -> None:
+        self.troubles.append(Trouble(kind, text))
+
+    @property
+    def all_alive(self) -> bool:
+        return all(is_alive(each.pid) for each in self.vitals)
+
+    def look(self) -> None:
+        """Note what is now, if it is the most so far."""
+        for each in self.vitals:
+            if not is_alive(each.pid):
+                continue
+            each.rss_end, each.descriptors_end = _resident(each.pid), descriptors(each.pid)
+            each.rss_peak = max(each.rss_peak, each.rss_end)
+            each.descriptors_peak = max(each.descriptors_peak, each.descriptors_end)
+
+    def warmed_up(self) -> None:
+        """What is now is what is held against later."""
+        self.look()
+        for each in self.vitals:
+            each.rss_warm, each.descriptors_warm = each.rss_end, each.descriptors_end
+
+    def read_metrics(self) -> None:
+        for broker, each in zip(self._brokers, self.vitals, strict=True):
+            if broker.metrics_port > 0 and is_alive(each.pid):
+                each.metrics |= _metrics(broker)
+
+    def metric(self, name: str) -> list[float]:
+        """Of each broker that has it."""
+        return [each.metrics[name] for each in self.vitals if name in each.metrics]
+
+
+def descriptors(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
+def _resident(pid: int) -> int:
+    try:
+        return resident_bytes(pid)
+    except OSError:
+        return 0
+
+
+def _metrics(broker: BrokerStatus) -> dict[str, float]:
+    """The samples without labels; nothing if the broker does not answer."""
+    try:
+        with urlopen(
+            f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=_METRICS_SECONDS
+        ) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.labels
+    }
