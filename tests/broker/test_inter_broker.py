@@ -39,8 +39,8 @@ class Echo:
         self.settings = SimpleNamespace(fetch_max_bytes=1 << 30)
         self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
         self.peers = SimpleNamespace(connections_changed=lambda: None)
-        epochs = SimpleNamespace(epoch_at=lambda offset: -1)
-        self.storage = SimpleNamespace(open=lambda tp: SimpleNamespace(epochs=epochs))
+        log = SimpleNamespace(epochs=SimpleNamespace(epoch_at=lambda offset: -1))
+        self.core = SimpleNamespace(replicas=SimpleNamespace(get=lambda tp: SimpleNamespace(log=log)))
         self.topics = SimpleNamespace(
             checked=lambda values: values, described=lambda values: [], overrides=lambda topic: {}
         )
@@ -115,6 +115,14 @@ endpoints = st.builds(
 )
 headers = {"controller": broker_ids, "controller_epoch": int32s, "broker_epoch": int64s, "request_id": int64s}
 control_responses = st.builds(core.ControlResponse, st.just(0), results)
+answers_per_partition = st.builds(
+    core.ControlResponse, st.just(0), results, st.dictionaries(partitions, errors, max_size=4)
+)
+metadata_lists = st.lists(
+    st.builds(core.PartitionAssignment, partitions, broker_lists, states, broker_lists),
+    max_size=6,
+    unique_by=lambda part: part.tp,
+).map(tuple)
 
 
 def by_topic(parts: tuple[Any, ...], name: Callable[[Any], str]) -> tuple[Any, ...]:
@@ -127,7 +135,7 @@ def by_topic(parts: tuple[Any, ...], name: Callable[[Any], str]) -> tuple[Any, .
 
 
 @FEW
-@given(st.builds(core.LeaderAndIsrRequest, **headers, partitions=assignment_lists), control_responses)
+@given(st.builds(core.LeaderAndIsrRequest, **headers, partitions=assignment_lists), answers_per_partition)
 def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlResponse):
     asked, answered = exchange(request, answer)
     grouped = by_topic(request.partitions, lambda part: part.tp.topic)
@@ -142,7 +150,7 @@ def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlR
         **headers,
         live_brokers=st.just({}),
         endpoints=st.dictionaries(broker_ids, endpoints, max_size=5),
-        partitions=assignment_lists,
+        partitions=metadata_lists,
     ),
     control_responses,
 )
@@ -163,7 +171,7 @@ def test_update_metadata(request: core.UpdateMetadataRequest, answer: core.Contr
         partitions=st.lists(partitions, min_size=1, max_size=6, unique=True).map(tuple),
         delete=st.booleans(),
     ),
-    control_responses,
+    answers_per_partition,
 )
 def test_stop_replica(request: core.StopReplicaRequest, answer: core.ControlResponse):
     asked, answered = exchange(request, answer)

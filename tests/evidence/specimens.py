@@ -31,6 +31,8 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),
     e.StorageFailed(ME, TP, "cannot write 00000000000000000000.log: no space left on device"),
+    e.ReplicaWentOffline(ME, TP, "cannot create orders-7: No space left on device"),
+    e.ReplicaCameOnline(ME, TP),
     e.TopicConfigured(ME, "orders", {"min.insync.replicas": "2"}),
     e.TopicDeletionStarted(ME, "orders"),
     e.TopicDeleted(ME, "orders"),

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from tidelog.core.log import StorageFailure
 from tidelog.core.messages import ElectLeadersRequest
 from tidelog.core.types import BrokerId, Offset, TopicPartition
 from tidelog.storage.background import Job
@@ -58,7 +59,11 @@ class Housekeeping:
         node, replicas = self._node, self._node.core.replicas
         for tp, start in node.storage.enforce_retention(node.time_ms(), self._committed()).items():
             if tp in replicas:
-                replicas[tp].advance_start(start)
+                try:
+                    replicas[tp].advance_start(start)
+                except StorageFailure as failure:
+                    replicas[tp].storage_failed(failure)
+        node.settle()
 
     def _committed(self) -> dict[TopicPartition, Offset]:
         return {tp: replica.high_watermark for tp, replica in self._node.core.replicas.items()}

@@ -8,7 +8,7 @@ request asked, which the wire does not; hence ``asked``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tidelog.core import messages as core
@@ -189,7 +189,8 @@ def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> Any:
 
 
 def leader_and_isr_from_wire(body: Any) -> core.LeaderAndIsrRequest:
-    return core.LeaderAndIsrRequest(*_control_header(body), _assignments_from_wire(body))
+    parts = tuple(_assignment_from_wire(topic, part) for topic, part in _partitions(body))
+    return core.LeaderAndIsrRequest(*_control_header(body), parts)
 
 
 def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
@@ -204,6 +205,7 @@ def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
                 isr=list(partition.state.isr),
                 zk_version=partition.state.version,
                 replicas=list(partition.replicas),
+                offline_replicas=list(partition.offline),
             ),
         )
         for partition in request.partitions
@@ -240,7 +242,8 @@ def update_metadata_from_wire(body: Any) -> core.UpdateMetadataRequest:
         if broker.endpoints
     }
     live = dict.fromkeys(endpoints, -1)
-    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, _assignments_from_wire(body))
+    parts = tuple(_assignment_from_wire(topic, p, p.offline_replicas) for topic, p in _partitions(body))
+    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, parts)
 
 
 def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
@@ -265,13 +268,9 @@ def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
 
 
 def stop_replica_from_wire(body: Any) -> core.StopReplicaRequest:
-    parts = [
-        (TopicPartition(topic.topic_name, part.partition_index), part.delete_partition)
-        for topic in body.topic_states
-        for part in topic.partition_states
-    ]
-    delete = any(delete for _, delete in parts)
-    return core.StopReplicaRequest(*_control_header(body), tuple(tp for tp, _ in parts), delete)
+    tps = tuple(TopicPartition(topic, part.partition_index) for topic, part in _partitions(body))
+    delete = any(part.delete_partition for _, part in _partitions(body))
+    return core.StopReplicaRequest(*_control_header(body), tps, delete)
 
 
 def _vote_to_wire(request: core.VoteRequest) -> Any:
@@ -301,25 +300,44 @@ def _control_header(body: Any) -> tuple[BrokerId, int, int, int]:
     return BrokerId(body.controller_id), body.controller_epoch, body.broker_epoch, 0
 
 
-def _assignments_from_wire(body: Any) -> tuple[core.PartitionAssignment, ...]:
-    return tuple(
-        core.PartitionAssignment(
-            TopicPartition(topic.topic_name, part.partition_index),
-            tuple(map(BrokerId, part.replicas)),
-            PartitionState(
-                BrokerId(part.leader),
-                part.leader_epoch,
-                tuple(map(BrokerId, part.isr)),
-                part.controller_epoch,
-                part.zk_version,
-            ),
-        )
-        for topic in body.topic_states
-        for part in topic.partition_states
+def _partitions(body: Any) -> Iterator[tuple[str, Any]]:
+    for topic in body.topic_states:
+        for part in topic.partition_states:
+            yield topic.topic_name, part
+
+
+def _assignment_from_wire(topic: str, part: Any, offline: Iterable[int] = ()) -> core.PartitionAssignment:
+    state = PartitionState(
+        BrokerId(part.leader),
+        part.leader_epoch,
+        tuple(map(BrokerId, part.isr)),
+        part.controller_epoch,
+        part.zk_version,
     )
+    replicas = tuple(map(BrokerId, part.replicas))
+    tp = TopicPartition(topic, part.partition_index)
+    return core.PartitionAssignment(tp, replicas, state, tuple(map(BrokerId, offline)))
 
 
-def _control_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
+def partition_errors_to_wire(errors: core.PartitionErrors, wire_type: Callable[..., Any]) -> list[Any]:
+    """Of LeaderAndIsr and of StopReplica, each of which has a type of its own for the same three fields."""
+    return [
+        wire_type(topic_name=tp.topic, partition_index=tp.partition, error_code=error)
+        for tp, error in errors.items()
+    ]
+
+
+def _partition_errors_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
+    """A partition that is not listed, or listed without an error, was served."""
+    errors = {
+        TopicPartition(part.topic_name, part.partition_index): ErrorCode(part.error_code)
+        for part in body.partition_errors
+        if part.error_code
+    }
+    return core.ControlResponse(asked.request_id, ErrorCode(body.error_code), errors)
+
+
+def _update_metadata_answer_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
     return core.ControlResponse(asked.request_id, ErrorCode(body.error_code))
 
 
@@ -413,9 +431,9 @@ _REQUESTS: dict[type, tuple[int, int, Any]] = {
 _RESPONSES: dict[type, Any] = {
     core.EpochEndRequest: _epoch_end_from_wire,
     core.ListOffsetsRequest: _list_offsets_from_wire,
-    core.LeaderAndIsrRequest: _control_from_wire,
-    core.UpdateMetadataRequest: _control_from_wire,
-    core.StopReplicaRequest: _control_from_wire,
+    core.LeaderAndIsrRequest: _partition_errors_from_wire,
+    core.UpdateMetadataRequest: _update_metadata_answer_from_wire,
+    core.StopReplicaRequest: _partition_errors_from_wire,
     core.VoteRequest: _vote_answer_from_wire,
     core.AlterIsrRequest: _alter_isr_answer_from_wire,
     core.CreateTopicRequest: _create_topic_from_wire,

@@ -82,6 +82,7 @@ class Metrics:
         self.truncations = 0
         self.truncated_records = 0
         self.follower_stalls: Counter[int] = Counter()
+        self.storage_failures = 0
 
         # All kinds from the start: a rate is blind to a first count that comes out of nowhere.
         self.elections: dict[str, int] = dict.fromkeys((*ELECTION_KINDS.values(), "shutdown"), 0)
@@ -177,6 +178,9 @@ class Metrics:
     def _follower_stalled(self, event: e.FollowerStalled) -> None:
         self.follower_stalls[event.error] += 1
 
+    def _storage_failed(self, _event: e.StorageFailed | e.ReplicaWentOffline) -> None:
+        self.storage_failures += 1
+
     def _registered(self, _event: e.BrokerRegistered) -> None:
         self.registered = True
 
@@ -211,6 +215,8 @@ _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {
     e.ControllerResigned: Metrics._controller_resigned,
     e.ControlRequestRefused: Metrics._control_refused,
     e.FollowerStalled: Metrics._follower_stalled,
+    e.StorageFailed: Metrics._storage_failed,
+    e.ReplicaWentOffline: Metrics._storage_failed,
     e.BrokerRegistered: Metrics._registered,
     e.ReplicaDeleted: Metrics._replica_deleted,
     e.StrayReplicaFound: Metrics._stray_found,

@@ -96,6 +96,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
     ),
     "Replicas of this broker": (
         _gauge("replicas", "Partitions it has a replica of.", one(lambda s: len(s.core.replicas))),
+        _gauge(
+            "offline_replicas",
+            "Partitions it was given a replica of and whose log it cannot use: others lead them.",
+            one(lambda sources: len(sources.core.offline)),
+        ),
         _gauge("leaders", "Partitions it leads.", over_leaders(lambda _: 1)),
         _gauge(
             "under_replicated_partitions",
@@ -138,6 +143,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "Times following stopped for a while: refused by the leader or by the own disk.",
             readings.by_error("follower_stalls"),
             "error",
+        ),
+        _counter(
+            "storage_failures",
+            "Times its disk refused to make, write, read, cut or delete a log; who had asked was told so.",
+            counted("storage_failures"),
         ),
         _counter("truncations", "Times it cut the tail of a log.", counted("truncations")),
         _counter("truncated_records", "Records it dropped that way.", counted("truncated_records")),

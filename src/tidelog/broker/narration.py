@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from logging import DEBUG, INFO, WARNING
+from logging import DEBUG, ERROR, INFO, WARNING
 from typing import Any
 
 from tidelog.core import events as e
@@ -146,6 +146,12 @@ class Narration:
         if self._once(event, event.reason):
             self._log.error("%s: %s", event.tp, event.reason)
 
+    def _went_offline(self, event: e.ReplicaWentOffline) -> None:
+        self._together(ERROR, "cannot use its logs, and leaves to others:", f"{event.tp} ({event.reason})")
+
+    def _came_online(self, event: e.ReplicaCameOnline) -> None:
+        self._together(INFO, "can use its logs again:", event.tp)
+
     # ------------------------------------------------------------ in-sync replicas
 
     def _isr_proposed(self, event: e.IsrChangeProposed) -> None:
@@ -256,6 +262,8 @@ _WORDS: dict[type, Callable[[Narration, Any], None]] = {
     e.FollowerStalled: Narration._follower_stalled,
     e.Truncated: Narration._truncated,
     e.StorageFailed: Narration._storage_failed,
+    e.ReplicaWentOffline: Narration._went_offline,
+    e.ReplicaCameOnline: Narration._came_online,
     e.IsrChangeProposed: Narration._isr_proposed,
     e.IsrChanged: Narration._isr_changed,
     e.IsrChangeRefused: Narration._isr_refused,

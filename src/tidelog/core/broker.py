@@ -6,7 +6,7 @@ after each input carries out what it finds in ``effects``. Nothing here waits, b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.core import paths
@@ -201,7 +201,14 @@ class Broker:
 
     # ------------------------------------------------------------ clients and followers
 
+    @property
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """Replicas of this broker that it cannot use, and why."""
+        return self._controlled.offline
+
     def _missing(self, tp: TopicPartition) -> ErrorCode:
+        if tp in self.offline:
+            return ErrorCode.KAFKA_STORAGE_ERROR
         known = tp in self.metadata
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -294,11 +301,11 @@ class Broker:
 
     # ------------------------------------------------------------ requests to the controller, and its answers
 
-    def _control_answered(self, response: ControlResponse, sender: Any, _now: Millis) -> None:
-        self.controller.control_answered(sender, response)
+    def _control_answered(self, response: ControlResponse, sender: Any, now: Millis) -> None:
+        self.controller.control_answered(sender, response, now)
 
-    def _vote_answered(self, response: VoteResponse, sender: Any, _now: Millis) -> None:
-        self.controller.vote_answered(sender, response)
+    def _vote_answered(self, response: VoteResponse, sender: Any, now: Millis) -> None:
+        self.controller.vote_answered(sender, response, now)
 
     def _isr_answered(self, response: AlterIsrResponse, _sender: ReplyTo, now: Millis) -> None:
         self._proposals.answered(response, now)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tidelog.core.context import Context
 from tidelog.core.coordination import Node
 from tidelog.core.messages import (
+    ControlResponse,
     LeaderAndIsrRequest,
     PartitionAssignment,
     StopReplicaRequest,
@@ -25,9 +26,10 @@ from tidelog.wire.errors import ErrorCode
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
 
-Then = Callable[[BrokerId, ErrorCode], None]
+Then = Callable[[BrokerId, ControlResponse], None]
 """Called exactly once: with the answer to a request, or with ``LINE_CLOSED`` if there will be none."""
-LINE_CLOSED = ErrorCode.NETWORK_EXCEPTION
+LINE_CLOSED = ControlResponse(-1, ErrorCode.NETWORK_EXCEPTION)
+NOTHING_TO_TELL = ControlResponse(-1, ErrorCode.NONE)
 
 
 class _Queued:
@@ -37,9 +39,9 @@ class _Queued:
         self.request = request
         self.then: list[Then] = []
 
-    def answer(self, broker: BrokerId, error: ErrorCode) -> None:
+    def answer(self, broker: BrokerId, response: ControlResponse) -> None:
         for then in self.then:
-            then(broker, error)
+            then(broker, response)
 
 
 class ControlChannels:
@@ -82,13 +84,16 @@ class ControlChannels:
         for broker in list(self._queues):
             self.close(broker)
 
-    def answered(self, broker: BrokerId, request_id: int, error: ErrorCode) -> None:
+    def answered(self, broker: BrokerId, response: ControlResponse) -> Request | None:
+        """Returns the request that was answered, None if it is none of those that wait for an answer."""
         queue = self._queues.get(broker)
-        if queue and queue[0].request.request_id == request_id:
-            done = queue.popleft()
-            if queue:
-                self._ctx.send(broker, queue[0].request)
-            done.answer(broker, error)
+        if not queue or queue[0].request.request_id != response.request_id:
+            return None
+        done = queue.popleft()
+        if queue:
+            self._ctx.send(broker, queue[0].request)
+        done.answer(broker, response)
+        return done.request
 
     def connected(self, broker: BrokerId) -> None:
         """The connection is new: the request in flight may have been lost."""
@@ -102,7 +107,12 @@ class ControlChannels:
         if queue:
             queue[-1].then.append(then)
         else:
-            then(broker, LINE_CLOSED if queue is None else ErrorCode.NONE)
+            then(broker, LINE_CLOSED if queue is None else NOTHING_TO_TELL)
+
+    def is_idle(self, broker: BrokerId) -> bool:
+        """The line is open, and everything has been answered."""
+        queue = self._queues.get(broker)
+        return queue is not None and not queue
 
     # ------------------------------------------------------------ the four requests
 

@@ -44,6 +44,8 @@ class Cluster:
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
     replicas: dict[tuple[TopicPartition, BrokerId], ReplicaPhase] = field(default_factory=dict)
+    failed: dict[tuple[TopicPartition, BrokerId], None] = field(default_factory=dict)
+    """Replicas of live brokers that cannot use their logs, in the order in which they said so."""
     deleting: dict[str, Assignment] = field(default_factory=dict)
 
     # ------------------------------------------------------------ topics come and go
@@ -69,6 +71,7 @@ class Cluster:
             self.partitions.pop(tp, None)
             for broker in replicas:
                 self.replicas.pop((tp, broker), None)
+                self.failed.pop((tp, broker), None)
             removed.append(PartitionAssignment(tp, replicas, state))
         return removed
 
@@ -77,8 +80,17 @@ class Cluster:
     def electable(self) -> tuple[BrokerId, ...]:
         return tuple(broker for broker in self.live if broker not in self.leaving)
 
+    def electable_for(self, tp: TopicPartition) -> tuple[BrokerId, ...]:
+        return tuple(broker for broker in self.electable() if (tp, broker) not in self.failed)
+
+    def serves(self, tp: TopicPartition, broker: BrokerId) -> bool:
+        """Whether a broker is alive and has a log of the partition, as far as is known."""
+        return broker in self.live and (tp, broker) not in self.failed
+
     def partition(self, tp: TopicPartition) -> PartitionAssignment:
-        return PartitionAssignment(tp, self.assignments[tp], self.states[tp])
+        replicas = self.assignments[tp]
+        offline = tuple(b for b in replicas if (tp, b) in self.failed) if self.failed else ()
+        return PartitionAssignment(tp, replicas, self.states[tp], offline)
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:
         """All of them, for somebody who knows nothing yet; those that are being deleted are told as such."""
@@ -94,4 +106,4 @@ class Cluster:
 
     def has_live_leader(self, tp: TopicPartition) -> bool:
         leader = self.states[tp].leader
-        return leader != NO_LEADER and leader in self.live
+        return leader != NO_LEADER and self.serves(tp, leader)

@@ -4,23 +4,31 @@ A request is refused if it comes from a controller that has been succeeded, or i
 this broker. One that comes before the broker is registered waits, because the process does not listen yet; a
 LeaderAndIsr also waits until the settings of its topics are known (``configs.py``). Order is kept all the
 same: a LeaderAndIsr that is repeated, and obeyed after the deletion that followed it, would undo that.
+
+A request is always answered, and a partition that cannot be served costs none of the others: it gets an error
+of its own in the answer. If it is the disk that refuses, the replica is *offline* here until the controller
+asks for it again and finds the disk mended.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
 from tidelog.core.configs import TopicConfigs
 from tidelog.core.effects import ReplyTo
 from tidelog.core.isr_proposals import IsrProposals
-from tidelog.core.log import Storage
+from tidelog.core.log import Storage, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     ControlRequest,
     ControlResponse,
     LeaderAndIsrRequest,
+    PartitionAssignment,
+    PartitionErrors,
     StopReplicaRequest,
     UpdateMetadataRequest,
     VoteRequest,
@@ -41,6 +49,7 @@ class ControlledReplicas:
         "_ctx",
         "_early",
         "_metadata",
+        "_offline",
         "_preparing",
         "_proposals",
         "_replicas",
@@ -62,6 +71,12 @@ class ControlledReplicas:
         self._waiting: deque[tuple[ControlRequest, ReplyTo]] = deque()
         """What came after a request that has to wait."""
         self._preparing = False
+        self._offline: dict[TopicPartition, str] = {}
+
+    @property
+    def offline(self) -> Mapping[TopicPartition, str]:
+        """Replicas that were given to this broker and whose log it cannot use, and why."""
+        return self._offline
 
     def session_started(self) -> None:
         """Whatever waits was meant for the life before: the controller will say it again."""
@@ -96,21 +111,22 @@ class ControlledReplicas:
 
     def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         error = self._refusal(request)
+        errors: PartitionErrors = {}
         if error is not NO_ERROR:
             name = type(request).__name__
             self._ctx.emit(events.ControlRequestRefused(self._ctx.broker, name, error))
         else:
             self._recognise(request)
             if isinstance(request, LeaderAndIsrRequest):
-                self._lead_and_follow(request, now)
+                errors = self._lead_and_follow(request, now)
             elif isinstance(request, UpdateMetadataRequest):
                 self._update_metadata(request, now)
             elif isinstance(request, StopReplicaRequest):
-                self._stop_replicas(request, now)
+                errors = self._stop_replicas(request, now)
         if isinstance(request, VoteRequest):
             self._ctx.reply(sender, self._vote(request, error, now))
         else:
-            self._ctx.reply(sender, ControlResponse(request.request_id, error))
+            self._ctx.reply(sender, ControlResponse(request.request_id, error, errors))
 
     def _refusal(self, request: ControlRequest) -> ErrorCode:
         guards = self._ctx.guards
@@ -133,18 +149,39 @@ class ControlledReplicas:
 
     # ------------------------------------------------------------ roles
 
-    def _lead_and_follow(self, request: LeaderAndIsrRequest, now: Millis) -> None:
+    def _lead_and_follow(self, request: LeaderAndIsrRequest, now: Millis) -> PartitionErrors:
+        errors: PartitionErrors = {}
         for partition in request.partitions:
-            leader = partition.state.leader
-            replica = self._replica(partition.tp)
-            if partition.state.leader_epoch <= replica.leader_epoch:
-                continue
-            if leader == self._ctx.broker:
-                replica.become_leader(partition, now)
-            elif leader in self._metadata.live_brokers:
-                replica.become_follower(partition, now)
-            # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
+            error = self._attempt(partition.tp, partial(self._take_role, partition, now))
+            if error is not NO_ERROR:
+                errors[partition.tp] = error
+            elif self._offline.pop(partition.tp, None) is not None:
+                self._ctx.emit(events.ReplicaCameOnline(self._ctx.broker, partition.tp))
         self._broker.schedule_checkpoint(now)
+        return errors
+
+    def _take_role(self, partition: PartitionAssignment, now: Millis) -> None:
+        leader = partition.state.leader
+        replica = self._replica(partition.tp)
+        if partition.state.leader_epoch <= replica.leader_epoch:
+            return
+        if leader == self._ctx.broker:
+            replica.become_leader(partition, now)
+        elif leader in self._metadata.live_brokers:
+            replica.become_follower(partition, now)
+        # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
+
+    def _attempt(self, tp: TopicPartition, change: Callable[[], object]) -> ErrorCode:
+        """Do what a request wants of one partition, and say what to answer for it."""
+        try:
+            change()
+        except StorageFailure as failure:
+            reason = str(failure)
+            if self._offline.get(tp) != reason:
+                self._offline[tp] = reason
+                self._ctx.emit(events.ReplicaWentOffline(self._ctx.broker, tp, reason))
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return NO_ERROR
 
     def _replica(self, tp: TopicPartition) -> Replica:
         replica = self._replicas.get(tp)
@@ -153,7 +190,8 @@ class ControlledReplicas:
             replica = self._replicas[tp] = Replica(self._ctx, tp, self._storage.open(tp), high_watermark)
         return replica
 
-    def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> None:
+    def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> PartitionErrors:
+        errors: PartitionErrors = {}
         stored = set(self._storage.partitions()) if request.delete else set()
         for tp in request.partitions:
             replica = self._replicas.get(tp)
@@ -163,15 +201,25 @@ class ControlledReplicas:
                 # Its leader epoch goes with it: a partition of this name that comes later starts at 0 again.
                 self._replicas.pop(tp, None)
             if tp in stored:  # else it was deleted before, and a new controller cannot know
-                self._storage.delete(tp)
+                error = self._attempt(tp, partial(self._storage.delete, tp))
+                if error is not NO_ERROR:
+                    errors[tp] = error
+                    continue
                 self._ctx.emit(events.ReplicaDeleted(self._ctx.broker, tp))
+            self._offline.pop(tp, None)
+        return errors
 
     def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
-        replica = self._replica(request.tp)
-        response = VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
-        if error is NO_ERROR and request.leader_epoch < replica.leader_epoch:
+        tp = request.tp
+        response = VoteResponse(request.request_id, tp, error, request.leader_epoch)
+        if error is NO_ERROR:
+            response.error = self._attempt(tp, partial(self._replica, tp))
+        replica = self._replicas.get(tp)
+        if response.error is not NO_ERROR or replica is None:
+            return response
+        if request.leader_epoch < replica.leader_epoch:
             response.error = ErrorCode.FENCED_LEADER_EPOCH
-        elif error is NO_ERROR:
+        else:
             replica.step_down(now)
             replica.leader_epoch = request.leader_epoch
             response.last_epoch = replica.log.epochs.latest_epoch
@@ -197,6 +245,8 @@ class ControlledReplicas:
             for tp in self._storage.partitions():
                 if tp not in deleting:  # else we shall be told what to do with it
                     self._check_belonging(tp, now)
+            for tp in [tp for tp in self._offline if tp not in self._metadata]:
+                del self._offline[tp]
 
     def _appearing(self, request: UpdateMetadataRequest) -> list[str]:
         """The topics that are new with this request, but for those of which we have been given a replica:

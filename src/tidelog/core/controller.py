@@ -19,6 +19,7 @@ from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
 from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, Result, SetValue
 from tidelog.core.effects import ReplyTo
+from tidelog.core.failed_replicas import FailedReplicas
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import (
     AlterIsrRequest,
@@ -38,7 +39,7 @@ from tidelog.core.messages import (
     VoteResponse,
 )
 from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, Millis, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
@@ -46,6 +47,7 @@ class Controller:
     __slots__ = (
         "_ctx",
         "_epoch",
+        "_failed",
         "_keeper",
         "_on_registered",
         "_registered",
@@ -69,6 +71,7 @@ class Controller:
         self._session = 0
         self._registered = False
         self._epoch = -1
+        self._failed: FailedReplicas | None = None
         self.machines: StateMachines | None = None
         """None while this broker is not the controller, as far as it knows."""
 
@@ -148,6 +151,7 @@ class Controller:
         cluster = Cluster()
         channels = ControlChannels(ctx, self._epoch)
         self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version, self._submit)
+        self._failed = FailedReplicas(machines)
         found = yield Together(
             (
                 Children(paths.BROKERS, watch=True),
@@ -183,6 +187,7 @@ class Controller:
     def _resign(self, reason: str) -> None:
         if self.machines is not None:
             machines, self.machines = self.machines, None
+            machines.in_office = False
             machines.channels.close_all()
             self._ctx.emit(events.ControllerResigned(self._ctx.broker, self._epoch, reason))
 
@@ -241,7 +246,9 @@ class Controller:
             cluster.leaving.discard(broker)
             machines.channels.close(broker)
             machines.ballots.withdraw(broker)
-            replicas += [(tp, broker) for tp in cluster.replicas_on(broker)]
+            for tp in cluster.replicas_on(broker):
+                replicas.append((tp, broker))
+                cluster.failed.pop((tp, broker), None)  # what its next life can use, that one will say
         if not self._mark_leaderless():
             for broker in cluster.live:
                 machines.channels.update_metadata(broker, ())
@@ -363,15 +370,19 @@ class Controller:
 
     # ------------------------------------------------------------ answers of brokers
 
-    def control_answered(self, broker: BrokerId, response: ControlResponse) -> None:
-        if self.machines is not None:
-            self.machines.channels.answered(broker, response.request_id, response.error)
-
-    def vote_answered(self, broker: BrokerId, vote: VoteResponse) -> None:
+    def control_answered(self, broker: BrokerId, response: ControlResponse, now: Millis) -> None:
         machines = self.machines
-        if machines is not None:
-            machines.channels.answered(broker, vote.request_id, vote.error)
-            if machines.ballots.cast(broker, vote):
+        if machines is not None and self._failed is not None:
+            told = machines.channels.answered(broker, response)
+            self._failed.answered(broker, told, response, now)
+
+    def vote_answered(self, broker: BrokerId, vote: VoteResponse, now: Millis) -> None:
+        machines = self.machines
+        if machines is not None and self._failed is not None:
+            machines.channels.answered(broker, ControlResponse(vote.request_id, vote.error))
+            if vote.error is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._failed.failed(broker, [vote.tp], now)
+            elif machines.ballots.cast(broker, vote):
                 self._tasks.submit(lambda: self._count_votes(vote.tp))
 
     def _count_votes(self, tp: TopicPartition) -> Task:

@@ -6,7 +6,7 @@ a replica to erase it:
 
     online or offline ──▶ deletion started ──▶ deletion successful
                                │    ▲
-                  broker gone  ▼    │ broker back
+    broker gone, or disk full  ▼    │ broker back, or asked again
                         deletion ineligible
 
 Only when every replica is gone do the nodes go, and with the last write the topic's node, its settings and
@@ -23,7 +23,7 @@ from tidelog.core import events
 from tidelog.core.cluster import ReplicaPhase
 from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, Subtree
 from tidelog.core.machines import StateMachines
-from tidelog.core.messages import DeleteTopicRequest, DeleteTopicResponse
+from tidelog.core.messages import ControlResponse, DeleteTopicRequest, DeleteTopicResponse
 from tidelog.core.paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
 from tidelog.core.tasks import Procedure, Task, Together
 from tidelog.core.types import BrokerId, TopicPartition
@@ -119,13 +119,25 @@ def erase_replicas(
         _erase(machines, broker, tuple(told[broker]))
 
 
+def brokers_that_failed(machines: StateMachines) -> list[BrokerId]:
+    """Live brokers that were told to delete a replica and could not."""
+    cluster = machines.cluster
+    failed = {
+        broker
+        for topic in cluster.deleting
+        for tp, broker in _replicas(machines, topic)
+        if broker in cluster.live and cluster.replicas.get((tp, broker)) is ReplicaPhase.DELETION_INELIGIBLE
+    }
+    return sorted(failed)
+
+
 def _erase(machines: StateMachines, broker: BrokerId, tps: tuple[TopicPartition, ...]) -> None:
-    def answered(broker: BrokerId, error: ErrorCode) -> None:
-        phase = (
-            ReplicaPhase.DELETION_SUCCESSFUL if error is ErrorCode.NONE else ReplicaPhase.DELETION_INELIGIBLE
-        )
+    def answered(broker: BrokerId, response: ControlResponse) -> None:
         for tp in tps:
-            machines.cluster.replicas[tp, broker] = phase
+            erased = response.error is ErrorCode.NONE and tp not in response.partition_errors
+            machines.cluster.replicas[tp, broker] = (
+                ReplicaPhase.DELETION_SUCCESSFUL if erased else ReplicaPhase.DELETION_INELIGIBLE
+            )
         for topic in dict.fromkeys(tp.topic for tp in tps):
             _complete_if_erased(machines, topic)
 

@@ -142,6 +142,23 @@ class StorageFailed:
 
 
 @dataclass(slots=True)
+class ReplicaWentOffline:
+    """A broker cannot use its log of a partition at all: others have to lead it. It is asked to try again."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    reason: str
+
+
+@dataclass(slots=True)
+class ReplicaCameOnline:
+    """The log that could not be used can be used again."""
+
+    broker: BrokerId
+    tp: TopicPartition
+
+
+@dataclass(slots=True)
 class TopicConfigured:
     """A broker learnt a topic's settings. ``values`` are those that differ from its defaults, all of them,
     also the ones that only storage obeys."""
@@ -196,6 +213,8 @@ Event = (
     | ControlRequestRefused
     | FollowerStalled
     | StorageFailed
+    | ReplicaWentOffline
+    | ReplicaCameOnline
     | TopicConfigured
     | TopicDeletionStarted
     | TopicDeleted

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 class Phase(Enum):
+    BEGINNING = "finding out how much of its log may stay"
     TRUNCATING = "asking where its last epoch ends"
     FETCHING = "fetching"
     FINDING_END = "asking where the leader's log ends"
@@ -46,13 +47,20 @@ class FollowerRole:
         self.log = replica.log
         self.leader = leader
         self.epoch = epoch
-        self.phase = _FETCHING
+        self.phase = Phase.BEGINNING
         self.asked_epoch: Epoch = -1
         self._retrying = False
 
     @property
     def is_current(self) -> bool:
         return self.replica.role is self
+
+    def begin(self, now: Millis) -> None:
+        """A leader epoch begins: find out how much of the log may stay. Nothing is fetched before that."""
+        try:
+            self.ctx.generation.begin_following(self)
+        except StorageFailure as failure:
+            self._storage_failed(failure, now)
 
     # ------------------------------------------------------------ asking
 
@@ -103,14 +111,13 @@ class FollowerRole:
         error = response.error
         if error is NO_ERROR:
             replica = self.replica
-            if response.batches:
-                try:
+            try:
+                if response.batches:
                     replica.append_as_follower(response.batches)
-                except StorageFailure as failure:
-                    replica.storage_failed(failure)
-                    self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
-                    return
-            replica.advance_start(min(response.log_start_offset, self.log.end_offset))
+                replica.advance_start(min(response.log_start_offset, self.log.end_offset))
+            except StorageFailure as failure:
+                self._storage_failed(failure, now)
+                return
             # The leader may know less than we do (its own watermark is recovering): follow it down too.
             replica.high_watermark = min(self.log.end_offset, response.high_watermark)
             self.fetch()
@@ -124,22 +131,35 @@ class FollowerRole:
             return
         if self.ctx.guards.match_fetch_epoch and response.current_leader_epoch != self.epoch:
             return
-        if response.error is NO_ERROR:
-            self.ctx.generation.truncate(self, response)
-        else:
+        if response.error is not NO_ERROR:
             self._refused(response.error, now)
+            return
+        try:
+            self.ctx.generation.truncate(self, response)
+        except StorageFailure as failure:
+            self._storage_failed(failure, now)
 
     def leader_end_answered(self, response: ListOffsetsResponse, now: Millis) -> None:
         if self.phase is not Phase.FINDING_END or response.current_leader_epoch != self.epoch:
             return
-        if response.error is NO_ERROR:
+        if response.error is not NO_ERROR:
+            self._refused(response.error, now)
+            return
+        try:
             if response.log_start_offset > self.log.end_offset:
                 self.replica.restart_at(response.log_start_offset)
             else:
                 self.replica.truncate_to(response.offset, "the leader's log is shorter")
-            self.fetch()
+        except StorageFailure as failure:
+            self._storage_failed(failure, now)
         else:
-            self._refused(response.error, now)
+            self.fetch()
+
+    def _storage_failed(self, failure: StorageFailure, now: Millis) -> None:
+        """Our own disk refuses. Whatever we were about to do is done again after a while, from its question
+        on: the answer may be another one by then."""
+        self.replica.storage_failed(failure)
+        self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
 
     def _refused(self, error: ErrorCode, now: Millis) -> None:
         self.ctx.emit(events.FollowerStalled(self.ctx.broker, self.replica.tp, error))
@@ -150,7 +170,11 @@ class FollowerRole:
             self._retrying = True
             self.ctx.set_timer(now + self.ctx.config.replica_fetch_backoff_ms, self._retry)
 
-    def _retry(self, _now: Millis) -> None:
+    def _retry(self, now: Millis) -> None:
         self._retrying = False
-        if self.is_current:
+        if not self.is_current:
+            return
+        if self.phase is Phase.BEGINNING:
+            self.begin(now)
+        else:
             self.resend()

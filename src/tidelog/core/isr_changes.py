@@ -25,7 +25,10 @@ def alter_isr(machines: StateMachines, request: AlterIsrRequest) -> Procedure[Al
         yield from machines.write_state(request.tp, proposed, version, "asked by the leader")
         written = machines.cluster.states[request.tp]
         if (written.leader_epoch, written.isr) == (state.leader_epoch, request.isr):
-            # Taken now, or by an earlier try of the same write whose answer was lost.
+            # Taken now, or by an earlier try of the same write whose answer was lost. Who has caught up has a
+            # log, whatever was said of it before.
+            for broker in written.isr:
+                machines.cluster.failed.pop((request.tp, broker), None)
             machines.batch.add(machines.cluster.partition(request.tp), ())
             machines.batch.send()
         else:

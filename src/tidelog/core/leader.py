@@ -144,10 +144,10 @@ class LeaderRole:
             # The clock of a member starts now; one that is outside must first prove itself.
             follower.last_caught_up = now if broker in self.isr else NEVER
             follower.last_fetch = now
+        self.ctx.generation.begin_leading(self)  # which may fail
         self.ctx.emit(
             events.BecameLeader(self.ctx.broker, self.replica.tp, self.epoch, self.isr, self.epoch_start)
         )
-        self.ctx.generation.begin_leading(self)
         self.advance_high_watermark(now)
         self._release_fetches()
         if self.followers and not self._check_scheduled:

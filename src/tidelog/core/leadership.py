@@ -34,7 +34,7 @@ def _elect_preferred(machines: StateMachines, tp: TopicPartition) -> Procedure[E
     assignment, state = cluster.assignments[tp], cluster.states[tp]
 
     def choose(state: PartitionState) -> elections.Choice:
-        return elections.preferred_leader(assignment, state, cluster.electable())
+        return elections.preferred_leader(assignment, state, cluster.electable_for(tp))
 
     if state.leader == assignment[0]:
         return ErrorCode.ELECTION_NOT_NEEDED
@@ -80,7 +80,7 @@ def controlled_shutdown(
             yield from machines.elect(
                 tp,
                 lambda state, tp=tp: elections.shutdown_leader(  # type: ignore[misc]
-                    cluster.assignments[tp], state, cluster.electable(), cluster.leaving
+                    cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
                 ),
                 f"{leaving} is shutting down",
             )

@@ -21,8 +21,9 @@ UNBOUNDED = 1 << 62
 
 
 class StorageFailure(Exception):
-    """An append failed (a full disk, say) and left no trace: the log is as it was before. Or a read found
-    other bytes than were written; they are not given to anybody."""
+    """The disk refused (it is full, say) and the log is as it was before; or a read found other bytes than
+    were written, and they are not given to anybody. The one exception that storage raises: whoever calls it
+    makes an answer of it, for this partition."""
 
 
 class Batch(Protocol):
@@ -69,7 +70,7 @@ class Log(Protocol):
         ...
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drop every batch at or above ``offset``."""
+        """Drop every batch at or above ``offset``. ``StorageFailure`` if that cannot be, here and below."""
         ...
 
     def restart_at(self, offset: Offset) -> None:
@@ -81,7 +82,8 @@ class Log(Protocol):
         ...
 
     def restore_producers(self, states: ProducerStates) -> None:
-        """Make ``states`` what the stored records say, after opening the log and after dropping its tail."""
+        """Make ``states`` what the stored records say, after opening the log and after dropping its tail.
+        What cannot be read is left out: this does not fail, and neither do the checkpoints."""
         ...
 
     def epochs_changed(self) -> None:
@@ -93,12 +95,15 @@ class Storage(Protocol):
     """All logs of one broker, and its ``replication-offset-checkpoint``."""
 
     def open(self, tp: TopicPartition) -> Log:
-        """The log of a partition, created empty if it does not exist."""
+        """The log of a partition, created empty if it does not exist. ``StorageFailure`` if it cannot be:
+        then nothing was created, and a later call may succeed."""
         ...
 
     def partitions(self) -> Sequence[TopicPartition]: ...
 
-    def delete(self, tp: TopicPartition) -> None: ...
+    def delete(self, tp: TopicPartition) -> None:
+        """``StorageFailure`` if that cannot be: then the log is still there, and a later call may succeed."""
+        ...
 
     def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:
         """The last checkpointed high watermark, 0 if there is none."""

@@ -34,7 +34,7 @@ NEW_PARTITIONS_PER_WRITE = 100
 
 
 class StateMachines:
-    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx")
+    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx", "in_office")
 
     def __init__(
         self,
@@ -52,6 +52,8 @@ class StateMachines:
         self._fence = Check(CONTROLLER_EPOCH, epoch_version)
         """The first write of every transaction: a deposed controller's writes fail as a whole."""
         self._submit = submit
+        self.in_office = True
+        """False once this controller has resigned."""
 
     def submit(self, task: Callable[[], Task]) -> None:
         """Queue a task that is to run only while this controller is in office."""
@@ -173,10 +175,10 @@ class StateMachines:
         assignment = cluster.assignments[tp]
 
         def choose(state: PartitionState) -> elections.Choice:
-            return elections.offline_leader(assignment, state, cluster.electable(), unclean=unclean)
+            return elections.offline_leader(assignment, state, cluster.electable_for(tp), unclean=unclean)
 
         yield from self.refresh_state(tp)
-        clean = any(b in cluster.states[tp].isr and b in cluster.live for b in assignment)
+        clean = any(b in cluster.states[tp].isr and cluster.serves(tp, b) for b in assignment)
         yield from self.elect(tp, choose, "first live in-sync replica" if clean else "unclean election")
 
     def elect(self, tp: TopicPartition, choose: Chooser, reason: str) -> Task:
@@ -215,6 +217,27 @@ class StateMachines:
                 yield from self._remove_from_isr(tp, broker)
         self.batch.send()
 
+    def replicas_failed(self, broker: BrokerId, tps: Iterable[TopicPartition]) -> Task:
+        """A live broker cannot use some of its logs. As when it dies: elect, then shrink what is left."""
+        cluster = self.cluster
+        failed = [tp for tp in tps if tp in cluster.states and (tp, broker) in cluster.failed]
+        for tp in failed:
+            if not cluster.has_live_leader(tp):
+                cluster.partitions[tp] = PartitionPhase.OFFLINE
+            self.batch.add(cluster.partition(tp), ())  # if nothing else changes: which replicas are offline
+        yield from self.elect_offline_partitions()
+        yield from self.replicas_offline([(tp, broker) for tp in failed])
+
+    def replicas_recovered(self, broker: BrokerId, tps: Iterable[TopicPartition]) -> Task:
+        """A broker has logs again that it could not use. What has no leader may have one now; the others let
+        it catch up, as after a restart."""
+        cluster = self.cluster
+        for tp in tps:
+            if tp in cluster.states and cluster.serves(tp, broker):
+                cluster.replicas[tp, broker] = ReplicaPhase.ONLINE
+                self.batch.add(cluster.partition(tp), ())
+        yield from self.elect_offline_partitions()
+
     def _remove_from_isr(self, tp: TopicPartition, broker: BrokerId) -> Task:
         cluster = self.cluster
         yield from self.refresh_state(tp)
@@ -246,12 +269,12 @@ class StateMachines:
                 if (yield from self.write_state(tp, vacant, state.version, "election by majority opened")):
                     break
             self.ballots.open(tp, cluster.states[tp].leader_epoch)
-        self.ballots.ask(tp, [b for b in cluster.assignments[tp] if b in cluster.live])
+        self.ballots.ask(tp, [b for b in cluster.assignments[tp] if cluster.serves(tp, b)])
 
     def count_votes(self, tp: TopicPartition) -> Task:
         cluster = self.cluster
         winner = self.ballots.winner(tp, cluster.assignments.get(tp, ()))
-        if winner is None or winner not in cluster.electable():
+        if winner is None or winner not in cluster.electable_for(tp):
             return
         self.ballots.close(tp)
         yield from self.elect(tp, lambda state: (winner, state.isr), "longest log of a majority")

@@ -150,11 +150,13 @@ class MetadataResponse:
 
 @dataclass(slots=True)
 class PartitionAssignment:
-    """A partition's state together with its replicas in order of preference."""
+    """A partition's state together with its replicas in order of preference. ``offline`` are those whose
+    broker lives but cannot use its log."""
 
     tp: TopicPartition
     replicas: tuple[BrokerId, ...]
     state: PartitionState
+    offline: tuple[BrokerId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -187,10 +189,16 @@ class StopReplicaRequest(ControlRequest):
     delete: bool
 
 
+PartitionErrors = dict[TopicPartition, ErrorCode]
+
+
 @dataclass(slots=True)
 class ControlResponse:
+    """``error`` is of the request as a whole. Of its partitions only those are listed that failed."""
+
     request_id: int
     error: ErrorCode
+    partition_errors: PartitionErrors = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- brokers and administrators → controller

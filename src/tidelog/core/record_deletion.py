@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.core.effects import ReplyTo
+from tidelog.core.log import StorageFailure
 from tidelog.core.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tidelog.core.timers import Timer
 from tidelog.core.types import UNKNOWN_OFFSET, Millis, Offset
@@ -47,7 +48,12 @@ class RecordDeletion:
             # What is not committed may yet turn out never to have been there.
             self._reply(reply_to, ErrorCode.OFFSET_OUT_OF_RANGE, UNKNOWN_OFFSET)
             return
-        leader.replica.advance_start(offset)
+        try:
+            leader.replica.advance_start(offset)
+        except StorageFailure as failure:
+            leader.replica.storage_failed(failure)
+            self._reply(reply_to, ErrorCode.KAFKA_STORAGE_ERROR, UNKNOWN_OFFSET)
+            return
         self._parked.append(_Parked(reply_to, offset, now + request.timeout_ms))
         leader.release_fetches_of_followers()  # so that they hear of it now
         self.progressed()

@@ -67,12 +67,14 @@ class Replica:
         self.replicas = assignment.replicas
         self.leader_epoch = state.leader_epoch
         role = self.role
-        if isinstance(role, LeaderRole):
+        if not isinstance(role, LeaderRole):
+            known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
+            self.role = role = LeaderRole(self, known)
+        try:
             role.begin_epoch(state, now)
-            return
-        known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
-        self.role = role = LeaderRole(self, known)
-        role.begin_epoch(state, now)
+        except StorageFailure:
+            self.step_down(now)  # an epoch that cannot be opened is not led
+            raise
 
     def become_follower(self, assignment: PartitionAssignment, now: Millis) -> None:
         state = assignment.state
@@ -86,7 +88,7 @@ class Replica:
         if same_leader and not self.ctx.guards.truncate_on_every_epoch:
             role.fetch()
         else:
-            self.ctx.generation.begin_following(role)
+            role.begin(now)
 
     def step_down(self, now: Millis) -> None:
         """Stop playing any role: answer whoever waits for this leader, stop fetching."""

@@ -57,7 +57,13 @@ class Ballots:
 
     def withdraw(self, broker: BrokerId) -> None:
         """A voter is gone: its promise and its report went with the process."""
-        for ballot in self._open.values():
+        for tp in self._open:
+            self.withdraw_from(tp, broker)
+
+    def withdraw_from(self, tp: TopicPartition, broker: BrokerId) -> None:
+        """A voter lost its log: it does not count, and is asked again when it has it back."""
+        ballot = self._open.get(tp)
+        if ballot is not None:
             ballot.votes.pop(broker, None)
             ballot.asked.pop(broker, None)
 

@@ -205,6 +205,13 @@ KINDS: dict[type, EventKind] = dict(
             cause="reason",
         ),
         _kind(
+            e.ReplicaWentOffline,
+            "It cannot use its log of the partition at all: others lead it, and it is asked to try again.",
+            **_PARTITION,
+            cause="reason",
+        ),
+        _kind(e.ReplicaCameOnline, "It can use that log again.", **_PARTITION),
+        _kind(
             e.TopicConfigured,
             "It learnt the settings of a topic that differ from its defaults.",
             topic="topic",

@@ -46,6 +46,8 @@ _WORDS: dict[type, Callable[[Any], str]] = {
     e.BrokerRegistered: lambda v: f"{v.broker} registers with the keeper",
     e.ControlRequestRefused: lambda v: f"{v.broker} refuses {v.request}: {_error(v.error)}",
     e.StorageFailed: lambda v: f"{v.broker} cannot use its log of {v.tp}: {v.reason}",
+    e.ReplicaWentOffline: lambda v: f"{v.broker} goes offline as replica of {v.tp}: {v.reason}",
+    e.ReplicaCameOnline: lambda v: f"{v.broker} comes online as replica of {v.tp}",
     e.FollowerStalled: lambda v: f"{v.broker} cannot follow: {_error(v.error)}",
     Acknowledged: lambda v: f"{v.record.producer} is told: {v.record.value} {v.record.told}",
     SendFailed: lambda v: f"{v.record.producer} is told: {v.record.value} failed, {v.record.told}",

@@ -35,7 +35,7 @@ class Loading:
         load: Callable[[GroupRecord | PositionRecord], None],
         finish: Callable[[], None],
     ) -> None:
-        log = node.core.replicas[tp].log
+        self._log = log = node.core.replicas[tp].log
         self._node = node
         self._tp = tp
         self._load = load
@@ -81,7 +81,7 @@ class Loading:
         if self._given_up or response.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return
         if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._next = self._node.core.replicas[self._tp].log.start_offset
+            self._next = self._log.start_offset
         elif response.error is not ErrorCode.NONE:
             # A coordinator that does not know all would hand out old positions: better none, until it can.
             self._node.log.error("cannot read %s: %s; trying again", self._tp, response.error.name)

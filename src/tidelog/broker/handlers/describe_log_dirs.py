@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
+from tidelog.storage.file_log import LogDescription
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -29,20 +30,19 @@ def handle(node: Node, request: Request) -> None:
     if body.topics is not None:
         wanted = {TopicPartition(topic.topic, part) for topic in body.topics for part in topic.partitions}
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for tp in sorted(node.storage.partitions()):
-        if wanted is None or tp in wanted:
-            topic = topics.setdefault(tp.topic, DescribeLogDirsTopic(name=tp.topic, partitions=[]))
-            topic.partitions.append(_partition(node, tp))
+    for log in sorted(node.storage.describe()):
+        if wanted is None or log.tp in wanted:
+            topic = topics.setdefault(log.tp.topic, DescribeLogDirsTopic(name=log.tp.topic, partitions=[]))
+            topic.partitions.append(_partition(node, log))
     directory = DescribeLogDirsResult(
         log_dir=str(node.settings.log_dirs.resolve()), topics=list(topics.values())
     )
     request.respond(DescribeLogDirsResponse(results=[directory]))
 
 
-def _partition(node: Node, tp: TopicPartition) -> DescribeLogDirsPartition:
-    stored = node.storage.open(tp)
-    replica = node.core.replicas.get(tp)
-    lag = max(replica.high_watermark - stored.end_offset, 0) if replica is not None else 0
+def _partition(node: Node, log: LogDescription) -> DescribeLogDirsPartition:
+    replica = node.core.replicas.get(log.tp)
+    lag = max(replica.high_watermark - log.end_offset, 0) if replica is not None else 0
     return DescribeLogDirsPartition(
-        partition_index=tp.partition, partition_size=stored.size_bytes, offset_lag=lag, is_future_key=False
+        partition_index=log.tp.partition, partition_size=log.size_bytes, offset_lag=lag, is_future_key=False
     )

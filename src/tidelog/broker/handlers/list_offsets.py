@@ -2,7 +2,7 @@
 
 Behaviour: the core says whether we lead and where the log ends for whoever asks (consumers: the high
 watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
-index and then in the records of one batch.
+index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR.
 Versions: 1 to 7 (7: the record with the largest timestamp, KIP-734).
 Not done: version 0, which lists segments.
 """
@@ -10,12 +10,16 @@ Not done: version 0, which lists segments.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
+from tidelog.core.events import StorageFailed
+from tidelog.core.log import StorageFailure
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.storage.file_log import FileLog
+from tidelog.storage.timestamps import TimestampedOffset
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -56,17 +60,28 @@ def _fill(
         place.error_code = ErrorCode.NONE
     if place.error_code:
         return
-    log = node.storage.open(response.tp)
+    replica = node.core.replicas.get(response.tp)
+    if replica is None:
+        place.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # deleted while the answer waited for a sync
+        return
     if part.timestamp == LATEST:
         place.offset = response.offset
     elif part.timestamp == EARLIEST:
         place.offset = response.log_start_offset
     else:
-        if part.timestamp == MAX_TIMESTAMP:
-            found = log.offset_of_max_timestamp()
-        else:
-            found = log.offset_for_timestamp(part.timestamp)
-        if found is not None and found[1] < node.core.replicas[response.tp].high_watermark:
+        try:
+            found = _by_time(cast(FileLog, replica.log), part.timestamp)
+        except StorageFailure as failure:
+            node.observe(StorageFailed(node.id, response.tp, str(failure)))
+            place.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        if found is not None and found.offset < replica.high_watermark:
             place.timestamp, place.offset = found
     if place.offset >= 0:
-        place.leader_epoch = log.epochs.epoch_at(place.offset)
+        place.leader_epoch = replica.log.epochs.epoch_at(place.offset)
+
+
+def _by_time(log: FileLog, timestamp: int) -> TimestampedOffset | None:
+    if timestamp == MAX_TIMESTAMP:
+        return log.offset_of_max_timestamp()
+    return log.offset_for_timestamp(timestamp)

@@ -4,7 +4,8 @@ Behaviour: from the cache that the controller fills; before it does, a broker na
 forgets every broker that an answer does not name and would have nobody left to ask. A topic that does not
 exist is created when the client and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks
 again, or why it cannot be. So it is while this broker has not heard from a controller yet. A request that
-would create more than 10,000 partitions creates none (POLICY_VIOLATION).
+would create more than 10,000 partitions creates none (POLICY_VIOLATION). Offline replicas are those of
+brokers that are away, and those whose brokers cannot use their logs.
 Versions: 0 to 9.
 """
 
@@ -98,5 +99,5 @@ def _partition(cache: MetadataCache, partition: PartitionAssignment) -> Metadata
         leader_epoch=state.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(state.isr),
-        offline_replicas=[broker for broker in partition.replicas if broker not in live],
+        offline_replicas=[b for b in partition.replicas if b not in live or b in partition.offline],
     )

@@ -3,7 +3,8 @@
 Behaviour: from the controller only, and only of a current one: the core compares controller and broker
 epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
 Versions: 3. Not offered to clients.
-Not done: an error per partition; a request is taken or refused as a whole.
+A partition whose log the disk refuses has KAFKA_STORAGE_ERROR of its own; those that were served are not
+listed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
-from tidelog.broker.inter_broker import stop_replica_from_wire
+from tidelog.broker.inter_broker import partition_errors_to_wire, stop_replica_from_wire
 from tidelog.core.messages import ControlResponse
-from tidelog.wire.messages.stop_replica import StopReplicaResponse
+from tidelog.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -26,6 +27,9 @@ def handle(node: Node, request: Request) -> None:
 
     def fill(response: ControlResponse) -> None:
         answer.error_code = response.error
+        answer.partition_errors = partition_errors_to_wire(
+            response.partition_errors, StopReplicaPartitionError
+        )
 
     gather.ask(node, stop_replica_from_wire(request.body), fill)
     gather.asked_all()

@@ -3,7 +3,7 @@
 Behaviour: from the controller only, and only of a current one: the core compares controller and broker
 epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
 Versions: 5, 6. Not offered to clients.
-Not done: an error per partition; a request is taken or refused as a whole.
+Not done: nothing.
 """
 
 from __future__ import annotations
