@@ -13,7 +13,6 @@ from tidelog.wire.decoder import Decoder, DecoderInSteps, compile_decoder, compi
 from tidelog.wire.encoder import Encoder, EncoderInSteps, compile_encoder, compile_encoder_in_steps
 from tidelog.wire.primitives import Buffer
 
-
 Codec = TypeVar("Codec")
 _compiled: dict[tuple[object, type[Any], int, bool], Any] = {}
 
