@@ -368,6 +368,15 @@ async def test_garbage_closes_its_connection_and_no_other(
     assert len(line) < 300
 
 
+def nested(depth: int) -> Any:
+    return [nested(depth - 1)] if depth else []
+
+
+def multis(depth: int) -> Any:
+    """Each inside the one before: too deep for whoever follows them, and not too deep for JSON."""
+    return ["multi", [multis(depth - 1)] if depth else []]
+
+
 NONSENSE: list[Any] = [
     {"call": 1},
     {"call": "1", "operation": ["get", "/", False]},
@@ -385,18 +394,31 @@ NONSENSE: list[Any] = [
     {"call": 1, "operation": ["multi", ["create"]]},
     {"call": 1, "operation": ["multi", [["get", "/", False]]]},
     {"call": 1, "operation": ["multi", [["multi", []]]]},
+    {"call": nested(900), "operation": ["get", "/", False]},
+    {"call": 1, "operation": [nested(900)]},
+    {"call": 1, "operation": ["x" * 1_000_000]},
+    {"call": "x" * 1_000_000, "operation": ["get", "/", False]},
+    {"call": 10**4_000, "operation": ["get", "/"]},
+    {"call": 1, "operation": multis(450)},
+    {"call": 1, "operation": ["set", "/", None, float("inf")]},
+    {"x" * 1_000_000: 1},
     {"hello": PROTOCOL},
     {},
 ]
 
 
 @pytest.mark.parametrize("message", NONSENSE, ids=[str(message)[:50] for message in NONSENSE])
-async def test_nonsense_in_a_session_closes_the_connection(in_memory: EmbeddedStage, message: Any) -> None:
-    """The session itself lives on, for whoever comes back with better manners."""
+async def test_nonsense_in_a_session_closes_the_connection(
+    in_memory: EmbeddedStage, message: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With one line in the log. The session itself lives on, for whoever comes back with better manners."""
     async with RawClient(in_memory.keeper.port) as raw:
         given = await raw.greet()
         raw.send(message)
         assert await raw.closed()
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.exc_info is None
+    assert len(record.getMessage()) < 300
     async with RawClient(in_memory.keeper.port) as raw:
         assert (await raw.greet(given["session"], given["secret"]))["resumed"]
         assert (await raw.ask(["get", "/", False]))[0] is None

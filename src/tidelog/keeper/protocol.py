@@ -48,6 +48,9 @@ REQUEST_BYTES_MAX = 4 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Room for the subtree of some two hundred thousand partitions."""
 
+MULTI = "multi"
+SHOWN_LENGTH_MAX = 60
+
 _LENGTH = Struct(">I")
 
 Message = dict[str, Any]
@@ -103,8 +106,13 @@ def field(message: Message, name: str, kind: type) -> Any:
     """A field that must be there and of this kind (``bool`` is not an ``int`` here)."""
     value = message.get(name)
     if type(value) is not kind:
-        raise ProtocolError(f"{name!r} is {value!r}, not {kind.__name__}")
+        raise ProtocolError(f"{name!r} is {_shown(value)}, not {kind.__name__}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """In a few words: a stranger's value may be megabytes, and lists in lists too deep to be written out."""
+    return type(value).__name__ if isinstance(value, list | dict) else repr(value)[:SHOWN_LENGTH_MAX]
 
 
 # ---------------------------------------------------------------- operations
@@ -112,7 +120,7 @@ def field(message: Message, name: str, kind: type) -> Any:
 
 def operation_to_json(operation: Operation) -> list[Any]:
     if isinstance(operation, Multi):
-        return ["multi", [operation_to_json(write) for write in operation.writes]]
+        return [MULTI, [operation_to_json(write) for write in operation.writes]]
     if isinstance(operation, Create):
         value = _text(operation.value)
         return ["create", operation.path, value, operation.ephemeral, operation.sequential]
@@ -127,13 +135,13 @@ def operation_to_json(operation: Operation) -> list[Any]:
 
 def operation_from_json(stored: Any) -> Operation:
     kind, *arguments = stored if isinstance(stored, list) and stored else [None]
-    if kind == "multi":
+    if kind == MULTI:
         if len(arguments) != 1 or not isinstance(arguments[0], list):
             raise ProtocolError("a multi without a list of writes")
         return Multi(tuple(_write_from_json(write) for write in arguments[0]))
     make, kinds = _OPERATIONS.get(kind, (None, ())) if isinstance(kind, str) else (None, ())
     if make is None:
-        raise ProtocolError(f"no operation {kind!r}")
+        raise ProtocolError(f"no operation {_shown(kind)}")
     if len(arguments) != len(kinds) or any(
         type(argument) is not kind and not (kind is _Value and isinstance(argument, str | None))
         for argument, kind in zip(arguments, kinds, strict=True)
@@ -143,6 +151,8 @@ def operation_from_json(stored: Any) -> Operation:
 
 
 def _write_from_json(stored: Any) -> Write:
+    if isinstance(stored, list) and stored[:1] == [MULTI]:  # looked at first: they could be nested for ever
+        raise ProtocolError("a multi inside a multi")
     operation = operation_from_json(stored)
     if isinstance(operation, Write):
         return operation

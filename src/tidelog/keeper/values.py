@@ -44,6 +44,7 @@ from tidelog.core.coordination import (
 from tidelog.core.types import BrokerEndpoint, BrokerId, Millis, PartitionState, TopicPartition
 
 QUOTED_BYTES_MAX = 60
+WHY_LENGTH_MAX = 120
 
 
 class MalformedValue(ValueError):
@@ -51,7 +52,9 @@ class MalformedValue(ValueError):
 
     def __init__(self, path: str, stored: bytes, why: str) -> None:
         shown = stored if len(stored) <= QUOTED_BYTES_MAX else stored[:QUOTED_BYTES_MAX] + b"..."
-        super().__init__(f"the keeper holds something unreadable at {path}: {why}: {shown!r}")
+        super().__init__(
+            f"the keeper holds something unreadable at {path}: {why[:WHY_LENGTH_MAX]}: {shown!r}"
+        )
         self.path = path
 
 
