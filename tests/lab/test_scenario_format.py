@@ -173,6 +173,7 @@ STEP_MISTAKES = [
     ("crsh 0", 1, "a command (did you mean crash?)"),
     ("crash", 7, "a broker's number, found the end of the line"),
     ("crash one", 7, "a broker's number, found 'one'"),
+    ("crash " + "0" * 5_000, 7, "a broker's number, found '000"),
     ("crash 0 7", 9, "a broker between 0 and 2, found '7'"),
     ("crash -1", 7, "a broker between 0 and 2, found '-1'"),
     ("stop 0 1", 8, "the end of the line, found '1'"),
@@ -183,6 +184,7 @@ STEP_MISTAKES = [
     ("produce c a", 9, "a producer, found 'c'"),
     ("read p", 6, "a consumer, found 'p'"),
     ("advance soon", 9, "a duration like 500ms or 10s, found 'soon'"),
+    (f"advance {'0' * 5_000}ms", 9, "a duration like 500ms or 10s"),
     ("advance 5", 9, "a duration like 500ms or 10s, found '5'"),
     ("hold fetsch 1->0", 6, "a channel (fetch, fetch-reply,"),
     ("hold fetch 1", 12, "two nodes like 1->0, found '1'"),
@@ -235,6 +237,7 @@ HEAD_MISTAKES = [
     ("scenario x\ncluster without=luck", 2, 9, "without= with guards out of"),
     ("scenario x\ntopic", 2, 7, "the topic's name, found the end of the line"),
     ("scenario x\ntopic t", 2, 9, "replicas=N,N,…"),
+    ("scenario x\ntopic t replicas=" + "0" * 5_000, 2, 9, "replicas= with numbers like 0,1,2"),
     ("scenario x\ntopic t replicas=a,b", 2, 9, "replicas= with numbers like 0,1,2"),
     ("scenario x\ntopic t replicas=0\nproducer", 3, 10, "the producer's name"),
     (

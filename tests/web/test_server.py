@@ -58,8 +58,19 @@ def test_a_play_is_answered_and_a_bad_text_refused(address: str) -> None:
     assert status == 422
     assert answer["error"].startswith("line 3, column 1: expected a command (did you mean crash?)")
     assert play(address, generation="hw")[0] == 422
-    for body in (b"[]", b"{", b'{"text": 5}'):
-        assert ask(address, "/api/play", method="POST", body=body)[0] == 400
+    for body in (
+        b"",
+        b"[]",
+        b"{",
+        b'{"text": 5}',
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"a": ' + b"9" * 5_000 + b"}",
+        b'{"text": "scenario \\ud800"}',
+        b'{"text": "x", "generation": "\\udfff"}',
+        b'{"text": "\xff"}',
+    ):
+        assert ask(address, "/api/play", method="POST", body=body)[0] == 400, body[:40]
     too_much = b'{"text": "' + b"x" * BODY_BYTES_MAX + b'"}'
     assert ask(address, "/api/play", method="POST", body=too_much)[0] == 413
 

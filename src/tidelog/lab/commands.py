@@ -14,7 +14,7 @@ from typing import Protocol
 
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.lab.clients import Consumer, Producer, ProducerConfig, Sent
-from tidelog.lab.grammar import Condition, Duration, Places, Step
+from tidelog.lab.grammar import Condition, Duration, Places, Step, is_number
 from tidelog.lab.network import Channel, Node
 from tidelog.lab.scenario import Scenario
 
@@ -225,7 +225,7 @@ class Commands:
         for place in places:
             if place in zones:
                 found += self._stage.nodes_in(place)
-            elif place.removeprefix("broker-").isdigit():
+            elif is_number(place.removeprefix("broker-")):
                 found.append(int(place.removeprefix("broker-")))
             else:
                 found.append(place)

@@ -35,7 +35,6 @@ Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``reg
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,13 +50,17 @@ BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", 
 """Conditions whose first argument is a broker."""
 
 
+DIGITS_MAX = 18
+
+
 class ScenarioError(ValueError):
     """A scenario file cannot be read. The message names file, line, column and what was expected."""
 
 
 def is_number(word: str) -> bool:
-    """Digits as on a keyboard: ``str.isdigit`` knows many more."""
-    return word.isascii() and word.isdigit()
+    """Digits as on a keyboard: ``str.isdigit`` knows many more. And no more than a number here needs: Python
+    refuses to read thousands of them."""
+    return word.isascii() and word.isdigit() and len(word) <= DIGITS_MAX
 
 
 class Line:
@@ -100,7 +103,7 @@ class Line:
 
     def number(self, index: int, what: str) -> int:
         word = self.need(index, what)
-        if not re.fullmatch(r"-?[0-9]+", word):
+        if not is_number(word.removeprefix("-")):
             raise self.error(index, what)
         return int(word)
 

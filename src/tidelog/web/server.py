@@ -39,6 +39,7 @@ TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _INLINE_SCRIPT = re.compile(r"<script type=\"importmap\">(.*?)</script>", re.DOTALL)
 
 
@@ -110,7 +111,7 @@ async def _body(request: Request) -> dict[str, Any]:
             raise HTTPException(413, f"more than {BODY_BYTES_MAX} bytes: this is no scenario")
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # lists in lists, thousands deep, are JSON, too
         found = None
     if not isinstance(found, dict):
         raise HTTPException(400, "expected a JSON object")
@@ -119,7 +120,10 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _text_of(asked: dict[str, Any], key: str) -> str | None:
     value = asked.get(key)
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return None
+    # JSON may hold halves of characters, of which no answer could speak.
+    if not isinstance(value, str) or _SURROGATE.search(value):
         raise HTTPException(400, f"{key} must be a text")
     return value
 
