@@ -70,7 +70,7 @@ async def send_and_hang_up(place: Stage, frame: bytes) -> None:
 
 
 def every_request() -> Iterator[bytes]:
-    """In the oldest and the newest version that clients are offered, with the values of the codec tests."""
+    """In the oldest and the newest version that clients are offered, with the values of the codecs' tests."""
     for api, (oldest, newest) in ADVERTISED.items():
         known = registration(api)
         assert known is not None

@@ -7,22 +7,26 @@ handler asks the core must be what was sent, and what the core answers must arri
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.wire.values import samples
 
 from tidelog.broker import inter_broker
 from tidelog.broker.connection import Request
 from tidelog.broker.handlers import HANDLERS
 from tidelog.core import messages as core
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
 from tidelog.wire.api import decode_request, decode_response, encode_request
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.records import Record, RecordBatch, build_batch
+from tidelog.wire.registry import registration
+from tidelog.wire.schema import fields_of
 
 FEW = settings(max_examples=40)
 
@@ -36,7 +40,7 @@ class Echo:
         self.asked: list[Any] = []
         self._answer = answer
         self._ready: list[Callable[[], None]] = []
-        self.settings = SimpleNamespace(fetch_max_bytes=1 << 30)
+        self.settings = SimpleNamespace(fetch_max_bytes=1 << 30, num_partitions=1)
         self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
         self.peers = SimpleNamespace(connections_changed=lambda: None)
         log = SimpleNamespace(epochs=SimpleNamespace(epoch_at=lambda offset: -1))
@@ -237,7 +241,7 @@ def test_controlled_shutdown(
     st.builds(
         core.CreateTopicRequest,
         topics,
-        int32s,
+        st.integers(-(2**31), PARTITIONS_PER_REQUEST_MAX),
         st.integers(-1, 2**15 - 1),
         st.none() | st.dictionaries(st.integers(0, 99), broker_lists, min_size=1, max_size=4),
         st.dictionaries(st.text("abc.", min_size=1), st.text("xyz0"), max_size=4),
@@ -351,6 +355,59 @@ def test_a_partition_named_twice_is_no_fetch():
     body = inter_broker.fetch_to_wire([request, request], 1, 1)
     with pytest.raises(ProtocolError, match="names a partition twice"):
         there(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, lambda question: None)
+
+
+TP = TopicPartition("t", 0)
+QUESTIONS = [
+    core.EpochEndRequest(TP, BrokerId(1), 0, 0),
+    core.ListOffsetsRequest(TP, BrokerId(1), 0),
+    core.LeaderAndIsrRequest(BrokerId(1), 1, 1, 1, ()),
+    core.VoteRequest(BrokerId(1), 1, 1, 1, TP, 1),
+    core.AlterIsrRequest(TP, BrokerId(1), 1, 1, (BrokerId(1),), 1, ()),
+    core.ControlledShutdownRequest(BrokerId(1), 1),
+    core.CreateTopicRequest("t"),
+]
+
+
+def answers(question: core.Message) -> tuple[Any, Any]:
+    """One that says nothing of what was asked, and one with everything in it."""
+    api, version, _ = inter_broker.request_to_wire(question)
+    known = registration(api)
+    assert known is not None
+    empty, full = samples(known.response, version, known.flexible(version), 2)
+    return empty, full
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
+def test_an_error_of_a_later_release(question: core.Message):
+    """A number that is not known here is a failure like any other."""
+    _, full = answers(question)
+    unknown_errors(full)
+    response: Any = inter_broker.response_from_wire(question, full)
+    assert response.error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize(
+    "question",
+    [core.EpochEndRequest(TP, BrokerId(1), 0, 0), core.ListOffsetsRequest(TP, BrokerId(1), 0)],
+    ids=lambda question: type(question).__name__,
+)
+def test_an_answer_to_something_else(question: core.Message):
+    """Whoever sent it is no broker of ours: that ends the connection, and no more than that."""
+    empty, _ = answers(question)
+    with pytest.raises(ProtocolError, match=type(question).__name__):
+        inter_broker.response_from_wire(question, empty)
+
+
+def unknown_errors(part: Any) -> None:
+    """Every error of a message is one that there is not."""
+    for field in fields_of(type(part)):
+        value = getattr(part, field.name)
+        if field.name == "error_code":
+            part.error_code = 9_999
+        for each in value if isinstance(value, list) else ():
+            if is_dataclass(each):
+                unknown_errors(each)
 
 
 def test_every_request_has_its_answer():

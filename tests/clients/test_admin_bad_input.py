@@ -14,7 +14,7 @@ from tidelog.broker.client import Client
 from tidelog.wire.api import Api
 from tidelog.wire.codec import encode
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.messages import create_partitions, create_topics, metadata
+from tidelog.wire.messages import create_partitions, create_topics, describe_configs, elect_leaders, metadata
 
 INT_MAX = 2**31 - 1
 TOO_MANY = ErrorCode.POLICY_VIOLATION
@@ -85,6 +85,18 @@ def test_more_partitions_than_a_request_may_create(
     assert exist(controller, one, other, f"{one}-0") == [False] * 3
 
 
+@pytest.mark.parametrize("kind", [0, 1, 3, 4, 8, 99, -1])
+def test_settings_of_unknown_things(controller: Client, kind: int) -> None:
+    """INVALID_REQUEST, with few words about a name of any length."""
+    asked = describe_configs.DescribeConfigsResource(
+        resource_type=kind, resource_name="x" * 32_767, configuration_keys=None
+    )
+    request = describe_configs.DescribeConfigsRequest(resources=[asked])
+    (result,) = controller.ask(Api.DESCRIBE_CONFIGS, request).results
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert len(result.error_message) < 300
+
+
 def test_more_partitions_than_a_request_may_add(controller: Client, topics: Topics) -> None:
     """The same bound counts what would be added; a topic that does not exist is named as such."""
     one, other = topics.new(), topics.new(partitions=2)
@@ -136,6 +148,20 @@ def test_refusals_quote_no_more_than_an_answer_can_hold(
         assert fields.string() == asked.name
         assert fields.int16() in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
         assert len(fields.string() or "") < 1_000
+
+
+@pytest.mark.parametrize("kind", [2, -1, 127])
+def test_elections_of_an_unknown_kind(controller: Client, topics: Topics, kind: int) -> None:
+    """INVALID_REQUEST, for the request and for each partition that it names."""
+    name, invalid = topics.new(), ErrorCode.INVALID_REQUEST
+    for asked in ([elect_leaders.TopicPartitions(topic=name, partitions=[0, 7])], [], None):
+        request = elect_leaders.ElectLeadersRequest(election_type=kind, topic_partitions=asked)
+        answer = controller.ask(Api.ELECT_LEADERS, request)
+        assert answer.error_code == invalid
+        found = [part for topic in answer.replica_election_results for part in topic.partition_result]
+        assert [(part.partition_id, part.error_code) for part in found] == (
+            [(0, invalid), (7, invalid)] if asked else []
+        )
 
 
 def test_asking_for_a_hundred_thousand_topics_creates_none(controller: Client, topics: Topics) -> None:

@@ -19,7 +19,7 @@ from tidelog.core.types import (
     TopicPartition,
 )
 from tidelog.wire.api import Api
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages import (
     alter_isr,
     controlled_shutdown,
@@ -37,6 +37,7 @@ from tidelog.wire.records import split
 FETCH, FETCH_VERSION = Api.FETCH, 12
 LATEST, EARLIEST = -1, -2
 LISTENER = "PLAINTEXT"
+_KNOWN_CODES = frozenset(map(int, ErrorCode))
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> dict[str, list[Any]]:
@@ -55,8 +56,16 @@ def request_to_wire(message: core.Message) -> tuple[int, int, Any]:
 
 def response_from_wire(asked: core.Message, body: Any) -> core.Message:
     """The answer to a request to another broker."""
-    response: core.Message = _RESPONSES[type(asked)](asked, body)
+    try:
+        response: core.Message = _RESPONSES[type(asked)](asked, body)
+    except (IndexError, ValueError):
+        raise ProtocolError(f"an answer that does not fit its {type(asked).__name__}") from None
     return response
+
+
+def _error(code: int) -> ErrorCode:
+    """What a later release calls by a number that is not known here is a failure like any other."""
+    return ErrorCode(code) if code in _KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 # ---------------------------------------------------------------- Fetch
@@ -99,7 +108,7 @@ def fetch_from_wire(
                 continue
             yield core.FetchResponse(
                 request.tp,
-                ErrorCode(data.error_code),
+                _error(data.error_code),
                 request.offset,
                 request.current_leader_epoch,
                 data.high_watermark,
@@ -125,7 +134,7 @@ def _epoch_end_from_wire(asked: core.EpochEndRequest, body: Any) -> core.EpochEn
     part = body.topics[0].partitions[0]
     return core.EpochEndResponse(
         asked.tp,
-        ErrorCode(part.error_code),
+        _error(part.error_code),
         asked.current_leader_epoch,
         asked.asked_epoch,
         part.leader_epoch,
@@ -153,7 +162,7 @@ def _list_offsets_to_wire(request: core.ListOffsetsRequest) -> Any:
 
 def _list_offsets_from_wire(asked: core.ListOffsetsRequest, body: Any) -> core.ListOffsetsResponse:
     end, start = (topic.partitions[0] for topic in body.topics)
-    error = ErrorCode(end.error_code or start.error_code)
+    error = _error(end.error_code or start.error_code)
     return core.ListOffsetsResponse(asked.tp, error, asked.current_leader_epoch, end.offset, start.offset)
 
 
@@ -290,7 +299,7 @@ def vote_from_wire(body: Any) -> core.VoteRequest:
 
 
 def _vote_answer_from_wire(asked: core.VoteRequest, body: Any) -> core.VoteResponse:
-    error = ErrorCode(body.error_code)
+    error = _error(body.error_code)
     end = body.last_epoch, body.end_offset
     return core.VoteResponse(asked.request_id, asked.tp, error, body.leader_epoch, *end)
 
@@ -330,15 +339,15 @@ def partition_errors_to_wire(errors: core.PartitionErrors, wire_type: Callable[.
 def _partition_errors_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
     """A partition that is not listed, or listed without an error, was served."""
     errors = {
-        TopicPartition(part.topic_name, part.partition_index): ErrorCode(part.error_code)
+        TopicPartition(part.topic_name, part.partition_index): _error(part.error_code)
         for part in body.partition_errors
         if part.error_code
     }
-    return core.ControlResponse(asked.request_id, ErrorCode(body.error_code), errors)
+    return core.ControlResponse(asked.request_id, _error(body.error_code), errors)
 
 
 def _update_metadata_answer_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
-    return core.ControlResponse(asked.request_id, ErrorCode(body.error_code))
+    return core.ControlResponse(asked.request_id, _error(body.error_code))
 
 
 # ---------------------------------------------------------------- requests to the controller
@@ -373,10 +382,10 @@ def alter_isr_from_wire(body: Any) -> Iterator[core.AlterIsrRequest]:
 
 
 def _alter_isr_answer_from_wire(asked: core.AlterIsrRequest, body: Any) -> core.AlterIsrResponse:
-    response = core.AlterIsrResponse(asked.tp, ErrorCode(body.error_code), asked.leader_epoch, asked.version)
+    response = core.AlterIsrResponse(asked.tp, _error(body.error_code), asked.leader_epoch, asked.version)
     if body.topics:
         part = body.topics[0].partitions[0]
-        response.error = ErrorCode(part.error_code)
+        response.error = _error(part.error_code)
         response.isr, response.version = tuple(map(BrokerId, part.isr)), part.current_isr_version
     return response
 
@@ -391,7 +400,7 @@ def _controlled_shutdown_from_wire(
     _asked: core.ControlledShutdownRequest, body: Any
 ) -> core.ControlledShutdownResponse:
     remaining = tuple(TopicPartition(p.topic_name, p.partition_index) for p in body.remaining_partitions)
-    return core.ControlledShutdownResponse(ErrorCode(body.error_code), remaining)
+    return core.ControlledShutdownResponse(_error(body.error_code), remaining)
 
 
 def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
@@ -413,7 +422,7 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
 
 def _create_topic_from_wire(asked: core.CreateTopicRequest, body: Any) -> core.CreateTopicResponse:
     result = body.topics[0]
-    return core.CreateTopicResponse(asked.topic, ErrorCode(result.error_code), result.error_message)
+    return core.CreateTopicResponse(asked.topic, _error(result.error_code), result.error_message)
 
 
 _REQUESTS: dict[type, tuple[int, int, Any]] = {

@@ -280,7 +280,9 @@ def _added_partitions(
 
 
 def _unknown(topic: str) -> Refusal:
-    return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic}' does not exist.")
+    return Refusal(
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic[:TOPIC_NAME_LENGTH_MAX]}' does not exist."
+    )
 
 
 # ---------------------------------------------------------------- topics that are found

@@ -57,7 +57,7 @@ def handle(node: Node, request: Request) -> None:
             result.configs = _listed(node.described_settings(), resource, body, read_only=True)
         else:
             result.error_code = ErrorCode.INVALID_REQUEST
-            result.error_message = f"Ask broker {resource.resource_name} itself, or for a topic."
+            result.error_message = f"Ask broker {resource.resource_name[:100]} itself, or for a topic."
     gather.asked_all()
 
 

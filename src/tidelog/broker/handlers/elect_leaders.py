@@ -2,7 +2,8 @@
 
 Behaviour: preferred elections give leadership back to the first assigned replica; unclean ones give a
 partition without a leader to any live replica, whatever is lost. Without a list: all partitions, and only
-those where something was done or failed are answered.
+those where something was done or failed are answered. Another kind of election is INVALID_REQUEST, for the
+request and for each partition it names.
 Versions: 0 to 2.
 Not done: nothing.
 """
@@ -26,9 +27,14 @@ from tidelog.wire.messages.elect_leaders import (
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+ELECTIONS = {election.value: election for election in core.ElectionType}
+
 
 def handle(node: Node, request: Request) -> None:
     body: ElectLeadersRequest = request.body
+    if body.election_type not in ELECTIONS:
+        _refuse_type(request, body)
+        return
     if not node.core.controller.active:
         error = ErrorCode.NOT_CONTROLLER
         request.respond(ElectLeadersResponse(error_code=error, replica_election_results=[]), failed=True)
@@ -59,5 +65,20 @@ def handle(node: Node, request: Request) -> None:
         lambda: request.respond(ElectLeadersResponse(replica_election_results=list(topics.values())))
     )
     for tp in asked:
-        gather.ask(node, core.ElectLeadersRequest(tp, core.ElectionType(body.election_type)), fill)
+        gather.ask(node, core.ElectLeadersRequest(tp, ELECTIONS[body.election_type]), fill)
     gather.asked_all()
+
+
+def _refuse_type(request: Request, body: ElectLeadersRequest) -> None:
+    error, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {body.election_type}"
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=partition, error_code=error, error_message=message)
+                for partition in topic.partitions
+            ],
+        )
+        for topic in body.topic_partitions or []
+    ]
+    request.respond(ElectLeadersResponse(error_code=error, replica_election_results=results), failed=True)
