@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -55,6 +56,8 @@ class Up:
             text=True,
             encoding="utf-8",
             start_new_session=True,
+            # A shell has what it runs in the background ignore Ctrl-C, and that is inherited.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         self._reading = threading.Thread(target=self._read_errors, daemon=True)
         self._reading.start()
