@@ -9,6 +9,7 @@ import typer
 
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import Refusal
+from tidelog.cli.paths import absolute
 
 EXAMPLES = """\b
 Examples:
@@ -26,12 +27,17 @@ With --follow: 0 nothing was found, 1 something was.
 
 Folder = Annotated[
     Path | None,
-    typer.Argument(metavar="EVIDENCE", help="The folder that a trial left.", show_default=False),
+    typer.Argument(
+        metavar="EVIDENCE", callback=absolute, help="The folder that a trial left.", show_default=False
+    ),
 ]
 Report = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Where to write the report.", show_default="EVIDENCE/audit/report.html"
+        metavar="FILE",
+        callback=absolute,
+        help="Where to write the report.",
+        show_default="EVIDENCE/audit/report.html",
     ),
 ]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Write none.")]
@@ -63,6 +69,7 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
+        callback=absolute,
         help="Where to keep what is known: whoever follows again goes on from there.",
         show_default="EVIDENCE/audit/live",
     ),

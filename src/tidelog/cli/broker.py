@@ -9,6 +9,7 @@ import typer
 
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import Refusal
+from tidelog.cli.paths import absolute
 from tidelog.cli.up import PropertiesOption, SetOption
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def broker(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            "--data-dir", metavar="D", help="Its logs (log.dirs).", show_default="/tmp/tidelog-logs"
+            "--data-dir",
+            metavar="D",
+            callback=absolute,
+            help="Its logs (log.dirs).",
+            show_default="/tmp/tidelog-logs",
         ),
     ] = None,
     properties: PropertiesOption = None,

@@ -18,6 +18,7 @@ import typer
 
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import counted, write_text
+from tidelog.cli.paths import absolute
 from tidelog.cli.running import likely_dirs
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ def down(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            "--data-dir", metavar="D", help="The cluster's.", show_default="of the one started last"
+            "--data-dir",
+            metavar="D",
+            callback=absolute,
+            help="The cluster's.",
+            show_default="of the one started last",
         ),
     ] = None,
 ) -> int:

@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import counted, write_text
+from tidelog.cli.paths import absolute
 
 app = typer.Typer(
     help="What a trial left: show it, recover it, import a history.",
@@ -17,15 +18,23 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a trial.", show_default=False)]
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", callback=absolute, help="The folder of a trial.", show_default=False)
+]
 History = Annotated[
     Path,
     typer.Argument(
-        metavar="HISTORY", help="A history.edn of Jepsen's Kafka workload, or JSON lines.", show_default=False
+        metavar="HISTORY",
+        callback=absolute,
+        help="A history.edn of Jepsen's Kafka workload, or JSON lines.",
+        show_default=False,
     ),
 ]
 NewFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The folder to make: new, or empty.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DIR", callback=absolute, help="The folder to make: new, or empty.", show_default=False
+    ),
 ]
 NoIdempotence = Annotated[
     bool,

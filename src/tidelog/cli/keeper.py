@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.paths import absolute
 
 
 def keeper(
@@ -17,7 +18,11 @@ def keeper(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            "--data-dir", metavar="D", help="Its log.", show_default="none, it forgets all at the end"
+            "--data-dir",
+            metavar="D",
+            callback=absolute,
+            help="Its log.",
+            show_default="none, it forgets all at the end",
         ),
     ] = None,
 ) -> int:

@@ -13,6 +13,7 @@ import typer
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, write_file, write_json, write_text
+from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
     from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate, Listener
@@ -39,7 +40,12 @@ def _axis(flag: str, metavar: str, help_: str) -> Any:
 
 GridArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="GRID.toml", help="A file with the values of each setting.", show_default=False),
+    typer.Argument(
+        metavar="GRID.toml",
+        callback=absolute,
+        help="A file with the values of each setting.",
+        show_default=False,
+    ),
 ]
 Generations = Annotated[str | None, _axis("--generation", "LIST", "Rules: hw, kip101, epoch, majority.")]
 Acks = Annotated[str | None, _axis("--acks", "LIST", "What producers wait for: 0, 1, all.")]
@@ -69,7 +75,9 @@ Without = Annotated[
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials in each cell.", show_default="400")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the trials and the atlas go.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", callback=absolute, help="Where the trials and the atlas go.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what is there, and begin anew.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start also what takes longer than an hour.")]
 Master = Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from tidelog.cli.choices import JsonOption, generation_named, one_of
 from tidelog.cli.errors import Refusal
+from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
     from tidelog.cli.audit_run import Auditor
@@ -95,7 +96,12 @@ DownMax = Annotated[
 ]
 Schedule = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Do the faults of an earlier trial.json again.", show_default=False),
+    typer.Option(
+        metavar="FILE",
+        callback=absolute,
+        help="Do the faults of an earlier trial.json again.",
+        show_default=False,
+    ),
 ]
 Seed = Annotated[
     int | None,
@@ -103,7 +109,9 @@ Seed = Annotated[
 ]
 Evidence = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Where to leave the evidence.", show_default="trial-DATE-TIME"),
+    typer.Option(
+        metavar="DIR", callback=absolute, help="Where to leave the evidence.", show_default="trial-DATE-TIME"
+    ),
 ]
 Servers = Annotated[
     str | None,

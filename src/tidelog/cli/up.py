@@ -10,6 +10,7 @@ import typer
 
 from tidelog.cli.choices import generation_named
 from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
     from tidelog.broker.properties import Property
@@ -34,6 +35,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="D",
+        callback=absolute,
         help="Keep the data here.",
         show_default="a temporary one, removed at the end",
     ),
@@ -54,7 +56,11 @@ SetOption = Annotated[
 PropertiesOption = Annotated[
     Path | None,
     typer.Option(
-        "--properties", metavar="FILE", help="A file of settings, as for Kafka.", show_default=False
+        "--properties",
+        metavar="FILE",
+        callback=absolute,
+        help="A file of settings, as for Kafka.",
+        show_default=False,
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it is ready; see tidelog down.")]
