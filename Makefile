@@ -14,10 +14,10 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tools test check lint format bench trial scenarios pictures lock clean python
+.PHONY: help install tools test test-all check lint format bench trial scenarios pictures lock clean python
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
 		printf '  %-9s %s\n' "$$name" "$$text"; done
 
 install: $(STAMP) ## create .venv and install the locked dependencies, when they changed
@@ -26,11 +26,14 @@ tools: $(STAMP) ## get what tests use besides Python packages: a browser, kcat, 
 	$(BIN)/python -m tests.provide
 	@touch $(TOOLS)
 
-test: $(STAMP) $(TOOLS) ## run every test
-	$(PYTEST)
+test: $(STAMP) $(TOOLS) ## run every test but the longest
+	$(PYTEST) -m "not long"
+
+test-all: $(STAMP) $(TOOLS) ## run every test, and search four times as long where tests search: half an hour
+	$(PYTEST) --effort 4
 
 check: lint ## what to run before a commit: lint and the fast tests
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 lint: $(STAMP) ## check format, style, types and import contracts
 	$(BIN)/ruff format --check .
@@ -65,8 +68,7 @@ trial: $(STAMP) ## a minute of load and faults on a cluster, then the verdict on
 
 # Players mostly wait, so there are more of them than cores.
 scenarios: $(STAMP) ## play every scenario on real processes, and compare with the simulator
-	TIDELOG_SCENARIOS=hw,kip101,epoch,majority $(BIN)/python -m pytest -n 5 --dist worksteal \
-		tests/trials/test_cluster_stage.py
+	$(BIN)/python -m pytest -n 5 --dist worksteal tests/trials/test_cluster_stage.py
 
 pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
 	$(BIN)/python -m docs.images.make_pictures

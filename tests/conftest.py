@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from bench.jars import java
 from hypothesis import settings
-from tests.effort import EFFORT
+from tests.against import Against, against
+from tests.effort import set_effort, tries
 from tests.missing_tools import MissingTools
 from tests.web.browsing import launched
 from tests.zookeeper import ZooKeeper
@@ -14,13 +15,14 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 PIPELINE = "tests/pipeline/"
 
-# No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
-settings.register_profile("tidelog", deadline=None, derandomize=True, max_examples=50 * EFFORT)
-settings.load_profile("tidelog")
-
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(MissingTools(), "missing tools")
+    against(config.getoption("--against"))  # what is misspelt is said at once
+    set_effort(config.getoption("--effort"))
+    # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
+    settings.register_profile("tidelog", deadline=None, derandomize=True, max_examples=tries(50))
+    settings.load_profile("tidelog")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +30,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite",
         action="store_true",
         help="write the golden transcripts anew; commit the diff only if you understand it",
+    )
+    parser.addoption(
+        "--effort",
+        type=int,
+        default=1,
+        metavar="N",
+        help="search and draw N times as long in the tests that do (make test-all: 4)",
+    )
+    parser.addoption(
+        "--against",
+        default="tidelog",
+        metavar="SYSTEM",
+        help="what the tests of real clients are pointed at: tidelog, kafka, or HOST:PORT,… of a cluster "
+        "that runs (see tests/against.py)",
     )
 
 
@@ -49,6 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     soon, or one process works while the others have nothing left."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not item.nodeid.startswith(PIPELINE), item.path not in slow))
+
+
+@pytest.fixture(scope="session", name="against")
+def chosen_system(pytestconfig: pytest.Config) -> Against:
+    return against(pytestconfig.getoption("--against"))
 
 
 @pytest.fixture

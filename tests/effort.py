@@ -1,9 +1,14 @@
-"""How hard tests look: ``TIDELOG_EFFORT=20 make test`` searches and draws twenty times as long, and from 2 on
-also runs what takes longer than it mostly tells."""
+"""How hard tests look: ``pytest --effort 4`` searches and draws four times as long (``make test-all``)."""
 
-import os
+_times = 1
 
-import pytest
 
-EFFORT = int(os.environ.get("TIDELOG_EFFORT", "1"))
-takes_long = pytest.mark.skipif(EFFORT < 2, reason="takes long: set TIDELOG_EFFORT=2")
+def set_effort(times: int) -> None:
+    """Once, before test modules are imported: some ask while they are."""
+    global _times  # noqa: PLW0603
+    _times = times
+
+
+def tries(usual: int) -> int:
+    """How many: the usual number, times the effort."""
+    return usual * _times

@@ -19,7 +19,6 @@ from tests.broker.running import (
     wait_until_equal,
     without_tracebacks,
 )
-from tests.effort import takes_long
 from tests.groups.members import ConfluentMember
 from tests.groups.members import eventually as await_members
 
@@ -84,7 +83,7 @@ def test_a_cluster_goes_on_without_its_leader(tmp_path: Path, generation: str):
         assert read_values(cluster, 100) == values(0, 100)
 
 
-@pytest.mark.parametrize("generation", ["hw", pytest.param("kip101", marks=takes_long), "majority"])
+@pytest.mark.parametrize("generation", ["hw", pytest.param("kip101", marks=pytest.mark.long), "majority"])
 def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
     """A member reads and commits; its coordinator is killed. The next one has its position, and takes more.
     (What `epoch` promises beyond that is in tests/clients/test_groups_failover.py.)"""

@@ -57,14 +57,14 @@ def _written(stream: io.TextIOWrapper) -> str:
     return stream.buffer.getvalue().decode("utf-8")
 
 
-def spawn(*arguments: str | Path, **extra: str) -> Answer:
+def spawn(*arguments: str | Path, seconds_max: float = 60, **extra: str) -> Answer:
     """Run a command in a process of its own."""
     done = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
         env=environment(80, **extra),
         check=False,
-        timeout=60,
+        timeout=seconds_max,
     )
     return Answer(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
 

@@ -1,23 +1,21 @@
-"""`tidelog topics` against a running cluster: tidelog's own, or the one that TIDELOG_TEST_BOOTSTRAP names.
+"""`tidelog topics` against a running cluster: tidelog's own, or the one that `pytest --against` names.
 
 The tests ask for nothing that Apache Kafka could not do: point them at one to see that.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.against import Against
 from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
 
 from tidelog.broker.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
-
-SERVERS = "TIDELOG_TEST_BOOTSTRAP"
 
 
 @dataclass
@@ -36,9 +34,9 @@ class Topics:
 
 
 @pytest.fixture(scope="module")
-def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
-    if servers := os.environ.get(SERVERS):
-        yield Topics(servers, None)
+def topics(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
+    if against.servers:
+        yield Topics(against.servers, None)
         return
     with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as cluster:
         yield Topics(cluster.bootstrap_servers, cluster)

@@ -1,16 +1,11 @@
 """The cluster that real clients are pointed at, the clients, and topics to work with.
 
 Without further ado a tidelog cluster of three brokers is started. The same tests run against a real Kafka:
-
-    TIDELOG_TEST_SYSTEM=kafka pytest tests/clients               starts Apache Kafka (needs mvn and java)
-    TIDELOG_TEST_BOOTSTRAP=host:port,… pytest tests/clients      uses a cluster that runs already
-
-A cluster that runs already gets topics with unlikely names, which are deleted in the end.
+see tests/against.py.
 """
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,6 +18,7 @@ from bench.processes import eventually
 from bench.tidelog_up import TidelogUp
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.against import Against
 from tests.clients import raw
 from tests.clients.drivers.aio_kafka import AioKafka
 from tests.clients.drivers.base import Driver
@@ -82,26 +78,18 @@ class Topics:
                 deleted.result(30)
 
 
-def start_tidelog(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp:
-    return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data")
-
-
-def start_kafka(tmp_path_factory: pytest.TempPathFactory) -> ApacheKafka:
-    return ApacheKafka(tmp_path_factory.mktemp("kafka") / "data")
-
-
-def start(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
+def start(against: Against, tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
     """A new cluster of the kind that is tested, started on entering `with`."""
-    kafka = os.environ.get("TIDELOG_TEST_SYSTEM") == "kafka"
-    return start_kafka(tmp_path_factory) if kafka else start_tidelog(tmp_path_factory)
+    folder = tmp_path_factory.mktemp("cluster") / "data"
+    return ApacheKafka(folder) if against.kafka else TidelogUp(folder)
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    if bootstrap_servers := os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
-        yield Cluster(bootstrap_servers)
+def cluster(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if against.servers:
+        yield Cluster(against.servers)
         return
-    with start(tmp_path_factory) as system:
+    with start(against, tmp_path_factory) as system:
         yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
 
 

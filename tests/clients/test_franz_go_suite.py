@@ -9,7 +9,6 @@ import pytest
 from bench.tools import Tool, find
 from tests.clients.conftest import Cluster
 from tests.clients.matrix.remote import GO_PROJECT, FranzGo, built_with_go
-from tests.effort import takes_long
 
 PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
 NOT_OFFERED = "Txn|Share|SCRAM|848"
@@ -27,7 +26,7 @@ def suite() -> tuple[str, str]:
 
 
 @pytest.mark.slow
-@takes_long
+@pytest.mark.long
 def test_franz_go_suite(cluster: Cluster) -> None:
     """Groups with every balancer, eager and cooperative, static or not; retries, pauses, purges, regular
     expressions: all but what is not offered yet."""

@@ -9,8 +9,7 @@ import pytest
 from tests.clients.conftest import Cluster, Topics
 from tests.clients.matrix.client import Client
 from tests.clients.matrix.features import PLAY, Ground
-from tests.clients.matrix.page import PAGE, cells, expected, note, table
-from tests.effort import takes_long
+from tests.clients.matrix.page import PAGE, cell_id, cells, expected, table
 
 Open = Callable[[type[Client]], Client]
 
@@ -34,7 +33,9 @@ def opened(cluster: Cluster) -> Iterator[Open]:
 @pytest.mark.parametrize(
     ("kind", "feature"),
     [
-        pytest.param(kind, feature, id=f"{kind.name}-{feature}", marks=() if kind.quick else (takes_long,))
+        pytest.param(
+            kind, feature, id=cell_id(kind, feature), marks=() if kind.quick else (pytest.mark.long,)
+        )
         for kind, feature in cells()
     ],
 )
@@ -43,7 +44,6 @@ def test_cell(kind: type[Client], feature: str, opened: Open, cluster: Cluster, 
     client = opened(kind)
     with ExitStack() as closing:
         PLAY[feature](client, Ground(cluster, topics, closing))
-    note(kind, feature)
 
 
 def test_the_page_lists_exactly_these_cells() -> None:

@@ -14,6 +14,7 @@ import pytest
 from bench.jars import kafka_jars
 from bench.processes import eventually
 from confluent_kafka import Producer
+from tests.against import Against
 from tests.clients.conftest import Cluster, Topics, start
 from tests.clients.drivers.base import CODECS
 from tests.clients.drivers.confluent import quiet
@@ -26,12 +27,12 @@ RECORDS = RECORDS_PER_CODEC * len(CODECS)
 
 
 @pytest.fixture(scope="module")
-def replicas(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def replicas(against: Against, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """The folder of one partition on each broker: several segments, every codec, idempotent producers."""
-    if os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
+    if against.servers:
         pytest.skip("the files of a cluster that runs elsewhere cannot be read")
     kafka_jars()  # before a cluster is started in vain
-    with start(tmp_path_factory) as system:
+    with start(against, tmp_path_factory) as system:
         cluster = Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
         topic = Topics(cluster).new(segment_bytes=1_048_576)
         for codec in CODECS:

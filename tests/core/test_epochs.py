@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, example, find, given, settings
 from hypothesis import strategies as st
 from tests.core.histories import REPLICAS, History, Reign, reigns
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.core.epochs import UNDEFINED_END, EpochCache, EpochEnd, EpochEntry
 from tidelog.core.types import NO_EPOCH
@@ -151,7 +151,7 @@ EMPTY_EPOCH_BETWEEN = [
 
 
 @pytest.mark.parametrize("generation", ["epoch", "majority"])
-@settings(max_examples=60 * EFFORT)
+@settings(max_examples=tries(60))
 @given(history=st.lists(reigns("restart", "power cut", "sync"), max_size=9))
 @example(history=EMPTY_EPOCH_ABOVE)
 @example(history=EMPTY_EPOCH_BETWEEN)

@@ -1,4 +1,4 @@
-"""A cluster whose brokers may be killed: tidelog, or Apache Kafka with TIDELOG_TEST_SYSTEM=kafka.
+"""A cluster whose brokers may be killed: tidelog, or Apache Kafka with `pytest --against kafka`.
 
 The tests of a session share it; each finds all brokers running and leaves it to `heal` to make that so again.
 Time-outs are short, because a test waits for each of them.
@@ -6,12 +6,12 @@ Time-outs are short, because a test waits for each of them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 from bench.apache_kafka import ApacheKafka
 from bench.tidelog_up import TidelogUp
+from tests.against import Against
 from tests.failover.control import ControlledCluster
 
 SETTINGS = {
@@ -24,18 +24,18 @@ SETTINGS = {
 KAFKA_SETTINGS = SETTINGS | {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 
 
-def started(tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
-    if os.environ.get("TIDELOG_TEST_SYSTEM") != "kafka":
+def started(against: Against, tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
+    if not against.kafka:
         return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data", settings=SETTINGS)
     folder = tmp_path_factory.mktemp("kafka") / "data"
     return ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True)
 
 
 @pytest.fixture(scope="session")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledCluster]:
-    if os.environ.get("TIDELOG_TEST_BOOTSTRAP"):
+def running(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledCluster]:
+    if against.servers:
         pytest.skip("the brokers of a cluster that runs elsewhere cannot be killed")
-    with started(tmp_path_factory) as system:
+    with started(against, tmp_path_factory) as system:
         yield ControlledCluster(system)
 
 

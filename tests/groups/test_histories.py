@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 from tests.groups.history import History
 
-HISTORIES = 40 * EFFORT
+HISTORIES = tries(40)
 STEPS = 120
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 from tests.groups.membership_ordeal import MembershipOrdeal
 from tests.groups.mishaps import Mishaps
 from tests.groups.simulated import SimulatedGroups
@@ -140,7 +140,7 @@ def ordeals(count: int, acks: int = ACKS_ALL) -> int:
 
 def test_no_acknowledged_commit_is_lost() -> None:
     """Under any schedule of crashes, freezes and cuts."""
-    assert ordeals(40 * EFFORT) > 100, "a test in which nothing is committed shows nothing"
+    assert ordeals(tries(40)) > 100, "a test in which nothing is committed shows nothing"
 
 
 def test_commits_that_do_not_wait_are_lost() -> None:
@@ -152,7 +152,7 @@ def test_commits_that_do_not_wait_are_lost() -> None:
 def test_members_through_failovers() -> None:
     """One assignment a generation, no commit of whoever is not a member any more, no position lost."""
     generations, commits = 0, 0
-    for seed in range(40 * EFFORT):
+    for seed in range(tries(40)):
         ordeal = MembershipOrdeal(seed)
         try:
             ordeal.run(60)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.core.coordination import (
     ANY_VERSION,
@@ -744,7 +744,7 @@ def paths_below(nodes: dict[str, Node], top: str, direct: bool) -> list[str]:
 # A failure must be shrunk before pytest's timeout strikes, or the timeout is all one sees: hence few steps,
 # one bug at a time, and no phase that explains.
 AnySequence.TestCase.settings = settings(
-    max_examples=60 * EFFORT,
+    max_examples=tries(60),
     stateful_step_count=20,
     deadline=None,
     report_multiple_bugs=False,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.lab.explorer import Faults
 from tidelog.lab.invariants import Grade
@@ -51,7 +51,7 @@ def test_a_search_finds_the_loss_that_the_settings_allow(options: SearchOptions)
 @pytest.mark.parametrize("options", SAFE.values(), ids=SAFE.keys())
 def test_a_search_finds_nothing_where_the_rules_are_sound(options: SearchOptions) -> None:
     """No schedule of many breaks anything, not even a rule of structure, and all recover."""
-    schedules = 150 * EFFORT
+    schedules = tries(150)
     result = search(replace(options, schedules=schedules), stop_at=Grade.LIVENESS)
     assert result.finding is None
     assert result.schedules == schedules

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
@@ -259,5 +259,5 @@ def test_without_the_guard_the_search_finds_a_violation(case: Case) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.generation != "kip101"], ids=lambda case: case.guard)
 def test_with_all_guards_the_same_search_finds_nothing(case: Case) -> None:
     """The violation is the missing guard's doing. (kip101 lacks other guards and breaks anyway.)"""
-    result = case.search(without=(), schedules=75 * EFFORT)
+    result = case.search(without=(), schedules=tries(75))
     assert result.finding is None or result.finding.grade.milder_than(case.grade)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.explorer import Faults, Trial, decide_randomly
@@ -61,7 +61,7 @@ def duplicates(seed: int, *, idempotent: bool) -> list[str]:
 def test_random_schedules() -> None:
     """Seeds that leave duplicates with producers that only retry leave none with idempotent ones; nor do any
     others."""
-    seeds = range(150 * EFFORT)
+    seeds = range(tries(150))
     assert sum(bool(duplicates(seed, idempotent=False)) for seed in seeds) > 10
     found = {seed: twice for seed in seeds if (twice := duplicates(seed, idempotent=True))}
     assert found == {}

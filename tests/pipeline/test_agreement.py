@@ -1,16 +1,15 @@
 """Two verdicts about the same runs, reached in different ways by different code, are one verdict.
 
-`TIDELOG_AGREEMENT=5000` compares that many random runs instead of a few.
+`pytest --effort 100` compares thousands of random runs instead of a few.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
+from tests.effort import tries
 from tests.pipeline.simulated import (
     catalogue_runs,
     compare,
@@ -22,16 +21,13 @@ from tests.pipeline.simulated import (
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import judge
 
-RANDOM_RUNS = int(os.environ.get("TIDELOG_AGREEMENT", "60"))
 
-
-@takes_long
 @pytest.mark.slow
-@pytest.mark.timeout(0 if "TIDELOG_AGREEMENT" in os.environ else 600)
+@pytest.mark.timeout(tries(600))
 def test_lab_and_audit_agree(spark: SparkSession, tmp_path: Path) -> None:
     """On every known failure under every generation, and on random schedules, they name the same values at
     the same offsets: lost, duplicated, diverged, rewritten, reordered, phantom."""
-    runs = catalogue_runs() + [random_run(number) for number in range(RANDOM_RUNS)]
+    runs = catalogue_runs() + [random_run(number) for number in range(tries(60))]
     path = write_batch(runs, tmp_path / "e")
     verdict = judge(load(spark, path))
     assert compare(spark, path, runs) == []

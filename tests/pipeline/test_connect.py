@@ -16,7 +16,6 @@ from time import monotonic, sleep
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
 from tests.pipeline.simulated import compare, write_batch
 
 from tidelog.lab.runner import run
@@ -72,7 +71,7 @@ def _port(server: subprocess.Popen[str], said: Path) -> int:
     return int(found[1])
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_audit_elsewhere_says_the_same(remote: str, spark: SparkSession, tmp_path: Path) -> None:
     """What a Spark Connect server finds in simulated runs is what the lab knows of them, which is what the

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
 from tests.evidence.jepsen_history import History, poll, send
 
 from tidelog.evidence.jepsen.importing import import_history
@@ -354,7 +353,7 @@ def test_a_circle_is_told_in_words(judged: tuple[Verdict, dict[str, Found]]) -> 
     assert any("both wrote G0.x-0: offsets 0, 1" in words for words in told)
 
 
-@takes_long
+@pytest.mark.long
 def test_what_is_too_much_for_a_worker_is_named(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from bench.synthetic_evidence import Shape, make_evidence
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
 
 from tidelog.pipeline.audits import AUDITS
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import judge
 
-pytestmark = [takes_long, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600)]
 
 NARROWED = {"lost", "unseen", "duplicated", "diverged", "rewritten", "phantom", "damaged"}
 

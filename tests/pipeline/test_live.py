@@ -17,7 +17,6 @@ from zlib import crc32
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
 
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
@@ -197,7 +196,7 @@ def test_findings_come_while_a_trial_runs_and_once(spark: SparkSession, tmp_path
 # ---------------------------------------------------------------- a violent end
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_follower_that_was_killed_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """`kill -9` in the middle of it: the next one starts from the checkpoint. Everything is found, and

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from bench.apache_kafka import ApacheKafka
 from confluent_kafka import Producer
-from tests.effort import takes_long
 from tests.pipeline.segment_specimens import expected, rows
 
 from tidelog.pipeline.sources.finding import find_segments
 
-pytestmark = [takes_long, pytest.mark.slow]
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EACH = 50
 

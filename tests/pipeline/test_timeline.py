@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
-from tests.effort import takes_long
 from tests.pipeline import samples
 
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, TABLES, Table
@@ -143,7 +143,7 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
     ]
 
 
-@takes_long
+@pytest.mark.long
 def test_its_size_is_bounded(spark: SparkSession):
     """A week on a thousand partitions: few moments, the worst partitions, and how many are left out."""
     week_us = 7 * 86_400 * 1_000_000

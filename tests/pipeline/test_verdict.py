@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.effort import takes_long
 from tests.pipeline.planted import FINAL, Case, write
 
 from tidelog.pipeline.audits import AUDITS
@@ -48,7 +47,7 @@ def test_clean_evidence_holds(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.parquet(str(path / "audit" / "anomalies")).count() == 0
 
 
-@takes_long
+@pytest.mark.long
 def test_examples_are_bounded_and_counts_are_not(spark: SparkSession, tmp_path: Path) -> None:
     """Of a thousand losses a few are shown, the earliest first, and all are counted; and judging the same
     evidence again replaces the verdict."""

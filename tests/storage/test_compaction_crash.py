@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 from tests.storage.compacting import Found, compact, compacted, fill, keyed, opened, records
 from tests.storage.folders import TP, after_a_crash, folder, storage
 from tests.storage.power import Disk
@@ -131,7 +131,7 @@ def test_a_killed_process_leaves_one_state_or_the_other() -> None:
             swapping = list((found / "topic-0").glob("*.log.swap"))
             reached.append(len(swapping))
             # All states of a swap are alike to the start after it: look at some, and longer on request.
-            if swapping and sum(reached) % 5 < EFFORT:
+            if swapping and sum(reached) % 5 < tries(1):
                 _kill_starts(found, path, seen)
             check(found, seen)
     assert sum(reached) > 5
@@ -150,7 +150,7 @@ def _kill_starts(found: Path, path: Path, seen: list[list[Found]]) -> None:
             return
 
 
-@pytest.mark.parametrize("seed", range(EFFORT))
+@pytest.mark.parametrize("seed", range(tries(1)))
 def test_a_power_cut_leaves_one_state_or_the_other(seed: int) -> None:
     """Whatever of the unsynced changes had made it to the disk."""
     seen = states_on_the_way()

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.effort import EFFORT
+from tests.effort import tries
 from tests.storage.batches import copy_of, read_all
 from tests.storage.compacting import Found, Pair, compact, compacted, keyed, records
 from tests.storage.folders import TP, after_a_crash, folder
@@ -195,7 +195,7 @@ def play(steps: list[tuple[str, Any]]) -> None:
 @settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    max_examples=30 * EFFORT,
+    max_examples=tries(30),
     # Shrinking takes minutes here, and says little more than the steps that were found.
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )

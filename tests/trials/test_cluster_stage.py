@@ -1,15 +1,14 @@
 """What the lab claims, shown on real processes: the same scenario ends in the same place on both stages.
 
-Four scenarios here; with ``TIDELOG_SCENARIOS`` set to generations (``hw,epoch``) the whole catalogue under
-each of them, and what no scenario does, which takes minutes (``make scenarios``).
+Four scenarios in every run; the whole catalogue under every generation, and what no scenario does, in long
+ones (``make scenarios``).
 """
 
-import os
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.trials import catalogue
@@ -22,13 +21,7 @@ from tidelog.trials.stages import compare_stages, play_on_cluster
 FEW = (("hw-loss", "hw"), ("hw-loss", "epoch"), ("isolate-leader-zone", "epoch"), ("acks-1-loss", "hw"))
 
 
-GENERATIONS = [name for name in os.environ.get("TIDELOG_SCENARIOS", "").split(",") if name]
-LONG = "takes minutes: run make scenarios, or set TIDELOG_SCENARIOS=hw,epoch"
-
-
-def _catalogue() -> list[Any]:
-    if not GENERATIONS:
-        return [pytest.param("all", "every", marks=pytest.mark.skip(reason=LONG))]
+def _catalogue() -> list[tuple[str, str]]:
     scenarios = {name: catalogue.load(name) for name in catalogue.names()}
     return [
         (name, generation)
@@ -60,6 +53,7 @@ def test_real_brokers_end_where_the_lab_ends(processes: Processes, name: str, ge
     _assert_same_end(catalogue.load(name).under(generation), processes)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "generation"), _catalogue())
@@ -110,9 +104,9 @@ REST = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.skipif(not GENERATIONS, reason=LONG)
 def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processes) -> None:
     """Orderly shutdown, a keeper without a majority (nobody expires), delays, resets, ticks."""
     scenario = parse(REST, "rest")

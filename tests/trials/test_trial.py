@@ -14,7 +14,6 @@ from typing import Self
 
 import pytest
 from tests.cli.calling import COMMAND, call, environment, refused
-from tests.effort import takes_long
 from tests.storage.batches import batch
 
 from tidelog.broker.local_cluster import LocalCluster
@@ -143,7 +142,7 @@ def test_a_trial_leaves_evidence_of_everything(tmp_path: Path):
     assert not (path / "journal").exists()
 
 
-@takes_long
+@pytest.mark.long
 @slow
 def test_links_are_cut_and_the_same_faults_can_be_done_again(tmp_path: Path):
     """The schedule of a trial is part of its evidence."""
@@ -163,7 +162,7 @@ def test_links_are_cut_and_the_same_faults_can_be_done_again(tmp_path: Path):
     assert two.manifest.schedule == one.manifest.schedule
 
 
-@takes_long
+@pytest.mark.long
 @slow
 def test_disks_clocks_and_slow_links(tmp_path: Path):
     """Each is done to a real broker, and none makes anybody forget what was acknowledged."""
@@ -187,7 +186,7 @@ def test_disks_clocks_and_slow_links(tmp_path: Path):
     assert not any(map(is_alive, broker_pids(trial.evidence)))
 
 
-@takes_long
+@pytest.mark.long
 @slow
 def test_packets_are_lost_between_namespaces(tmp_path: Path):
     """Brokers, keeper and clients on machines of their own; power fails, links are cut, and afterwards

@@ -5,14 +5,11 @@ python -m tests.clients.matrix.page        runs every cell, and writes the page 
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
-import tempfile
 from itertools import takewhile
 from pathlib import Path
 
+import pytest
 from tests.clients.matrix.client import FEATURES, NOT_BUILT, Client
 from tests.clients.matrix.kcat import Kcat
 from tests.clients.matrix.python_clients import AioKafkaClient, ConfluentKafka, KafkaPythonClient
@@ -30,8 +27,7 @@ CLIENTS: tuple[type[Client], ...] = (
 )
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "compatibility.md"
-RESULTS = "TIDELOG_MATRIX_RESULTS"
-"""Names a file to which every cell that was run adds a line."""
+TESTS = ROOT / "tests" / "clients" / "test_matrix.py"
 WORKS, LACKS, NOT_YET = "yes", "–", "not yet"
 
 HEAD = """\
@@ -43,7 +39,7 @@ in [features.py](../tests/clients/matrix/features.py).
 | command | |
 |---|---|
 | `make test` | the cells of the Python clients and of kcat |
-| `TIDELOG_EFFORT=2 .venv/bin/python -m pytest tests/clients/test_matrix.py` | all of them; those are skipped whose java, mvn, go or kcat is missing |
+| `.venv/bin/python -m pytest tests/clients/test_matrix.py` | all of them; those are skipped whose Maven, Go or kcat is missing |
 | `.venv/bin/python -m tests.clients.matrix.page` | all of them, and writes this page if they hold |
 
 """  # noqa: E501
@@ -71,7 +67,7 @@ TLS, SASL and transactions, which are not served yet, and of what came after Kaf
 | kafka-python 3, August 2026 | 43 | ACLs; moving partitions between brokers (2 tests) and between disks; 2 that expect a broker 0 or that its settings can be changed |
 | aiokafka 0.14.0 | 207 | 1 that expects a broker 0 |
 
-- franz-go's is run by [test_franz_go_suite.py](../tests/clients/test_franz_go_suite.py), with `TIDELOG_EFFORT=2`. The
+- franz-go's is run by [test_franz_go_suite.py](../tests/clients/test_franz_go_suite.py), by `make test-all`. The
   others were run by hand in November 2026: librdkafka's with `./test-runner -L -K -V 2.7.0`, kafka-python's with
   `KAFKA_URI`, aiokafka's with an address instead of its container, one broker and two partitions a topic.
 - librdkafka's 0102 and 0113 count rebalances and rely on Kafka's wait for the first members, which `tidelog up` leaves
@@ -85,11 +81,9 @@ def cells() -> list[tuple[type[Client], str]]:
     return [(client, feature) for client in CLIENTS for feature in FEATURES if feature not in client.lacks]
 
 
-def note(client: type[Client], feature: str) -> None:
-    """A cell held: remember it, if somebody collects."""
-    if path := os.environ.get(RESULTS):
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps([client.name, client.version(), feature]) + "\n")
+def cell_id(client: type[Client], feature: str) -> str:
+    """What its test is called by."""
+    return f"{client.name}-{feature}"
 
 
 def table(text: str) -> dict[str, dict[str, str]]:
@@ -127,22 +121,26 @@ def page(versions: dict[str, str]) -> str:
     return HEAD + "\n".join(lines) + "\n" + MEANINGS + what_is_lacking + "\n" + SUITES
 
 
+class Held:
+    """A pytest plugin that notes which cells held."""
+
+    def __init__(self) -> None:
+        self.cells: set[str] = set()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.cells.add(report.nodeid.partition("[")[2].removesuffix("]"))
+
+
 def main() -> int:
-    with tempfile.TemporaryDirectory() as scratch:
-        results = Path(scratch, "results")
-        results.touch()
-        environment = {**os.environ, RESULTS: str(results), "TIDELOG_EFFORT": "2"}
-        command = [sys.executable, "-m", "pytest", "-q", "tests/clients/test_matrix.py::test_cell"]
-        code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        held = [json.loads(line) for line in results.read_text().splitlines()]
-    missing = {(client.name, feature) for client, feature in cells()} - {
-        (name, what) for name, _, what in held
-    }
+    held = Held()
+    code = pytest.main(["-q", "--rootdir", str(ROOT), f"{TESTS}::test_cell"], plugins=[held])
+    missing = sorted({cell_id(client, feature) for client, feature in cells()} - held.cells)
     if code or missing:
-        told = ", ".join(f"{name}: {feature}" for name, feature in sorted(missing))
+        told = ", ".join(missing)
         print(f"the page stays as it was; cells that did not hold or were skipped: {told}", file=sys.stderr)
         return 1
-    PAGE.write_text(page({name: version for name, version, _ in held}), "utf-8")
+    PAGE.write_text(page({client.name: client.version() for client in CLIENTS}), "utf-8")
     return 0
 
 

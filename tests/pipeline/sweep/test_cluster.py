@@ -14,7 +14,6 @@ from time import monotonic, sleep
 
 import pyspark
 import pytest
-from tests.effort import takes_long
 
 from tidelog.pipeline.java import find_java, launcher_home
 
@@ -78,7 +77,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         cluster.stop()
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_cluster_finds_what_this_machine_finds(master: str, tmp_path: Path) -> None:
     """Two workers play the same trials: the counts are equal, cell by cell."""

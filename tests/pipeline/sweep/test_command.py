@@ -14,7 +14,6 @@ from time import monotonic, sleep
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from tests.cli.calling import call, refused
-from tests.effort import takes_long
 
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse
@@ -76,7 +75,7 @@ def wait_for_files(process: subprocess.Popen[str], folder: Path, number: int) ->
         sleep(0.05)
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     """kill -9 half-way: what was played is whole files, the same command plays the rest, and every trial is
@@ -102,7 +101,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     assert int(said[1].replace(",", "")) == kept
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_interrupted_sweep_says_so_in_one_line(tmp_path: Path) -> None:
     """Ctrl-C: no trace of Java or Python, exit code 2, and the way to go on."""
@@ -117,7 +116,7 @@ def test_an_interrupted_sweep_says_so_in_one_line(tmp_path: Path) -> None:
     assert "the same command goes on from there" in err.splitlines()[-1]
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_sweep_of_days_asks_first(tmp_path: Path) -> None:
     """It says how long it would take, and starts nothing without --yes."""

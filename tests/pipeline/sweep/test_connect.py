@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.effort import takes_long
 from tests.pipeline.test_connect import remote  # noqa: F401  (a fixture)
 
 
-@takes_long
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_server_plays_the_same_trials(remote: str, tmp_path: Path) -> None:  # noqa: F811
     """Counts, schedules and page are there, and the same command finds nothing left to do."""

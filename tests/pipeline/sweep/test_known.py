@@ -2,20 +2,20 @@
 
 Every line names a configuration under which records are known to be lost, or to be safe. Where a loss is
 known, a trial of the sweep shows it (the seed was found by one, and plays the same for ever); where the rules
-exclude it, no trial does. ``TIDELOG_EFFORT`` sets how many are tried.
+exclude it, no trial does. ``pytest --effort`` sets how many are tried.
 """
 
 from __future__ import annotations
 
 import pytest
-from tests.effort import EFFORT
+from tests.effort import tries
 
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.player import Block, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS
 
 HARM = ("lost", "diverged", "rewritten", "phantom")
-TRIES = 15 * EFFORT
+TRIES = tries(15)
 
 
 def harm(cell: Cell, first: int, end: int) -> set[str]:
