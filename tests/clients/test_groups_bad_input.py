@@ -115,9 +115,10 @@ class Desk:
 
     def position(self) -> tuple[int, str]:
         wanted = offset_fetch.OffsetFetchRequestTopic(name=self.topic, partition_indexes=[0])
-        request = offset_fetch.OffsetFetchRequest(group_id=self.group, topics=[wanted])
-        answer = self.client.ask(Api.OFFSET_FETCH, request)
-        assert answer.error_code == ErrorCode.NONE
+        group = offset_fetch.OffsetFetchRequestGroup(group_id=self.group, topics=[wanted])
+        request = offset_fetch.OffsetFetchRequest(groups=[group])
+        (answer,) = self.client.ask(Api.OFFSET_FETCH, request).groups
+        assert (answer.group_id, answer.error_code) == (self.group, ErrorCode.NONE)
         part = answer.topics[0].partitions[0]
         return part.committed_offset, part.metadata
 
@@ -144,9 +145,8 @@ def coordinator(servers: str, group: str) -> tuple[str, int]:
 
     def ask() -> bool:
         with Client.to(servers) as anybody:
-            answer = anybody.ask(
-                Api.FIND_COORDINATOR, find_coordinator.FindCoordinatorRequest(key=group, key_type=0)
-            )
+            request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[group])
+            (answer,) = anybody.ask(Api.FIND_COORDINATOR, request).coordinators
         if answer.error_code == ErrorCode.NONE:
             found.append((answer.host, answer.port))
         return bool(found)

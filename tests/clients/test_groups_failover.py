@@ -57,7 +57,8 @@ def coordinator(cluster: LocalCluster, group: str) -> int:
 
     def ask() -> bool:
         with Client.to(cluster.bootstrap_servers) as anybody:
-            answer = anybody.ask(Api.FIND_COORDINATOR, FindCoordinatorRequest(key=group))
+            request = FindCoordinatorRequest(coordinator_keys=[group])
+            (answer,) = anybody.ask(Api.FIND_COORDINATOR, request).coordinators
         if answer.error_code == ErrorCode.NONE:
             found.append(answer.node_id)
         return bool(found)

@@ -98,6 +98,24 @@ def test_the_coordinator_is_found_through_a_relay(board: Switchboard, clients: l
     assert clients[0].ask(Api.FIND_COORDINATOR, version, asked, none) == none
 
 
+def test_several_coordinators_are_found_through_relays(board: Switchboard, clients: list[Client]):
+    """Each through its own; one that there is not stays as it is."""
+    asked = find_coordinator.FindCoordinatorRequest(coordinator_keys=["g", "h", "none"])
+    none = find_coordinator.Coordinator(
+        key="none", node_id=-1, host="", port=-1, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+    )
+    found = [
+        find_coordinator.Coordinator(key=key, node_id=broker, host="b.example", port=9093)
+        for key, broker in (("g", 1), ("h", 7))
+    ]
+    sent = find_coordinator.FindCoordinatorResponse(coordinators=[*found, none])
+    answer = clients[0].ask(Api.FIND_COORDINATOR, 4, asked, sent)
+    assert [(each.host, each.port) for each in answer.coordinators[:2]] == [
+        board.route("p", broker) for broker in (1, 7)
+    ]
+    assert answer.coordinators[2] == none
+
+
 def versions(*entries: tuple[int, int, int], error: int = 0) -> api_versions.ApiVersionsResponse:
     keys = [
         api_versions.ApiVersion(api_key=key, min_version=low, max_version=high) for key, low, high in entries
@@ -113,7 +131,7 @@ def test_only_versions_that_can_be_rewritten_are_offered(clients: list[Client], 
     asked = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = clients[0].ask(Api.API_VERSIONS, version, asked, sent)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-    assert offered == {0: (0, 9), 1: (4, 15), 3: (0, 9), 8: (0, 9), 10: (0, 3), 18: (0, 4)}
+    assert offered == {0: (0, 9), 1: (4, 15), 3: (0, 9), 8: (0, 9), 10: (0, 4), 18: (0, 4)}
 
 
 def test_a_refused_version_of_api_versions_is_rewritten_too(clients: list[Client]):

@@ -30,7 +30,11 @@ from tidelog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tidelog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tidelog.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
 from tidelog.wire.primitives import TAGS_MAX, encode_uvarint
 from tidelog.wire.source import STEP_ELEMENTS
 
@@ -47,7 +51,8 @@ def metadata(count: int) -> bytes:
 
 def numbers(count: int) -> bytes:
     topic = OffsetFetchRequestTopic(name="t", partition_indexes=list(range(count)))
-    return framed(Api.OFFSET_FETCH, 7, OffsetFetchRequest(group_id="g", topics=[topic]))
+    group = OffsetFetchRequestGroup(group_id="g", topics=[topic])
+    return framed(Api.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[group]))
 
 
 def nested(count: int) -> bytes:

@@ -4,7 +4,7 @@ Behaviour: the leader of the group's partition of ``__consumer_offsets``. The fi
 controller create that topic, and is answered when it is there: clients that are told to ask again wait a
 second before they do. If that takes long, and while the partition has no leader, the answer is
 COORDINATOR_NOT_AVAILABLE all the same.
-Versions: 0 to 3.
+Versions: 0 to 4; from 4 on for several groups at once, each of which has an answer of its own (KIP-699).
 Not done: transactions; nobody may use a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED).
 """
 
@@ -15,41 +15,65 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.groups.records import TOPIC
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tidelog.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 GROUP, TRANSACTION = 0, 1
+SEVERAL_SINCE = 4
 
 
 def handle(node: Node, request: Request) -> None:
     body: FindCoordinatorRequest = request.body
+    keys = body.coordinator_keys if request.header.api_version >= SEVERAL_SINCE else [body.key]
     if body.key_type == TRANSACTION:
         # The one error that every client takes for final: after others some ask again for a minute.
-        _refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served")
+        error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
+        _respond(request, [_refused(key, error, why) for key in keys])
     elif body.key_type != GROUP:
-        _refuse(request, ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}")
-    elif node.groups.partition(body.key) is None:
+        error, why = ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}"
+        _respond(request, [_refused(key, error, why) for key in keys])
+    elif TOPIC not in node.core.metadata.topics:
         node.create_topic(TOPIC)
         node.groups.wait_for(
-            lambda: node.groups.whereabouts(body.key) is not None, lambda: _answer(node, request, body.key)
+            lambda: all(node.groups.whereabouts(group) is not None for group in keys),
+            lambda: _respond(request, [_coordinator(node, group) for group in keys]),
         )
     else:
-        _answer(node, request, body.key)
+        _respond(request, [_coordinator(node, group) for group in keys])
 
 
-def _answer(node: Node, request: Request, group: str) -> None:
+def _coordinator(node: Node, group: str) -> Coordinator:
     found = node.groups.whereabouts(group)
     if found is None:
-        _refuse(request, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group has no coordinator yet; ask again")
-    else:
-        broker, at = found
-        request.respond(FindCoordinatorResponse(node_id=broker, host=at.host, port=at.port))
+        why = "the group has no coordinator yet; ask again"
+        return _refused(group, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
+    broker, at = found
+    return Coordinator(key=group, node_id=broker, host=at.host, port=at.port)
 
 
-def _refuse(request: Request, error: ErrorCode, message: str) -> None:
+def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
+
+
+def _respond(request: Request, found: list[Coordinator]) -> None:
+    failed = any(each.error_code for each in found)
+    if request.header.api_version >= SEVERAL_SINCE:
+        request.respond(FindCoordinatorResponse(coordinators=found), failed=failed)
+        return
+    (only,) = found
     request.respond(
-        FindCoordinatorResponse(error_code=error, error_message=message, node_id=-1, host="", port=-1),
-        failed=True,
+        FindCoordinatorResponse(
+            error_code=only.error_code,
+            error_message=only.error_message,
+            node_id=only.node_id,
+            host=only.host,
+            port=only.port,
+        ),
+        failed=failed,
     )

@@ -1,6 +1,6 @@
 """FindCoordinator (10): which broker is in charge of a group (key type 0) or of a transactional id (1).
 
-Later versions than 3 ask for several at once; all clients fall back.
+Version 4 asks for several at once, each of which has an error of its own (KIP-699).
 """
 
 from __future__ import annotations
@@ -12,20 +12,32 @@ from tidelog.wire.schema import Int8, Int16, Int32, String, field, struct
 
 @struct
 class FindCoordinatorRequest:
-    key: String
+    key: String = field("", until=3)
     key_type: Int8 = field(0, since=1)
+    coordinator_keys: list[String] = field([], since=4)
+
+
+@struct
+class Coordinator:
+    key: String
+    node_id: Int32
+    host: String
+    port: Int32
+    error_code: Int16 = 0
+    error_message: String | None = None
 
 
 @struct
 class FindCoordinatorResponse:
     throttle_time_ms: Int32 = field(0, since=1)
-    error_code: Int16 = 0
-    error_message: String | None = field(None, since=1)
-    node_id: Int32
-    host: String
-    port: Int32
+    error_code: Int16 = field(0, until=3)
+    error_message: String | None = field(None, since=1, until=3)
+    node_id: Int32 = field(-1, until=3)
+    host: String = field("", until=3)
+    port: Int32 = field(-1, until=3)
+    coordinators: list[Coordinator] = field([], since=4)
 
 
 register(
-    Api.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, versions=(0, 3), flexible_since=3
+    Api.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, versions=(0, 4), flexible_since=3
 )

@@ -1,7 +1,7 @@
-"""OffsetFetch (9): the positions a consumer group has written down.
+"""OffsetFetch (9): the positions consumer groups have written down.
 
 Since version 2 null asks for all topics; 7 can ask for positions that no open transaction may still change
-(KIP-447). Later versions ask for several groups at once.
+(KIP-447); 8 asks for several groups at once, each of which has an error of its own (KIP-709).
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ class OffsetFetchRequestTopic:
 
 
 @struct
-class OffsetFetchRequest:
+class OffsetFetchRequestGroup:
     group_id: String
-    topics: list[OffsetFetchRequestTopic] | None = field(nullable_since=2)
+    topics: list[OffsetFetchRequestTopic] | None
+
+
+@struct
+class OffsetFetchRequest:
+    group_id: String = field("", until=7)
+    topics: list[OffsetFetchRequestTopic] | None = field([], until=7, nullable_since=2)
+    groups: list[OffsetFetchRequestGroup] = field([], since=8)
     require_stable: Bool = field(False, since=7)
 
 
@@ -40,10 +47,18 @@ class OffsetFetchResponseTopic:
 
 
 @struct
+class OffsetFetchResponseGroup:
+    group_id: String
+    topics: list[OffsetFetchResponseTopic]
+    error_code: Int16 = 0
+
+
+@struct
 class OffsetFetchResponse:
     throttle_time_ms: Int32 = field(0, since=3)
-    topics: list[OffsetFetchResponseTopic]
-    error_code: Int16 = field(0, since=2)
+    topics: list[OffsetFetchResponseTopic] = field([], until=7)
+    error_code: Int16 = field(0, since=2, until=7)
+    groups: list[OffsetFetchResponseGroup] = field([], since=8)
 
 
-register(Api.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 7), flexible_since=6)
+register(Api.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 8), flexible_since=6)

@@ -15,7 +15,7 @@ from tidelog.trials.network.relays.speech import SIZE, Rewrite
 from tidelog.wire.api import LATEST, Api, Buffer, RequestHeader, decode_response, encode_response
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsResponse
-from tidelog.wire.messages.find_coordinator import FindCoordinatorResponse
+from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from tidelog.wire.messages.metadata import MetadataResponse
 
 Lead = Callable[[int, Address], Address]
@@ -55,16 +55,19 @@ class Rewriting:
         if api == Api.METADATA:
             self._lead_to_brokers(body)
         else:
-            self._lead_to_coordinator(body)
+            self._lead_to_coordinators(body)
         return _joined(encode_response(RequestHeader(api, version, correlation, None), body))
 
     def _lead_to_brokers(self, body: MetadataResponse) -> None:
         for broker in body.brokers:
             broker.host, broker.port = self._lead(broker.node_id, (broker.host, broker.port))
 
-    def _lead_to_coordinator(self, body: FindCoordinatorResponse) -> None:
-        if body.error_code == ErrorCode.NONE and body.node_id >= 0:
-            body.host, body.port = self._lead(body.node_id, (body.host, body.port))
+    def _lead_to_coordinators(self, body: FindCoordinatorResponse) -> None:
+        # Up to version 3 the answer itself is the only one.
+        named: list[FindCoordinatorResponse | Coordinator] = [body, *body.coordinators]
+        for found in named:
+            if found.error_code == ErrorCode.NONE and found.node_id >= 0:
+                found.host, found.port = self._lead(found.node_id, (found.host, found.port))
 
 
 def _with_versions_cut_down(version: int, frame: bytearray) -> bytes:
