@@ -18,12 +18,17 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
     OffsetSpec,
+    ResourcePatternType,
     ResourceType,
 )
 from tests.clients import raw
@@ -31,6 +36,10 @@ from tests.clients.conftest import Cluster, Topics
 from tests.clients.drivers.admin import KafkaPythonAdmin
 from tests.clients.drivers.base import Driver, Outgoing
 from tests.clients.drivers.confluent import Confluent, quiet
+
+from tidelog.broker.client import Client
+from tidelog.wire.api import Api
+from tidelog.wire.messages.describe_acls import DescribeAclsRequest
 
 PATIENCE_SECONDS = 20
 
@@ -115,6 +124,31 @@ def test_broker_settings(admin: AdminClient) -> None:
         found = entries(admin, ResourceType.BROKER, str(number))
         assert found["message.max.bytes"].value == "1048588"
         assert found["log.dirs"].is_read_only
+
+
+def test_access_rules_are_off(admin: AdminClient, cluster: Cluster) -> None:
+    """Whoever asks for them, adds or removes some is told that security is disabled: tools understand that."""
+    any_topic = (ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:me", "*")
+    allowed = (AclOperation.READ, AclPermissionType.ALLOW)
+    for answer in (
+        *admin.create_acls([AclBinding(*any_topic, *allowed)]).values(),
+        *admin.delete_acls([AclBindingFilter(*any_topic, *allowed)]).values(),
+    ):
+        with pytest.raises(KafkaException) as refused:
+            answer.result(PATIENCE_SECONDS)
+        assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
+        assert "No Authorizer is configured" in refused.value.args[0].str()
+    request = DescribeAclsRequest(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    with Client.to(cluster.bootstrap_servers) as client:  # confluent-kafka takes the answer for an empty list
+        answer = client.ask(Api.DESCRIBE_ACLS, request)
+    assert (answer.error_code, answer.resources) == (KafkaError.SECURITY_DISABLED, [])
 
 
 def test_descriptions(admin: AdminClient, topics: Topics, cluster: Cluster) -> None:

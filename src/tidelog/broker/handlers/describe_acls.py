@@ -1,0 +1,25 @@
+"""DescribeAcls (29): the access rules that match a filter.
+
+Behaviour: there are none. SECURITY_DISABLED, as a Kafka without an authorizer says: tools understand that.
+Versions: 0 to 2.
+Not done: access rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.describe_acls import DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+NO_AUTHORIZER = "No Authorizer is configured: tidelog has no access rules."
+
+
+def handle(_node: Node, request: Request) -> None:
+    error = ErrorCode.SECURITY_DISABLED
+    answer = DescribeAclsResponse(error_code=error, error_message=NO_AUTHORIZER, resources=[])
+    request.respond(answer, failed=True)
