@@ -69,6 +69,7 @@ class Metrics:
         self.loop_held_seconds_max = 0.0
         self.loop_worked_seconds_max = 0.0
         self.loop_holds = 0
+        self.unexpected_errors = 0
 
         self.registered = False
         self.keeper_sessions_lost = 0

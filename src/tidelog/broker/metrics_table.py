@@ -316,6 +316,11 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             counted("loop_worked_seconds_max"),
         ),
         _counter("loop_holds", "Times the event loop was held for more than 0.1 s.", counted("loop_holds")),
+        _counter(
+            "unexpected_errors",
+            "Bugs that were met, each with a traceback in the log; each cost one input, task or timer.",
+            counted("unexpected_errors"),
+        ),
     ),
     "Storage and evidence": (
         _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),

@@ -9,6 +9,9 @@ Durability: as long as a log with ``flush=always`` has appends that are not on t
 held back, in order, until an fsync that began after those appends has returned. Inputs go on being taken
 meanwhile, so one fsync serves everything that arrived during the previous one (group commit), and an
 acknowledgement can never be ahead of the disk. Only reads of what is on disk already do not wait.
+
+Nothing that comes in may cost what comes after it. A bug is written down with its traceback and costs its own
+input; a broken invariant ends the broker, because promises made from such a state are worth nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +125,10 @@ class Node:
 
     def answered(self, peer: BrokerId, message: Message) -> None:
         """Hand the core the answer of another broker."""
-        self.core.receive(peer, message, self.now())
+        try:
+            self.core.receive(peer, message, self.now())
+        except Exception as error:
+            self.unexpected(error)
 
     def command_answered(self, peer: BrokerId, message: Message) -> None:
         """The same for what is no fetch, and so rare enough to be looked at."""
@@ -132,7 +138,10 @@ class Node:
             self.answered(peer, message)
 
     def connected(self, peer: BrokerId) -> None:
-        self.core.connected(peer)
+        try:
+            self.core.connected(peer)
+        except Exception as error:
+            self.unexpected(error)
         self.settle()
 
     def keeper_says(self, notice: KeeperNotice) -> None:
@@ -143,7 +152,10 @@ class Node:
             self.observe(happened.KeeperSessionStarted(notice.session))
         elif isinstance(notice, SessionResumed):
             self.observe(happened.KeeperReconnected(self._session))
-        self.core.keeper_says(notice, self.now())
+        try:
+            self.core.keeper_says(notice, self.now())
+        except Exception as error:
+            self.unexpected(error)
         self.settle()
 
     def stop(self, reason: str) -> None:
@@ -171,8 +183,19 @@ class Node:
 
     def _wake(self) -> None:
         self._wake_at = None
-        self.core.wake(self.now())
+        try:
+            self.core.wake(self.now())
+        except Exception as error:
+            self.unexpected(error)
         self.settle()
+
+    def unexpected(self, error: Exception) -> None:
+        """Something failed that should not have been able to."""
+        if isinstance(error, InvariantViolation):
+            self.fail(f"replication reached a state that its rules exclude: {error}")
+        else:
+            self.metrics.unexpected_errors += 1
+            self.log.error("unexpected error, going on", exc_info=error)
 
     def when_settled(self, action: Callable[[], None]) -> None:
         """Run ``action`` once the effects at hand are carried out: it may ask the core for more."""
@@ -207,12 +230,10 @@ class Node:
             carrier = carriers.get(type(effect), self.observe)
             try:
                 carrier(effect)
-            except InvariantViolation as violation:
-                self.fail(f"replication reached a state that its rules exclude: {violation}")
-            except Exception:
-                # A bug in carrying out one effect must not cost the effects behind it, nor the connection
-                # that happened to bring the input: they belong to others.
-                self.log.exception("failed to carry out %s", type(effect).__name__)
+            except Exception as error:
+                # It must not cost the effects behind it, nor the connection that happened to bring the
+                # input: they belong to others.
+                self.unexpected(error)
 
     def _reply(self, reply: Reply) -> None:
         reply.to.deliver(reply.message)  # type: ignore[attr-defined]  # the world's own tokens: Waiters

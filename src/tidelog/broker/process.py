@@ -168,6 +168,7 @@ async def assemble(
         settings.core_config(),
         registration=node.endpoint,
     )
+    node.core.ctx.unexpected = node.unexpected
     node.observe(
         happened.ProcessStarted(
             tidelog.__version__,

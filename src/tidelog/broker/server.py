@@ -171,6 +171,7 @@ class Server:
             self._on_violation(f"replication reached a state that its rules exclude: {violation}")
         except Exception:
             # A bug in one handler must not take the broker, nor the other connections, down with it.
+            self.metrics.unexpected_errors += 1
             self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
             connection.abort()
 

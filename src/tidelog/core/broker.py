@@ -165,7 +165,7 @@ class Broker:
             replica.role.release_fetch(reply_to)
 
     def wake(self, now: Millis) -> None:
-        next_wake = self.ctx.timers.fire(now)
+        next_wake = self.ctx.timers.fire(now, self.ctx.unexpected)
         if next_wake is not None:
             self.ctx.wake_at(next_wake)
 

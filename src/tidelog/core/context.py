@@ -10,7 +10,7 @@ from tidelog.core.effects import EffectList, KeeperCall, Outbox, Reply, Send, St
 from tidelog.core.events import Event
 from tidelog.core.guards import Guards
 from tidelog.core.messages import AlterIsrRequest
-from tidelog.core.timers import Callback, Timer, Timers
+from tidelog.core.timers import Callback, Timer, Timers, Unexpected, raised
 from tidelog.core.types import BrokerId, InvariantViolation, Millis, TopicConfig
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Context:
         "send",
         "timers",
         "topic_configs",
+        "unexpected",
         "wake_at",
     )
 
@@ -67,6 +68,9 @@ class Context:
         """How a leader's ISR proposal leaves the broker: the broker decides who gets it."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive, as far as this one was told."""
+        self.unexpected: Unexpected = raised
+        """What becomes of a bug that cost one partition, task or timer its turn: a simulation ends with it, a
+        process writes it down and goes on. An ``InvariantViolation`` does not come here: it ends both."""
 
     def emit(self, event: Event) -> None:
         self.effects.append(event)

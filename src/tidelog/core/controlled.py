@@ -7,7 +7,8 @@ same: a LeaderAndIsr that is repeated, and obeyed after the deletion that follow
 
 A request is always answered, and a partition that cannot be served costs none of the others: it gets an error
 of its own in the answer. If it is the disk that refuses, the replica is *offline* here until the controller
-asks for it again and finds the disk mended.
+asks for it again and finds the disk mended. If it is a bug, the answer is UNKNOWN_SERVER_ERROR: a controller
+that got none would repeat the request for ever, and say nothing else.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ from tidelog.core.messages import (
     VoteResponse,
 )
 from tidelog.core.replica import Replica
-from tidelog.core.types import LEADER_DURING_DELETION, NO_EPOCH, Millis, TopicPartition
+from tidelog.core.types import (
+    LEADER_DURING_DELETION,
+    NO_EPOCH,
+    InvariantViolation,
+    Millis,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -111,22 +118,32 @@ class ControlledReplicas:
 
     def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         error = self._refusal(request)
-        errors: PartitionErrors = {}
+        response = _refused(request, error)
         if error is not NO_ERROR:
             name = type(request).__name__
             self._ctx.emit(events.ControlRequestRefused(self._ctx.broker, name, error))
         else:
-            self._recognise(request)
-            if isinstance(request, LeaderAndIsrRequest):
-                errors = self._lead_and_follow(request, now)
-            elif isinstance(request, UpdateMetadataRequest):
-                self._update_metadata(request, now)
-            elif isinstance(request, StopReplicaRequest):
-                errors = self._stop_replicas(request, now)
+            try:
+                self._recognise(request)
+                response = self._carry_out(request, now)
+            except InvariantViolation:
+                raise
+            except Exception as bug:
+                self._ctx.unexpected(bug)
+                response = _refused(request, ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._ctx.reply(sender, response)
+
+    def _carry_out(self, request: ControlRequest, now: Millis) -> ControlResponse | VoteResponse:
+        errors: PartitionErrors = {}
         if isinstance(request, VoteRequest):
-            self._ctx.reply(sender, self._vote(request, error, now))
-        else:
-            self._ctx.reply(sender, ControlResponse(request.request_id, error, errors))
+            return self._vote(request, now)
+        if isinstance(request, LeaderAndIsrRequest):
+            errors = self._lead_and_follow(request, now)
+        elif isinstance(request, UpdateMetadataRequest):
+            self._update_metadata(request, now)
+        elif isinstance(request, StopReplicaRequest):
+            errors = self._stop_replicas(request, now)
+        return ControlResponse(request.request_id, NO_ERROR, errors)
 
     def _refusal(self, request: ControlRequest) -> ErrorCode:
         guards = self._ctx.guards
@@ -181,6 +198,11 @@ class ControlledReplicas:
                 self._offline[tp] = reason
                 self._ctx.emit(events.ReplicaWentOffline(self._ctx.broker, tp, reason))
             return ErrorCode.KAFKA_STORAGE_ERROR
+        except InvariantViolation:
+            raise
+        except Exception as bug:
+            self._ctx.unexpected(bug)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         return NO_ERROR
 
     def _replica(self, tp: TopicPartition) -> Replica:
@@ -209,13 +231,12 @@ class ControlledReplicas:
             self._offline.pop(tp, None)
         return errors
 
-    def _vote(self, request: VoteRequest, error: ErrorCode, now: Millis) -> VoteResponse:
+    def _vote(self, request: VoteRequest, now: Millis) -> VoteResponse:
         tp = request.tp
-        response = VoteResponse(request.request_id, tp, error, request.leader_epoch)
-        if error is NO_ERROR:
-            response.error = self._attempt(tp, partial(self._replica, tp))
+        response = VoteResponse(request.request_id, tp, NO_ERROR, request.leader_epoch)
+        response.error = self._attempt(tp, partial(self._replica, tp))
         replica = self._replicas.get(tp)
-        if response.error is not NO_ERROR or replica is None:
+        if replica is None:
             return response
         if request.leader_epoch < replica.leader_epoch:
             response.error = ErrorCode.FENCED_LEADER_EPOCH
@@ -270,3 +291,10 @@ class ControlledReplicas:
         replica = self._replicas.pop(tp, None)
         if replica is not None:
             replica.step_down(now)
+
+
+def _refused(request: ControlRequest, error: ErrorCode) -> ControlResponse | VoteResponse:
+    """The answer to a request of which nothing is carried out."""
+    if isinstance(request, VoteRequest):
+        return VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
+    return ControlResponse(request.request_id, error)

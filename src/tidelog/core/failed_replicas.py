@@ -25,6 +25,8 @@ from tidelog.wire.errors import ErrorCode
 
 RETRY_MS_MIN: Millis = 1_000
 RETRY_MS_MAX: Millis = 10_000
+_CARRIED_OUT = (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""The other errors mean that the request was not for this life of the broker, or not from its controller."""
 
 
 class FailedReplicas:
@@ -39,8 +41,10 @@ class FailedReplicas:
 
     def answered(self, broker: BrokerId, told: object, response: ControlResponse, now: Millis) -> None:
         """A broker answered what it was ``told``."""
-        if isinstance(told, LeaderAndIsrRequest) and response.error is ErrorCode.NONE:
+        if isinstance(told, LeaderAndIsrRequest) and response.error in _CARRIED_OUT:
             errors = response.partition_errors
+            if response.error is ErrorCode.UNKNOWN_SERVER_ERROR:
+                errors = dict.fromkeys((part.tp for part in told.partitions), response.error)
             if errors:
                 self.failed(broker, [part.tp for part in told.partitions if part.tp in errors], now)
             if self._machines.cluster.failed:

@@ -4,8 +4,9 @@ A task is a generator that yields keeper operations and is resumed with their re
 many steps reads from top to bottom. Tasks of one queue run strictly one after the other; while one waits
 for the keeper, later ones queue. Work that need not wait its turn uses ``KeeperClient.call`` directly.
 
-A task may end before its time: its queue is cancelled (the session is over) or the keeper refuses its write
-(``Deposed``). Whoever promised somebody an answer says with ``abandoned`` what to do then.
+A task may end before its time: its queue is cancelled (the session is over), the keeper refuses its write
+(``Deposed``), or it fails. Whoever promised somebody an answer says with ``abandoned`` what to do then. The
+tasks behind it run in any case.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TypeVar
 
 from tidelog.core.context import Context
 from tidelog.core.coordination import KeeperReply, Operation, Result
+from tidelog.core.types import InvariantViolation
 from tidelog.core.values import immutable
 
 
@@ -66,6 +68,9 @@ class KeeperClient:
         waiting = self._unanswered.pop(reply.call, None)
         if waiting is not None:
             waiting[1](reply.result)
+
+    def unexpected(self, error: Exception) -> None:
+        self._ctx.unexpected(error)
 
     def resend(self) -> None:
         """The connection is back within the session. A repeated write may find its own traces."""
@@ -132,13 +137,22 @@ class TaskQueue:
             if self._on_deposed is None:
                 raise
             self._on_deposed()
-            if self._job is not None and self._job.abandoned is not None:
-                self._job.abandoned()
+            self._abandon()
+        except InvariantViolation:
+            raise
+        except Exception as error:
+            self._running = None
+            self._abandon()
+            self._keeper.unexpected(error)
         else:
             if isinstance(step, Together):
                 self._keeper.call_together(step.operations, partial(self._continue, task))
             else:
                 self._keeper.call(step, partial(self._continue, task))
+
+    def _abandon(self) -> None:
+        if self._job is not None and self._job.abandoned is not None:
+            self._job.abandoned()
 
     def _continue(self, task: Task, result: Result) -> None:
         self._resume(task, result)

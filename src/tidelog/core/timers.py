@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 
-from tidelog.core.types import Millis
+from tidelog.core.types import InvariantViolation, Millis
 
 Callback = Callable[[Millis], None]
+Unexpected = Callable[[Exception], None]
+"""Takes an exception that nobody foresaw."""
+
+
+def raised(error: Exception) -> None:
+    raise error
+
 
 TIDIED_FROM = 64
 """Fewer deadlines than this are not worth a look."""
@@ -67,11 +74,17 @@ class Timers:
         heapify(self._heap)
         self._tidied_at = max(2 * len(self._heap), TIDIED_FROM)
 
-    def fire(self, now: Millis) -> Millis | None:
-        """Run everything due. Returns the next time to be woken at, if any."""
+    def fire(self, now: Millis, unexpected: Unexpected = raised) -> Millis | None:
+        """Run everything due. Returns the next time to be woken at, if any. A callback that fails costs none
+        of the others: without them the owner might never be woken again."""
         heap = self._heap
         self._wanted = now  # nothing that is set while firing needs to be announced twice
         while heap and heap[0][0] <= now:
-            heappop(heap)[2].fire(now)
+            try:
+                heappop(heap)[2].fire(now)
+            except InvariantViolation:
+                raise
+            except Exception as error:
+                unexpected(error)
         self._wanted = heap[0][0] if heap else None
         return self._wanted
