@@ -89,6 +89,25 @@ def test_a_follower_that_was_caught_up_a_moment_ago_still_counts() -> None:
     assert bench.hw == 1
 
 
+@pytest.mark.parametrize("led_before", [False, True])
+def test_a_follower_that_is_behind_when_an_epoch_begins_is_not_waited_for(led_before: bool) -> None:
+    """Outside the ISR, it has caught up when it has what the leader has now, not what the leader had when the
+    follower last fetched, in an epoch before or never."""
+    if led_before:
+        bench = Bench(replicas=(0, 1, 2))
+        bench.lead()
+        for follower in (1, 2):
+            bench.fetch(follower, 0)
+        bench.produce("a", acks=1)
+    else:
+        bench = Bench(replicas=(0, 1, 2), storage=disk((0, "a")))
+    bench.lead(epoch=1, isr=(0, 1))
+    bench.fetch(2, 0)
+    assert bench.hw == 0
+    bench.fetch(1, 1)
+    assert bench.hw == 1
+
+
 def test_the_watermark_never_goes_back_in_one_leadership() -> None:
     """A follower that lost its tail fetches from further down; what was committed stays committed."""
     bench = leading("abc")

@@ -141,9 +141,11 @@ class LeaderRole:
         self.proposal = None
         self.epoch_start = self.log.end_offset
         for broker, follower in self.followers.items():
-            # The clock of a member starts now; one that is outside must first prove itself.
+            # The clock of a member starts now; one that is outside must first prove itself: to have had what
+            # we had when it last fetched, it must now have what we have now.
             follower.last_caught_up = now if broker in self.isr else NEVER
             follower.last_fetch = now
+            follower.leader_end_at_last_fetch = self.epoch_start
         self.ctx.generation.begin_leading(self)  # which may fail
         self.ctx.emit(
             events.BecameLeader(self.ctx.broker, self.replica.tp, self.epoch, self.isr, self.epoch_start)
