@@ -1,4 +1,4 @@
-"""Disks that fail a broker: one that cannot sync ends it, one that is full does not."""
+"""Disks that fail a broker: one that cannot sync ends it, one that refuses or is full costs it partitions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from bench.tools import Tool, find
+from prometheus_client.parser import text_string_to_metric_families
+from tests.broker import running
 from tests.broker.running import eventually, known_at, properties, serving_port, started
 from tests.clients import raw
 
+from tidelog.broker.admin import Admin, PartitionView
+from tidelog.broker.local_cluster import LocalCluster
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow
@@ -139,3 +145,113 @@ def test_a_disk_that_is_full_refuses_writes_and_nothing_else(tmp_path: Path, kee
         broker.wait(60)
         (said,) = [line for line in said_by(broker) if " ERROR " in line]
     assert "full-0: " in said
+
+
+# ---------------------------------------------------------------- one bad disk in a cluster
+
+
+def everywhere(cluster: LocalCluster, topic: str) -> list[PartitionView]:
+    """The partitions of a topic as all brokers see them, one after the other."""
+    return [part for number in cluster.pids for part in running.view(cluster, number, topic)]
+
+
+def metric(cluster: LocalCluster, number: int, name: str) -> float:
+    broker = next(broker for broker in cluster.brokers if broker.id == number)
+    with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=30) as page:
+        families = text_string_to_metric_families(page.read().decode())
+    (value,) = [s.value for family in families for s in family.samples if s.name == name]
+    return float(value)
+
+
+def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Path):
+    """Something has the name of its folder. The cluster serves the old topic and the new one, the metadata
+    of all brokers names the replica, and a metric and the log of its broker do. When the name is free it is
+    taken back, and no broker is started for that."""
+    lines = running.Lines()
+    with LocalCluster(tmp_path, on_line=lines) as cluster:
+        pids = cluster.pids
+        running.create(cluster, "old", replicas=3)
+        in_the_way = [tmp_path / "broker-1" / f"new-{part}" for part in range(3)]
+        in_the_way += [tmp_path / f"broker-{number}" / "alone-0" for number in pids]
+        for path in in_the_way:
+            path.touch()
+        with Admin(cluster.bootstrap_servers) as admin:
+            admin.create("new", partitions=3, replicas=3, settings={})
+            admin.create("alone", partitions=1, replicas=1, settings={})
+
+        def goes_on_without() -> bool:
+            parts = everywhere(cluster, "new")
+            return len(parts) == 9 and all(
+                (part.leader in (2, 3), sorted(part.isr), part.offline) == (True, [2, 3], [1])
+                for part in parts
+            )
+
+        eventually(goes_on_without, "two of three replicas serve the new topic")
+        eventually(
+            lambda: (
+                [(p.leader, p.offline == p.replicas) for p in everywhere(cluster, "alone")]
+                == [(-1, True)] * 3
+            ),
+            "nobody leads the topic without another replica",
+        )
+        assert running.produce(cluster, "new", ["a", "b"]) == []
+        assert running.produce(cluster, "old", ["a", "b"]) == []
+        assert running.consume(cluster, "old", 2) == [(0, "a"), (1, "b")]
+        offline = [metric(cluster, number, "tidelog_offline_replicas") for number in (1, 2, 3)]
+        assert (sum(offline), offline[0] >= 3) == (4, True)
+        assert "new-0 (cannot create" in lines.only(" ERROR ", "new-0")
+        for path in in_the_way:
+            path.unlink()
+        running.wait_in_sync(cluster, "new")
+        running.wait_for_leader(cluster, "alone")
+        assert running.produce(cluster, "alone", ["a"]) == []
+        running.wait_until_equal(cluster, "new")
+        eventually(lambda: not any(part.offline for part in everywhere(cluster, "new")), "none is offline")
+        assert [metric(cluster, number, "tidelog_offline_replicas") for number in (1, 2, 3)] == [0, 0, 0]
+        assert cluster.pids == pids
+    running.without_tracebacks(line for _, line in lines.said)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MB for the data of broker 1, where one may be mounted."""
+    path = tmp_path / "broker-1"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a file system here")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)
+
+
+def is_in_sync_without(cluster: LocalCluster, topic: str, number: int) -> bool:
+    return number not in running.partition(cluster, topic).isr
+
+
+def test_others_go_on_when_the_disk_of_a_broker_is_full(tmp_path: Path, small_disk: Path):
+    """It leads what it led until it has to write. Then others do, at once and not when it has lagged behind
+    for long enough; what it follows does not wait for it. With room again it catches up."""
+    lines = running.Lines()
+    patient = {"replica.lag.time.max.ms": "600000", "auto.leader.rebalance.enable": "false"}
+    with LocalCluster(tmp_path, on_line=lines, overrides=patient) as cluster:
+        pids, topics = cluster.pids, ("a", "b", "c")
+        for topic in topics:
+            running.create(cluster, topic, replicas=3)
+        assert {running.partition(cluster, topic).leader for topic in topics} == {1, 2, 3}
+        ballast = small_disk / "ballast"
+        with suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4_096))
+        large = "x" * 20_000
+        for topic in topics:
+            assert running.produce(cluster, topic, [large] * 3) == []
+        for topic in topics:
+            eventually(partial(is_in_sync_without, cluster, topic, 1), topic)
+        ballast.unlink()
+        for topic in topics:
+            running.wait_in_sync(cluster, topic)
+            running.wait_until_equal(cluster, topic)
+        assert cluster.pids == pids
+    running.without_tracebacks(line for _, line in lines.said)

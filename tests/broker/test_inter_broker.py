@@ -198,6 +198,13 @@ def test_vote(data: st.DataObject, request: core.VoteRequest):
 # ---------------------------------------------------------------- requests to the controller
 
 
+@FEW
+@given(st.builds(core.RelieveReplicaRequest, partitions, broker_ids, int64s, int32s), results)
+def test_relieve_replica(request: core.RelieveReplicaRequest, error: ErrorCode):
+    answer = core.RelieveReplicaResponse(request.tp, error)
+    assert exchange(request, answer) == ([request], answer)
+
+
 @st.composite
 def isr_changes(draw: st.DrawFn) -> core.AlterIsrRequest:
     isr = draw(broker_lists)
@@ -413,4 +420,4 @@ def unknown_errors(part: Any) -> None:
 def test_every_request_has_its_answer():
     """And its test here: whoever adds one is reminded."""
     assert set(inter_broker._REQUESTS) == set(inter_broker._RESPONSES)
-    assert len(inter_broker._REQUESTS) == 9
+    assert len(inter_broker._REQUESTS) == 10

@@ -241,3 +241,64 @@ def test_a_controller_that_was_deposed_does_not_ask() -> None:
     cluster.world.advance(5 * RETRY_MS_MAX)
     assert deposed.channels._last_id == last_request
     cluster.mend(1)
+
+
+# ---------------------------------------------------------------- disks that fill up
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_others_go_on_where_a_replica_cannot_write(cluster: Refused, broken: int) -> None:
+    """A leader is succeeded, a follower no longer waited for, long before it would count as lagging. With
+    room on its disk it catches up, and is in sync again."""
+    old = cluster.disk(broken).logs[OLD]
+    cluster.disk(broken).refuse("append", OLD)
+    before = cluster.world.now
+    cluster.until(lambda: cluster.acknowledged("old") is ErrorCode.NONE)
+    cluster.until(lambda: cluster.led("old") != broken)
+    took_ms = cluster.world.now - before
+    assert took_ms < 1_000
+    cluster.world.advance(20_000)
+    assert old.end_offset < cluster.disk(2).logs[OLD].end_offset
+    cluster.disk(broken).mend()
+    cluster.until(lambda: cluster.isr("old") == [0, 1, 2])
+    cluster.until(lambda: old.end_offset == cluster.disk(2).logs[OLD].end_offset)
+    assert cluster.acknowledged("old") is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101", "epoch"])
+def test_a_leader_that_is_alone_goes_on_leading(generation: str) -> None:
+    """There is nobody to hand over to, and what it has can be read."""
+    cluster = Refused(generation)
+    for broker in (1, 2):
+        cluster.world.crash(broker)
+    cluster.until(lambda: set(cluster.core(0).metadata.live_brokers) == {0} == set(cluster.isr("old")))
+    cluster.disk(0).refuse("append", OLD)
+    for _ in range(3):
+        assert cluster.acknowledged("old") is ErrorCode.KAFKA_STORAGE_ERROR
+        cluster.world.advance(10_000)
+    assert cluster.led("old") == 0
+    cluster.disk(0).mend()
+    assert cluster.acknowledged("old") is ErrorCode.NONE
+
+
+def test_full_disks_everywhere_do_not_make_leaders_run_in_circles(cluster: Refused) -> None:
+    """Each replica asks at most every ten seconds, however often producers try."""
+    for broker in range(3):
+        cluster.disk(broker).refuse("append", OLD)
+    until = cluster.world.now + 60_000
+    epoch = state_of(cluster).leader_epoch
+    while cluster.world.now < until:
+        if cluster.led("old") != NO_LEADER:
+            cluster.acknowledged("old")
+        cluster.world.advance(100)
+    assert state_of(cluster).leader_epoch - epoch < 60
+    for broker in range(3):
+        cluster.disk(broker).mend()
+    cluster.until(lambda: cluster.led("old") != NO_LEADER and cluster.isr("old") == [0, 1, 2], 120_000)
+    cluster.until(lambda: cluster.acknowledged("old") is ErrorCode.NONE)
+
+
+def state_of(cluster: Refused) -> PartitionState:
+    state = cluster.state("old")
+    assert state is not None
+    return state

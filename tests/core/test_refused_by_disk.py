@@ -30,11 +30,13 @@ from tidelog.core.messages import (
     ListOffsetsResponse,
     Message,
     PartitionAssignment,
+    RelieveReplicaRequest,
     StopReplicaRequest,
     UpdateMetadataRequest,
     VoteRequest,
     VoteResponse,
 )
+from tidelog.core.replica import RELIEF_MS
 from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
@@ -244,6 +246,36 @@ def test_what_a_leader_cannot_append_or_read_is_an_error_to_whoever_asked() -> N
     disk.mend()
     assert bench.told(bench.produce("b", acks=1)) == (ErrorCode.NONE, 1)
     assert letters(bench.fetched(bench.consume(0))) == "ab"
+
+
+def reliefs(bench: Bench) -> list[RelieveReplicaRequest]:
+    return [send.message for send in bench.sent if isinstance(send.message, RelieveReplicaRequest)]
+
+
+def test_a_replica_that_cannot_write_asks_to_be_relieved() -> None:
+    """Its controller, in its epoch, and not at every failure. A replica that is the only one asks nobody."""
+    disk = RefusingStorage()
+    bench = Bench(storage=disk)
+    bench.lead(epoch=3)
+    disk.refuse("append", TP)
+    for _ in range(3):
+        bench.produce("a")
+    request = RelieveReplicaRequest(TP, bench.me, bench.core.ctx.broker_epoch, 3)
+    assert reliefs(bench) == [request]
+    assert bench.sent[-1].to == CONTROLLER
+    bench.pass_time(RELIEF_MS)
+    bench.produce("a")
+    assert reliefs(bench) == [request, request]
+    disk.mend()
+    bench.produce("a")
+    bench.pass_time(RELIEF_MS)
+    assert len(reliefs(bench)) == 2
+    alone = Bench(storage=RefusingStorage(), replicas=(0,))
+    alone.lead()
+    assert isinstance(alone.storage, RefusingStorage)
+    alone.storage.refuse("append", TP)
+    alone.produce("a")
+    assert reliefs(alone) == []
 
 
 # ---------------------------------------------------------------- followers

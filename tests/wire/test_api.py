@@ -240,4 +240,5 @@ def test_brokers_do_not_advertise_what_they_say_among_themselves() -> None:
     for api in (Api.LEADER_AND_ISR, Api.STOP_REPLICA, Api.UPDATE_METADATA, Api.CONTROLLED_SHUTDOWN):
         assert api not in ADVERTISED
     assert Api.VOTE not in ADVERTISED
+    assert Api.RELIEVE_REPLICA not in ADVERTISED
     assert Api.ALTER_ISR not in ADVERTISED

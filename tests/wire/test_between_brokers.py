@@ -31,6 +31,7 @@ from tidelog.wire.messages.leader_and_isr import (
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
 )
+from tidelog.wire.messages.relieve_replica import RelieveReplicaRequest, RelieveReplicaResponse
 from tidelog.wire.messages.stop_replica import (
     StopReplicaPartitionError,
     StopReplicaPartitionState,
@@ -364,6 +365,14 @@ BYTES = [
         0,
         "0000 0274 00000003 00000005 00000004 0000000000000102 00",
     ),
+    (
+        RelieveReplicaRequest(
+            broker_id=1, broker_epoch=258, topic_name="t", partition_index=3, leader_epoch=5
+        ),
+        0,
+        "00000001 0000000000000102 0274 00000003 00000005 00",
+    ),
+    (RelieveReplicaResponse(error_code=6), 0, "0006 00"),
 ]
 
 
@@ -384,7 +393,7 @@ def test_bytes_are_those_of_the_definition(message: Any, version: int, expected:
 
 @pytest.mark.parametrize(
     "api", [Api.LEADER_AND_ISR, Api.STOP_REPLICA, Api.UPDATE_METADATA, Api.CONTROLLED_SHUTDOWN, Api.ALTER_ISR,
-            Api.VOTE, Api.FETCH], ids=lambda api: api.name,
+            Api.VOTE, Api.RELIEVE_REPLICA, Api.FETCH], ids=lambda api: api.name,
 )  # fmt: skip
 def test_survives_every_version(api: Api) -> None:
     """What brokers exchange, our own fields included, comes back as it was sent, in every version."""

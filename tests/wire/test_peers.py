@@ -15,8 +15,8 @@ from tidelog.wire.registry import Registration, registration
 KIO, KAFKA_PYTHON, KAFKA_PYTHON_OLD = Kio(), KafkaPython(), KafkaPythonOld()
 
 EVERYTHING = [(known, kind, version) for known, version in exchanges() for kind in KINDS]
-# Only brokers speak these, and Kafka 4 dropped them (AlterIsr is as in 2.7, Vote is ours): no peer has them.
-# `test_between_brokers` checks them against bytes written out by hand.
+# Only brokers speak these, and Kafka 4 dropped them (AlterIsr is as in 2.7, the last two are ours): no peer
+# has them. `test_between_brokers` checks them against bytes written out by hand.
 WITHOUT_PEER = {
     Api.LEADER_AND_ISR,
     Api.STOP_REPLICA,
@@ -24,6 +24,7 @@ WITHOUT_PEER = {
     Api.CONTROLLED_SHUTDOWN,
     Api.ALTER_ISR,
     Api.VOTE,
+    Api.RELIEVE_REPLICA,
 }
 
 

@@ -28,6 +28,7 @@ from tidelog.wire.messages import (
     leader_and_isr,
     list_offsets,
     offset_for_leader_epoch,
+    relieve_replica,
     stop_replica,
     update_metadata,
     vote,
@@ -390,6 +391,27 @@ def _alter_isr_answer_from_wire(asked: core.AlterIsrRequest, body: Any) -> core.
     return response
 
 
+def _relieve_replica_to_wire(request: core.RelieveReplicaRequest) -> Any:
+    return relieve_replica.RelieveReplicaRequest(
+        broker_id=request.broker,
+        broker_epoch=request.broker_epoch,
+        topic_name=request.tp.topic,
+        partition_index=request.tp.partition,
+        leader_epoch=request.leader_epoch,
+    )
+
+
+def relieve_replica_from_wire(body: Any) -> core.RelieveReplicaRequest:
+    tp = TopicPartition(body.topic_name, body.partition_index)
+    return core.RelieveReplicaRequest(tp, BrokerId(body.broker_id), body.broker_epoch, body.leader_epoch)
+
+
+def _relieve_replica_answer_from_wire(
+    asked: core.RelieveReplicaRequest, body: Any
+) -> core.RelieveReplicaResponse:
+    return core.RelieveReplicaResponse(asked.tp, ErrorCode(body.error_code))
+
+
 def _controlled_shutdown_to_wire(request: core.ControlledShutdownRequest) -> Any:
     return controlled_shutdown.ControlledShutdownRequest(
         broker_id=request.broker, broker_epoch=request.broker_epoch
@@ -433,6 +455,7 @@ _REQUESTS: dict[type, tuple[int, int, Any]] = {
     core.StopReplicaRequest: (Api.STOP_REPLICA, 3, _stop_replica_to_wire),
     core.VoteRequest: (Api.VOTE, 0, _vote_to_wire),
     core.AlterIsrRequest: (Api.ALTER_ISR, 0, _alter_isr_to_wire),
+    core.RelieveReplicaRequest: (Api.RELIEVE_REPLICA, 0, _relieve_replica_to_wire),
     core.CreateTopicRequest: (Api.CREATE_TOPICS, 4, _create_topic_to_wire),
     core.ControlledShutdownRequest: (Api.CONTROLLED_SHUTDOWN, 3, _controlled_shutdown_to_wire),
 }
@@ -445,6 +468,7 @@ _RESPONSES: dict[type, Any] = {
     core.StopReplicaRequest: _partition_errors_from_wire,
     core.VoteRequest: _vote_answer_from_wire,
     core.AlterIsrRequest: _alter_isr_answer_from_wire,
+    core.RelieveReplicaRequest: _relieve_replica_answer_from_wire,
     core.CreateTopicRequest: _create_topic_from_wire,
     core.ControlledShutdownRequest: _controlled_shutdown_from_wire,
 }

@@ -51,6 +51,8 @@ from tidelog.core.messages import (
     MetadataResponse,
     ProduceRequest,
     ProduceResponse,
+    RelieveReplicaRequest,
+    RelieveReplicaResponse,
     StopReplicaRequest,
     UpdateMetadataRequest,
     VoteRequest,
@@ -109,6 +111,7 @@ class Broker:
         self._keeper = KeeperClient(self.ctx)
         self._proposals = IsrProposals(self, self._keeper)
         self.ctx.propose_isr = self._proposals.propose
+        self.ctx.ask_relief = self._ask_relief
         self.ctx.is_alive = self._is_alive
         self._configs = TopicConfigs(self.ctx, self._keeper, self.configure_topic, self._is_controller)
         self._producer_ids = ProducerIds(self.ctx, self._keeper)
@@ -168,6 +171,12 @@ class Broker:
         next_wake = self.ctx.timers.fire(now, self.ctx.unexpected)
         if next_wake is not None:
             self.ctx.wake_at(next_wake)
+
+    def _ask_relief(self, tp: TopicPartition, leader_epoch: Epoch) -> None:
+        if self.known_controller != NO_LEADER:
+            ctx = self.ctx
+            request = RelieveReplicaRequest(tp, ctx.broker, ctx.broker_epoch, leader_epoch)
+            ctx.send(self.known_controller, request)
 
     def _is_alive(self, broker: BrokerId) -> bool:
         return broker in self.metadata.live_brokers
@@ -310,6 +319,9 @@ class Broker:
     def _isr_answered(self, response: AlterIsrResponse, _sender: ReplyTo, now: Millis) -> None:
         self._proposals.answered(response, now)
 
+    def _relief_answered(self, _response: RelieveReplicaResponse, _sender: ReplyTo, _now: Millis) -> None:
+        """What comes of it comes as a LeaderAndIsr. If nothing does, the replica asks again."""
+
     def _ask_controller(self, request: Message, sender: ReplyTo, _now: Millis) -> None:
         self.controller.asked(request, sender)
 
@@ -362,6 +374,8 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     VoteResponse: Broker._vote_answered,
     AlterIsrRequest: Broker._ask_controller,
     AlterIsrResponse: Broker._isr_answered,
+    RelieveReplicaRequest: Broker._ask_controller,
+    RelieveReplicaResponse: Broker._relief_answered,
     ElectLeadersRequest: Broker._ask_controller,
     CreateTopicRequest: Broker._ask_controller,
     DeleteTopicRequest: Broker._ask_controller,

@@ -116,9 +116,13 @@ class ControlChannels:
 
     # ------------------------------------------------------------ the four requests
 
-    def leader_and_isr(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
-        if broker in self._queues:
-            self._enqueue(broker, LeaderAndIsrRequest(*self._header(broker), partitions))
+    def leader_and_isr(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> int:
+        """Returns the number of the request, −1 if there is no line to the broker."""
+        if broker not in self._queues:
+            return -1
+        request = LeaderAndIsrRequest(*self._header(broker), partitions)
+        self._enqueue(broker, request)
+        return request.request_id
 
     def update_metadata(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
         if broker in self._queues:

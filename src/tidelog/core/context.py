@@ -11,7 +11,7 @@ from tidelog.core.events import Event
 from tidelog.core.guards import Guards
 from tidelog.core.messages import AlterIsrRequest
 from tidelog.core.timers import Callback, Timer, Timers, Unexpected, raised
-from tidelog.core.types import BrokerId, InvariantViolation, Millis, TopicConfig
+from tidelog.core.types import BrokerId, Epoch, InvariantViolation, Millis, TopicConfig, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.core.generations import Generation
@@ -21,6 +21,7 @@ Effect = Send | Reply | KeeperCall | WakeAt | Stopped | Event
 
 class Context:
     __slots__ = (
+        "ask_relief",
         "broker",
         "broker_epoch",
         "call_keeper",
@@ -66,6 +67,8 @@ class Context:
         """When the keeper last spoke: its answers reach code that was started by something else."""
         self.propose_isr: Callable[[AlterIsrRequest], None] = _nowhere
         """How a leader's ISR proposal leaves the broker: the broker decides who gets it."""
+        self.ask_relief: Callable[[TopicPartition, Epoch], None] = _nowhere
+        """How a replica says that it cannot write."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive, as far as this one was told."""
         self.unexpected: Unexpected = raised
@@ -99,5 +102,5 @@ def _anybody(_broker: BrokerId) -> bool:
     return True
 
 
-def _nowhere(proposal: AlterIsrRequest) -> None:
-    raise InvariantViolation(f"{proposal} left a broker that was not assembled")
+def _nowhere(*message: object) -> None:
+    raise InvariantViolation(f"{message} left a broker that was not assembled")

@@ -36,6 +36,8 @@ from tidelog.core.messages import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     Message,
+    RelieveReplicaRequest,
+    RelieveReplicaResponse,
     VoteResponse,
 )
 from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
@@ -405,6 +407,10 @@ _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], Callab
     ControlledShutdownRequest: (
         leadership.controlled_shutdown,
         lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
+    ),
+    RelieveReplicaRequest: (
+        leadership.relieve_replica,
+        lambda r: RelieveReplicaResponse(r.tp, _NOT_CONTROLLER),
     ),
     ElectLeadersRequest: (
         leadership.elect_leader,

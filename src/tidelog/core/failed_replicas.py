@@ -5,6 +5,7 @@ the replica counts as offline although its broker lives: others lead the partiti
 it, clients read of it in the metadata. Nobody can tell when a disk will be mended, so the broker is simply
 asked again, after ever longer pauses, with the very request it could not carry out. Its answer is the news:
 no broker has to report anything, and whoever becomes controller learns all of it with its first requests.
+No other answer counts as recovery, or a cluster whose disks are all full would elect without a pause.
 
 Kafka takes a whole log directory offline until the broker is started again; here it is a partition, until
 its disk takes it.
@@ -30,12 +31,14 @@ _CARRIED_OUT = (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class FailedReplicas:
-    __slots__ = ("_machines", "_retry_ms", "_scheduled")
+    __slots__ = ("_asked", "_machines", "_retry_ms", "_scheduled")
 
     def __init__(self, machines: StateMachines) -> None:
         self._machines = machines
         self._retry_ms = RETRY_MS_MIN
         self._scheduled = False
+        self._asked: dict[BrokerId, int] = {}
+        """The request with which each broker was last asked again."""
 
     # ------------------------------------------------------------ what brokers answer
 
@@ -47,7 +50,7 @@ class FailedReplicas:
                 errors = dict.fromkeys((part.tp for part in told.partitions), response.error)
             if errors:
                 self.failed(broker, [part.tp for part in told.partitions if part.tp in errors], now)
-            if self._machines.cluster.failed:
+            if self._asked.get(broker) == response.request_id:
                 self._recovered(broker, [part.tp for part in told.partitions if part.tp not in errors])
         elif isinstance(told, StopReplicaRequest) and response.partition_errors:
             self._schedule(now)
@@ -101,4 +104,4 @@ class FailedReplicas:
             if tp in cluster.states and channels.is_idle(broker):
                 told.setdefault(broker, []).append(cluster.partition(tp))
         for broker in sorted(told):
-            channels.leader_and_isr(broker, tuple(told[broker]))
+            self._asked[broker] = channels.leader_and_isr(broker, tuple(told[broker]))

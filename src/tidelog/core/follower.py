@@ -158,7 +158,7 @@ class FollowerRole:
     def _storage_failed(self, failure: StorageFailure, now: Millis) -> None:
         """Our own disk refuses. Whatever we were about to do is done again after a while, from its question
         on: the answer may be another one by then."""
-        self.replica.storage_failed(failure)
+        self.replica.write_failed(failure, now)
         self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
 
     def _refused(self, error: ErrorCode, now: Millis) -> None:

@@ -192,7 +192,7 @@ class LeaderRole:
             try:
                 stored = self.replica.append_as_leader(batch)
             except StorageFailure as failure:
-                self.replica.storage_failed(failure)
+                self.replica.write_failed(failure, now)
                 if batch.producer_id != NO_PRODUCER:
                     self.replica.producers.turned_away(batch)
                 if acks != 0:

@@ -1,4 +1,5 @@
-"""Leadership moves because somebody asks: an administrator (KIP-460), or a broker that is about to leave."""
+"""Leadership moves because somebody asks: an administrator (KIP-460), a broker that is about to leave, or a
+replica that cannot write."""
 
 from __future__ import annotations
 
@@ -10,9 +11,11 @@ from tidelog.core.messages import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    RelieveReplicaRequest,
+    RelieveReplicaResponse,
 )
 from tidelog.core.tasks import Procedure
-from tidelog.core.types import PartitionState, TopicPartition
+from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
@@ -94,3 +97,57 @@ def controlled_shutdown(
         if state.leader == leaving and len(cluster.assignments[tp]) > 1
     )
     return ControlledShutdownResponse(ErrorCode.NONE, remaining)
+
+
+def relieve_replica(
+    machines: StateMachines, request: RelieveReplicaRequest
+) -> Procedure[RelieveReplicaResponse]:
+    """A replica cannot write to its log (a full disk, say). Let an in-sync replica lead in its place, and the
+    ISR go on without it: it follows, tries again, and is taken back when it has caught up. A leader that has
+    nobody to hand over to stays what it is, for what it has can still be read."""
+    tp, cluster, failing = request.tp, machines.cluster, request.broker
+    error = ErrorCode.NONE
+    yield from machines.refresh_state(tp)
+    state = cluster.states.get(tp)
+    if state is None:
+        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif cluster.live.get(failing) != request.broker_epoch:
+        error = ErrorCode.STALE_BROKER_EPOCH
+    elif request.leader_epoch != state.leader_epoch:
+        error = ErrorCode.FENCED_LEADER_EPOCH  # it was relieved already, or will hear of this epoch soon
+    elif not machines.ctx.generation.commits_by_isr:
+        error = yield from _vote_without(machines, tp, failing)
+    elif failing in (state.leader, *state.isr):
+        error = yield from _go_on_without(machines, tp, failing)
+    return RelieveReplicaResponse(tp, error)
+
+
+def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
+    cluster = machines.cluster
+
+    def choose(state: PartitionState) -> elections.Choice:
+        choice = elections.shutdown_leader(
+            cluster.assignments[tp], state, cluster.electable_for(tp), (failing,)
+        )
+        return choice if choice is None or state.leader == failing else (state.leader, choice[1])
+
+    state = cluster.states[tp]
+    if choose(state) is None:
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    leads = state.leader == failing
+    reason = "first live in-sync replica" if leads else f"replica {failing} is offline"
+    yield from machines.elect(tp, choose, reason)
+    machines.batch.send()
+    return ErrorCode.NONE
+
+
+def _vote_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
+    """The one that cannot write may win by its longer log; then it cannot open its epoch, and says so."""
+    cluster, assignment = machines.cluster, machines.cluster.assignments[tp]
+    others = [b for b in assignment if b != failing and cluster.serves(tp, b)]
+    if cluster.states[tp].leader != failing:
+        return ErrorCode.NONE  # a majority commits without it
+    if len(others) <= len(assignment) // 2:
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    yield from machines.call_vote(tp)
+    return ErrorCode.NONE

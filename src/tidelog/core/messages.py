@@ -229,6 +229,22 @@ class AlterIsrResponse:
 
 
 @dataclass(slots=True)
+class RelieveReplicaRequest:
+    """A broker cannot write to its log of a partition: others shall go on without it, if they can."""
+
+    tp: TopicPartition
+    broker: BrokerId
+    broker_epoch: int
+    leader_epoch: Epoch
+
+
+@dataclass(slots=True)
+class RelieveReplicaResponse:
+    tp: TopicPartition
+    error: ErrorCode
+
+
+@dataclass(slots=True)
 class ControlledShutdownRequest:
     broker: BrokerId
     broker_epoch: int
@@ -409,6 +425,8 @@ Message = (
     | ControlResponse
     | AlterIsrRequest
     | AlterIsrResponse
+    | RelieveReplicaRequest
+    | RelieveReplicaResponse
     | ControlledShutdownRequest
     | ControlledShutdownResponse
     | ElectLeadersRequest

@@ -33,9 +33,14 @@ from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, Epoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
+RELIEF_MS: Millis = 10_000
+"""A replica that cannot write does not ask more often than this to be relieved of a role: if all disks are
+full, nobody gains by another leader."""
+
 
 class Replica:
     __slots__ = (
+        "_relief_due",
         "ctx",
         "former_followers",
         "high_watermark",
@@ -57,6 +62,7 @@ class Replica:
         self.leader_epoch: Epoch = NO_EPOCH
         self.role: LeaderRole | FollowerRole | None = None
         self.former_followers: dict[BrokerId, FollowerProgress] = {}
+        self._relief_due: dict[type, Millis] = {}
         self.producers = ProducerStates()
         log.restore_producers(self.producers)
 
@@ -163,6 +169,14 @@ class Replica:
 
     def storage_failed(self, failure: StorageFailure) -> None:
         self.ctx.emit(events.StorageFailed(self.ctx.broker, self.tp, str(failure)))
+
+    def write_failed(self, failure: StorageFailure, now: Millis) -> None:
+        """The same, and others had better go on without this replica: whoever waits for it waits in vain."""
+        self.storage_failed(failure)
+        role = type(self.role)
+        if now >= self._relief_due.get(role, 0) and len(self.replicas) > 1:
+            self._relief_due[role] = now + RELIEF_MS
+            self.ctx.ask_relief(self.tp, self.leader_epoch)
 
     # ------------------------------------------------------------ requests that only a leader serves
 

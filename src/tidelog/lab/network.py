@@ -46,8 +46,10 @@ CONNECTION_OF: dict[type, str] = {
     m.ControlResponse: "control-reply",
     m.VoteResponse: "control-reply",
     m.AlterIsrRequest: "isr",
+    m.RelieveReplicaRequest: "isr",
     m.ControlledShutdownRequest: "isr",
     m.AlterIsrResponse: "isr-reply",
+    m.RelieveReplicaResponse: "isr-reply",
     m.ControlledShutdownResponse: "isr-reply",
 }
 CHANNEL_NAMES = (

@@ -71,6 +71,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     m.ControlResponse: lambda v: {"error": error_name(v.error)},
     m.AlterIsrRequest: lambda v: {"isr": numbers(v.isr)},
     m.AlterIsrResponse: lambda v: {"isr": numbers(v.isr), "error": error_name(v.error)},
+    m.RelieveReplicaRequest: lambda v: {"epoch": v.leader_epoch},
+    m.RelieveReplicaResponse: lambda v: {"error": error_name(v.error)},
     m.ControlledShutdownRequest: lambda v: {},
     m.ControlledShutdownResponse: lambda v: {"error": error_name(v.error)},
     m.ElectLeadersRequest: lambda v: {},

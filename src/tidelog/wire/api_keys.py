@@ -56,6 +56,7 @@ class Api(IntEnum):
     ALTER_ISR = 56
     # Ours, spoken between tidelog brokers only. Kafka's own Vote (52) belongs to KRaft and differs.
     VOTE = 1000
+    RELIEVE_REPLICA = 1001
 
 
 # What a client is told. Produce is listed from 0 though only 3 and later are answered: older librdkafka
@@ -113,5 +114,6 @@ LATEST: Final[Mapping[Api, int]] = MappingProxyType(
         Api.CONTROLLED_SHUTDOWN: 3,
         Api.ALTER_ISR: 0,
         Api.VOTE: 0,
+        Api.RELIEVE_REPLICA: 0,
     }
 )

@@ -43,6 +43,7 @@ from tidelog.broker.handlers import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    relieve_replica,
     stop_replica,
     sync_group,
     update_metadata,
@@ -90,4 +91,5 @@ HANDLERS: dict[int, Callable[[Node, Request], None]] = {
     Api.OFFSET_DELETE: offset_delete.handle,
     Api.ALTER_ISR: alter_isr.handle,
     Api.VOTE: vote.handle,
+    Api.RELIEVE_REPLICA: relieve_replica.handle,
 }

@@ -1,0 +1,31 @@
+"""RelieveReplica (1001), tidelog's own: a broker tells the controller that it cannot write to a log.
+
+Behaviour: an in-sync replica leads in its place, and the ISR goes on without it. If there is none, it stays
+the leader, and the answer is ELIGIBLE_LEADERS_NOT_AVAILABLE.
+Versions: 0. Not offered to clients.
+Not done: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.connection import Request
+from tidelog.broker.gather import Gather
+from tidelog.broker.inter_broker import relieve_replica_from_wire
+from tidelog.core import messages as core
+from tidelog.wire.messages.relieve_replica import RelieveReplicaResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+
+
+def handle(node: Node, request: Request) -> None:
+    answer = RelieveReplicaResponse()
+    gather = Gather(lambda: request.respond(answer))
+
+    def fill(response: core.RelieveReplicaResponse) -> None:
+        answer.error_code = response.error
+
+    gather.ask(node, relieve_replica_from_wire(request.body), fill)
+    gather.asked_all()

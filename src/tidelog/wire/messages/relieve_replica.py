@@ -1,0 +1,30 @@
+"""RelieveReplica (1001), ours, to the controller: a broker cannot write to its log of a partition.
+
+Kafka's brokers tell their controller through the keeper that a log directory failed, with all its partitions
+(KIP-112).
+"""
+
+from __future__ import annotations
+
+from tidelog.wire.api_keys import Api
+from tidelog.wire.registry import register
+from tidelog.wire.schema import Int16, Int32, Int64, String, struct
+
+
+@struct
+class RelieveReplicaRequest:
+    broker_id: Int32
+    broker_epoch: Int64
+    topic_name: String
+    partition_index: Int32
+    leader_epoch: Int32
+
+
+@struct
+class RelieveReplicaResponse:
+    error_code: Int16 = 0
+
+
+register(
+    Api.RELIEVE_REPLICA, RelieveReplicaRequest, RelieveReplicaResponse, versions=(0, 0), flexible_since=0
+)
