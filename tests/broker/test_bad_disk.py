@@ -192,7 +192,7 @@ def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Pa
                 [(p.leader, p.offline == p.replicas) for p in everywhere(cluster, "alone")]
                 == [(-1, True)] * 3
             ),
-            "nobody leads the topic without another replica",
+            "no leader of the topic without another replica",
         )
         assert running.produce(cluster, "new", ["a", "b"]) == []
         assert running.produce(cluster, "old", ["a", "b"]) == []

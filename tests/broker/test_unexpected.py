@@ -26,7 +26,7 @@ BROKEN, SOUND = TopicPartition("broken", 0), TopicPartition("sound", 0)
 
 
 class Buggy(FileStorage):
-    """A storage with a bug that somebody may mend."""
+    """A storage with a bug that can be mended."""
 
     mended = False
 

@@ -267,7 +267,7 @@ def test_others_go_on_where_a_replica_cannot_write(cluster: Refused, broken: int
 
 @pytest.mark.parametrize("generation", ["hw", "kip101", "epoch"])
 def test_a_leader_that_is_alone_goes_on_leading(generation: str) -> None:
-    """There is nobody to hand over to, and what it has can be read."""
+    """There is no replica to hand over to, and what it has can be read."""
     cluster = Refused(generation)
     for broker in (1, 2):
         cluster.world.crash(broker)

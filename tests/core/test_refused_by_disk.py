@@ -253,7 +253,7 @@ def reliefs(bench: Bench) -> list[RelieveReplicaRequest]:
 
 
 def test_a_replica_that_cannot_write_asks_to_be_relieved() -> None:
-    """Its controller, in its epoch, and not at every failure. A replica that is the only one asks nobody."""
+    """Its controller, in its epoch, and not at every failure. A replica that is the only one does not ask."""
     disk = RefusingStorage()
     bench = Bench(storage=disk)
     bench.lead(epoch=3)

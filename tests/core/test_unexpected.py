@@ -1,4 +1,4 @@
-"""An exception that nobody foresaw costs a partition, a task or a timer, and never what comes after it.
+"""An exception that no rule foresees costs a partition, a task or a timer, and never what comes after it.
 
 Only where a world says what becomes of it: a simulation, which says nothing, ends with the exception.
 """
@@ -46,7 +46,7 @@ class BuggyStorage(MemoryStorage):
 
 
 def buggy(bug: Exception | None = None) -> tuple[Bench, list[Exception]]:
-    """A broker that cannot open one log, for no reason that anybody foresaw; and what it met."""
+    """A broker that cannot open one log, for a reason that no rule foresees; and what it met."""
     bench = Bench(storage=BuggyStorage(bug or Bug()))
     met: list[Exception] = []
     bench.core.ctx.unexpected = met.append
@@ -119,7 +119,7 @@ def test_a_controller_leaves_to_others_what_a_broker_fails_on() -> None:
 
 
 def test_tasks_behind_one_that_fails_are_done() -> None:
-    """Whoever was promised an answer by it is told; whatever was submitted after it runs."""
+    """Who was promised an answer by it is told; what was submitted after it runs."""
     bench = Bench()
     met: list[Exception] = []
     bench.core.ctx.unexpected = met.append

@@ -2,9 +2,9 @@
 
 A broker answers LeaderAndIsr and StopReplica for each partition. Where it says that its log cannot be used,
 the replica counts as offline although its broker lives: others lead the partition, the ISR goes on without
-it, clients read of it in the metadata. Nobody can tell when a disk will be mended, so the broker is simply
+it, clients read of it in the metadata. When a disk will be mended cannot be known, so the broker is simply
 asked again, after ever longer pauses, with the very request it could not carry out. Its answer is the news:
-no broker has to report anything, and whoever becomes controller learns all of it with its first requests.
+no broker has to report anything, and a new controller learns all of it from its first requests.
 No other answer counts as recovery, or a cluster whose disks are all full would elect without a pause.
 
 Kafka takes a whole log directory offline until the broker is started again; here it is a partition, until

@@ -1,4 +1,4 @@
-"""Leadership moves because somebody asks: an administrator (KIP-460), a broker that is about to leave, or a
+"""Leadership moves on request: of an administrator (KIP-460), of a broker that is about to leave, or of a
 replica that cannot write."""
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def relieve_replica(
     machines: StateMachines, request: RelieveReplicaRequest
 ) -> Procedure[RelieveReplicaResponse]:
     """A replica cannot write to its log (a full disk, say). Let an in-sync replica lead in its place, and the
-    ISR go on without it: it follows, tries again, and is taken back when it has caught up. A leader that has
-    nobody to hand over to stays what it is, for what it has can still be read."""
+    ISR go on without it: it follows, tries again, and is taken back when it has caught up. A leader without
+    another in-sync replica stays what it is, for what it has can still be read."""
     tp, cluster, failing = request.tp, machines.cluster, request.broker
     error = ErrorCode.NONE
     yield from machines.refresh_state(tp)

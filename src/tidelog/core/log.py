@@ -22,8 +22,8 @@ UNBOUNDED = 1 << 62
 
 class StorageFailure(Exception):
     """The disk refused (it is full, say) and the log is as it was before; or a read found other bytes than
-    were written, and they are not given to anybody. The one exception that storage raises: whoever calls it
-    makes an answer of it, for this partition."""
+    were written, and they are not handed out. The one exception that storage raises: its caller makes an
+    answer of it, for this partition."""
 
 
 class Batch(Protocol):

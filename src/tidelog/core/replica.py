@@ -35,7 +35,7 @@ from tidelog.wire.errors import ErrorCode
 
 RELIEF_MS: Millis = 10_000
 """A replica that cannot write does not ask more often than this to be relieved of a role: if all disks are
-full, nobody gains by another leader."""
+full, another leader is no gain."""
 
 
 class Replica:
@@ -171,7 +171,7 @@ class Replica:
         self.ctx.emit(events.StorageFailed(self.ctx.broker, self.tp, str(failure)))
 
     def write_failed(self, failure: StorageFailure, now: Millis) -> None:
-        """The same, and others had better go on without this replica: whoever waits for it waits in vain."""
+        """The same, and the others should go on without this replica: to wait for it is no use."""
         self.storage_failed(failure)
         role = type(self.role)
         if now >= self._relief_due.get(role, 0) and len(self.replicas) > 1:

@@ -5,7 +5,7 @@ many steps reads from top to bottom. Tasks of one queue run strictly one after t
 for the keeper, later ones queue. Work that need not wait its turn uses ``KeeperClient.call`` directly.
 
 A task may end before its time: its queue is cancelled (the session is over), the keeper refuses its write
-(``Deposed``), or it fails. Whoever promised somebody an answer says with ``abandoned`` what to do then. The
+(``Deposed``), or it fails. A submitter that owes an answer says with ``abandoned`` what to do then. The
 tasks behind it run in any case.
 """
 

@@ -14,7 +14,7 @@ from tidelog.core.types import InvariantViolation, Millis
 
 Callback = Callable[[Millis], None]
 Unexpected = Callable[[Exception], None]
-"""Takes an exception that nobody foresaw."""
+"""Takes an exception that no rule foresees."""
 
 
 def raised(error: Exception) -> None:
