@@ -11,7 +11,7 @@ from tests.cli.calling import COMMAND, call, environment, refused
 
 from tidelog.cli.explore import explore
 from tidelog.lab.scenario import parse
-from tidelog.lab.search import SearchOptions
+from tidelog.lab.search import STRATEGIES, SearchOptions
 
 # acks=0 promises nothing worth the name, so the first schedules already break it.
 QUICK = ("explore", "--acks", "0", "--seed", "1", "--schedules", "50", "--operations", "6")
@@ -99,11 +99,45 @@ def test_an_exhausted_space_is_said_to_be():
     assert "all there are with at most 0 faults" in answer.lines[-1]
 
 
-def test_every_strategy_and_setting_is_accepted():
-    words = "--strategy pct --schedules 3 --seed 4 --unclean --power-loss --flush always --idempotent"
-    more = "--retries 1 --min-insync 2 --brokers 4 --replicas 3 --faults-per-schedule 2 --seconds 60"
-    guards = "--without fence_fetch_by_epoch --without broker_epoch"
-    assert call("explore", *words.split(), *more.split(), *guards.split()).code in (0, 1)
+SETTINGS = (
+    "--strategy pct --min-insync 2 --brokers 5 --replicas 4 --operations 7 --faults-per-schedule 5 "
+    "--retries 1 --unclean --power-loss --idempotent --flush always "
+    "--without fence_fetch_by_epoch --without broker_epoch"
+)
+
+
+def test_every_setting_is_that_of_the_search():
+    """What is found was found in such a cluster with such a producer, and the command that finds it again
+    names every setting."""
+    answer = call(
+        "explore", *SETTINGS.split(), "--schedules", "4000", "--seed", "4", "--seconds", "60", "--json"
+    )
+    assert answer.code == 1, answer
+    finding = answer.json["finding"]
+    again = finding["command"].removeprefix("tidelog explore --generation epoch ")
+    assert sorted(again.split()) == sorted(
+        [*SETTINGS.split(), "--schedules", "1", "--seed", str(finding["seed"])]
+    )
+    scenario = parse(finding["scenario"])
+    (topic,) = scenario.setup.topics
+    assert (scenario.setup.brokers, len(topic.replicas)) == (5, 4)
+    assert scenario.setup.sync_each_append
+    assert scenario.setup.without == ("fence_fetch_by_epoch", "broker_epoch")
+    assert topic.config.min_insync_replicas == 2
+    assert topic.config.unclean_leader_election
+    producer = scenario.clients[0].producer
+    assert producer is not None
+    assert (producer.acks, producer.retries, producer.idempotent) == (-1, 1, True)
+
+
+def test_every_strategy_searches_in_its_own_way():
+    """From the same seed each comes upon another schedule."""
+    found = {name: call(*QUICK, "--strategy", name, "--json").json for name in STRATEGIES}
+    assert {name: document["strategy"] for name, document in found.items()} == {
+        name: name for name in STRATEGIES
+    }
+    schedules = {str(parse(document["finding"]["scenario"]).steps) for document in found.values()}
+    assert len(schedules) == len(STRATEGIES) > 2
 
 
 def test_keep_going_counts():
