@@ -127,7 +127,7 @@ def test_broker_settings(admin: AdminClient) -> None:
 
 
 def test_access_rules_are_off(admin: AdminClient, cluster: Cluster) -> None:
-    """Whoever asks for them, adds or removes some is told that security is disabled: tools understand that."""
+    """Whoever asks for them, adds or removes some is told that security is disabled. Tools understand it."""
     any_topic = (ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:me", "*")
     allowed = (AclOperation.READ, AclPermissionType.ALLOW)
     for answer in (

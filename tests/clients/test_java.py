@@ -14,6 +14,7 @@ EVERYTHING = [
     "create",
     *(f"produce {codec}" for codec in CODECS),
     *("consume", "offsets", "describe", "list offsets", "log folders"),
+    *("access rules are off", "transactions, or why not"),
     *("configs", "delete records", "create partitions", "elect leaders", "delete"),
 ]
 

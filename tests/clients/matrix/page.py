@@ -51,7 +51,10 @@ MEANINGS = """
 - *static*: a member with `group.instance.id` comes back, and the others do not notice.
 - *idempotent*: the sequence numbers in the log have neither gap nor repetition.
 - *admin*: topics are created, described and deleted.
-- *transactions*: tidelog does not offer their APIs yet.
+- *transactions*: tidelog does not serve them yet. A producer with `transactional.id` fails at once. Java
+  clients and librdkafka say why ("tidelog does not serve transactions yet"). Others only name the error:
+  franz-go and kafka-python UNSUPPORTED_VERSION, aiokafka CLUSTER_AUTHORIZATION_FAILED. Kafka Streams is to be
+  run with `processing.guarantee=at_least_once`.
 
 """
 SUITES = """

@@ -5,7 +5,9 @@ controller create that topic, and is answered when it is there: clients that are
 second before they do. If that takes long, and while the partition has no leader, the answer is
 COORDINATOR_NOT_AVAILABLE all the same.
 Versions: 0 to 4; from 4 on for several groups at once, each of which has an answer of its own (KIP-699).
-Not done: transactions; nobody may use a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED).
+Not done: transactions. Whoever asks for the coordinator of a transactional id is told so, in words that Java
+clients and librdkafka show, and with an error that clients take for final: UNSUPPORTED_VERSION; up to version
+3 CLUSTER_AUTHORIZATION_FAILED, because librdkafka, which speaks those, asks again for a minute after others.
 """
 
 from __future__ import annotations
@@ -26,15 +28,19 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION = 0, 1
 SEVERAL_SINCE = 4
+NO_TRANSACTIONS = (
+    "tidelog does not serve transactions yet: use a producer without transactional.id "
+    "(Kafka Streams: processing.guarantee=at_least_once)"
+)
 
 
 def handle(node: Node, request: Request) -> None:
     body: FindCoordinatorRequest = request.body
     keys = body.coordinator_keys if request.header.api_version >= SEVERAL_SINCE else [body.key]
     if body.key_type == TRANSACTION:
-        # The one error that every client takes for final: after others some ask again for a minute.
-        error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served"
-        _respond(request, [_refused(key, error, why) for key in keys])
+        batched = request.header.api_version >= SEVERAL_SINCE
+        error = ErrorCode.UNSUPPORTED_VERSION if batched else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        _respond(request, [_refused(key, error, NO_TRANSACTIONS) for key in keys])
     elif body.key_type != GROUP:
         error, why = ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}"
         _respond(request, [_refused(key, error, why) for key in keys])

@@ -3,7 +3,8 @@
 Behaviour: from a block that this broker reserved in the keeper. A producer that comes back with its id and
 epoch after an error (KIP-360) gets a new id: sequence numbers start over, as if the epoch had been raised.
 Versions: 0 to 4.
-Not done: transactions; a request with a transactional id is answered INVALID_REQUEST.
+Not done: transactions; a request with a transactional id is answered UNSUPPORTED_VERSION. Clients ask for its
+coordinator first, and are told there (see ``find_coordinator``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def handle(node: Node, request: Request) -> None:
     body: InitProducerIdRequest = request.body
     if body.transactional_id is not None:
-        error = ErrorCode.INVALID_REQUEST
+        error = ErrorCode.UNSUPPORTED_VERSION
         request.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1), failed=True)
         return
     gather = Gather(lambda: None)

@@ -24,10 +24,13 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.ElectionType;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ElectionNotNeededException;
+import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -60,6 +63,7 @@ public final class JavaClient {
             client.produce();
             client.consume();
             client.inspect(admin);
+            client.transact();
             client.change(admin);
             client.delete(admin);
         }
@@ -145,6 +149,19 @@ public final class JavaClient {
         }
     }
 
+    /** A cluster that does not serve transactions says so; it does not make the client believe it lacks rights. */
+    private void transact() {
+        Properties settings = settings();
+        settings.put("transactional.id", topic);
+        try (KafkaProducer<byte[], byte[]> producer =
+                new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer())) {
+            producer.initTransactions();
+        } catch (KafkaException error) {
+            expect(error.getMessage().contains("does not serve transactions"), error.toString());
+        }
+        ok("transactions, or why not");
+    }
+
     // ------------------------------------------------------------------ administration
 
     private void create(Admin admin) throws Exception {
@@ -188,6 +205,8 @@ public final class JavaClient {
             expect(holds, "log folders of " + id);
         }
         ok("log folders");
+        expectFailure(SecurityDisabledException.class, admin.describeAcls(AclBindingFilter.ANY).values());
+        ok("access rules are off");
     }
 
     private void change(Admin admin) throws Exception {
