@@ -25,7 +25,7 @@ from tidelog.broker.process import assemble, register
 from tidelog.broker.properties import Property
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import TopicPartition
-from tidelog.keeper.client import connect
+from tidelog.keeper.client import KeeperConnection, connect
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.storage.file_storage import FileStorage
 
@@ -112,8 +112,19 @@ class Stage:
         self.nodes: dict[int, Node] = {}
         self.threads: dict[int, HeldBack] = {}
 
+    @property
+    def _url(self) -> str:
+        return f"embedded://127.0.0.1:{self._keeper.port}"
+
+    async def keeper_client(self) -> KeeperConnection:
+        """A session with the keeper that is not a broker's."""
+        keeper = connect(self._url)
+        keeper.start(lambda notice: None)
+        self._leaving.push_async_callback(keeper.close)
+        return keeper
+
     async def start(self, number: int) -> Node:
-        url = f"embedded://127.0.0.1:{self._keeper.port}"
+        url = self._url
         values = {
             "broker.id": str(number),
             "listeners": "PLAINTEXT://127.0.0.1:0",

@@ -110,9 +110,20 @@ def started(file: Path, *before: str) -> Iterator[subprocess.Popen[str]]:
 
 def serving_port(process: subprocess.Popen[str]) -> int:
     """Where it serves, once it says so."""
+    registered, serving = registered_port(process), _said_port(process, "serving")
+    assert registered == serving
+    return serving
+
+
+def registered_port(process: subprocess.Popen[str]) -> int:
+    """Where it will serve, once the cluster can know of it."""
+    return _said_port(process, "registered")
+
+
+def _said_port(process: subprocess.Popen[str], state: str) -> int:
     assert process.stdout is not None
     line = process.stdout.readline()
-    assert line.startswith("serving "), line
+    assert line.startswith(f"{state} "), line
     return int(dict(word.split("=") for word in line.split()[1:])["port"])
 
 

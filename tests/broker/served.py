@@ -60,8 +60,10 @@ def on_server(
     scene: Callable[[Running], Coroutine[Any, Any, None]],
     handlers: Mapping[int, Handler],
     limits: Limits = Limits(),  # noqa: B008  # it is frozen
+    *,
+    starting: bool = False,
 ) -> None:
-    """Play the scene, and close everything afterwards."""
+    """Play the scene, and close everything afterwards. ``starting``: clients are not served yet."""
     violations: list[str] = []
 
     async def run() -> None:
@@ -71,6 +73,8 @@ def on_server(
         server = Server(handlers, limits, Metrics(), settle, violations.append)
         running = Running(server, await server.listen("127.0.0.1", 0))
         await server.serve()
+        if not starting:
+            server.open()
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 await scene(running)

@@ -84,7 +84,8 @@ def start(*arguments: str) -> tuple["subprocess.Popen[str]", str]:
         text=True,
     )
     assert process.stdout is not None
-    return process, process.stdout.readline().strip()
+    said = (line.strip() for line in process.stdout)
+    return process, next(line for line in said if line.startswith("serving "))
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def broker_by_hand(up: Up, properties: Path) -> Iterator[subprocess.Popen[bytes]
     )
     assert broker.stdout is not None
     try:
-        assert broker.stdout.readline().startswith(b"serving id=")
+        assert any(line.startswith(b"serving id=") for line in broker.stdout)
         yield broker
     finally:
         broker.kill()

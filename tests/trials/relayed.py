@@ -15,7 +15,7 @@ from typing import Any, Self
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.broker.running import QUIET, eventually, properties, serving_port, started
+from tests.broker.running import QUIET, eventually, properties, registered_port, started
 
 from tidelog.broker.admin import Admin, PartitionView
 from tidelog.broker.client import Client, ClientError
@@ -93,7 +93,7 @@ class RelayedCluster:
         stack = ExitStack()
         process = stack.enter_context(started(file))
         self._processes[number] = stack, process
-        self.ports[number] = serving_port(process)
+        self.ports[number] = registered_port(process)
         self.board.place(number, HOST, self.ports[number])
 
     def kill(self, number: int) -> None:

@@ -1,8 +1,8 @@
 """One broker as a process of its own: started from a properties file, listened to, and ended.
 
-What a broker promises whoever starts it: one line on stdout once it serves (`serving id=1 host=127.0.0.1
-port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or when its standard input ends
-(`nursery`): no broker outlives its cluster.
+What a broker promises whoever starts it: a line on stdout once it is registered and another once it serves
+(`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
+when its standard input ends (`nursery`): no broker outlives its cluster.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 from tidelog.broker.nursery_client import Nursery
 
-_SERVING = re.compile(
-    r"serving id=(?P<id>\d+) host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
+_SAID = re.compile(
+    r"(?P<state>registered|serving) id=(?P<id>\d+) "
+    r"host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
 )
 _LAST_LINES = 20
 _LINE_BYTES_MAX = 16 * 1024
@@ -54,7 +55,7 @@ class BrokerProcess:
         self._on_line = on_line
         self._on_end = on_end
         self._stdin = -1
-        self._serving: asyncio.Future[Serving] | None = None
+        self._reached: dict[str, asyncio.Future[Serving]] = {}
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self, nursery: Nursery) -> None:
@@ -73,14 +74,22 @@ class BrokerProcess:
             for descriptor in (theirs_in, theirs_out, theirs_err):
                 os.close(descriptor)
         self.alive = True
-        self._serving = loop.create_future()
-        self._watch = asyncio.create_task(self._follow(nursery, readers, self._serving))
+        self._reached = {state: loop.create_future() for state in ("registered", "serving")}
+        self._watch = asyncio.create_task(self._follow(nursery, readers))
+
+    async def registered(self) -> Serving:
+        """Where it will serve, once the cluster can know of it: it serves when a controller has reached it.
+        Raises `EOFError` if it ends before."""
+        return await self._once("registered")
 
     async def serving(self) -> Serving:
         """Where it serves, once it does. Raises `EOFError` if it ends before."""
-        if self._serving is None:
+        return await self._once("serving")
+
+    async def _once(self, state: str) -> Serving:
+        if state not in self._reached:
             raise EOFError
-        return await asyncio.shield(self._serving)
+        return await asyncio.shield(self._reached[state])
 
     def signal(self, sent: signal.Signals) -> None:
         if self.alive:
@@ -94,14 +103,14 @@ class BrokerProcess:
 
     # ------------------------------------------------------------ listening to it
 
-    async def _follow(
-        self, nursery: Nursery, readers: list[asyncio.StreamReader], serving: asyncio.Future[Serving]
-    ) -> None:
+    async def _follow(self, nursery: Nursery, readers: list[asyncio.StreamReader]) -> None:
+        reached = self._reached
+
         def printed(line: str) -> None:
-            found = _SERVING.fullmatch(line)
-            if found and not serving.done():
+            found = _SAID.fullmatch(line)
+            if found and not reached[found["state"]].done():
                 port = found["metrics"]
-                serving.set_result(
+                reached[found["state"]].set_result(
                     Serving(found["host"], int(found["port"]), int(port) if port.isdigit() else -1)
                 )
             else:
@@ -115,9 +124,10 @@ class BrokerProcess:
         self.exit_code = await nursery.ended(self.pid)
         self.alive = False
         os.close(self._stdin)
-        if not serving.done():
-            serving.set_exception(EOFError())
-            serving.exception()  # looked at: perhaps nobody waits
+        for waiting in reached.values():
+            if not waiting.done():
+                waiting.set_exception(EOFError())
+                waiting.exception()  # looked at: perhaps nothing waits
         self._on_end(self)
 
 

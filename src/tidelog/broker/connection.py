@@ -12,6 +12,7 @@ Rules of this file:
   make us hold is bounded.
 * What is held of requests that are not complete, or wait for their turn, is told to ``FrameMemory``. If there
   is no room for more of it, the connection is not read from either.
+* While the broker starts (``Server.open``), the first request of a client waits with all that follow it.
 * Bytes that are no Kafka request close this connection, with one line in the log, and touch no other.
 """
 
@@ -90,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameReader(server.limits.frame_bytes_max)
         self._open: deque[Request] = deque()
         self._received: list[bytearray] = []
-        """Frames that came in and were not affordable."""
+        """Frames that came in and were not affordable, or wait for the broker to start."""
         self._incoming_bytes = 0
         """What ``FrameMemory`` was told that we hold."""
         self._starved = False
@@ -154,15 +155,19 @@ class Connection(asyncio.BufferedProtocol):
         memory.changed(self, before, held)
 
     def _handle(self, frames: list[bytearray]) -> None:
-        if len(frames) == 1 and not self._received:
+        server = self.server
+        if len(frames) == 1 and not self._received and not server.starting:
             self._dispatch(frames[0])
             return
         waiting = iter(self._received + frames)
         self._received = []
         for frame in waiting:
+            if server.waits(frame):
+                self._received = [frame, *waiting]
+                return
             self._dispatch(frame)
             if frame[1] == _FETCH:
-                self.server.settle()
+                server.settle()
             if not self._affordable:
                 self._received = list(waiting)
                 return
@@ -179,7 +184,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_only_if_affordable()
 
     def look_again(self) -> None:
-        """There may be memory for the rest of our request."""
+        """There may be memory for the rest of our request, or the broker has started."""
         self._account()
         self._read_only_if_affordable()
 
@@ -239,6 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._writable
             and not self._starved
+            and not (self._received and self.server.starting)
             and len(self._open) < limits.requests_open_max
             and self.held_bytes < limits.answer_bytes_held_max
         )

@@ -76,6 +76,8 @@ class Node:
         self.metrics = metrics
         self.topics = TopicSettings(settings.log_defaults(), storage)
         self.registered = asyncio.Event()
+        self.informed = asyncio.Event()
+        """A controller has told us who is there and who leads what."""
         self.stopped = asyncio.Event()
         self.log = logging.getLogger("tidelog.node")
         self.leaving = False
@@ -205,6 +207,9 @@ class Node:
 
     def settle(self) -> None:
         self.carry_out()
+        if self.server.starting and self.core.metadata.live_brokers:
+            self.informed.set()
+            self.server.open()
         while self._ready:
             actions, self._ready = self._ready, []
             for action in actions:

@@ -1,8 +1,13 @@
 """One broker process from its first line to its last: open the logs, bind, register, serve, hand over, leave.
 
 The order matters. The data directory is locked and recovered before anything listens; the port is bound
-before the broker registers itself, so that nobody is sent to a port that is not ours; the session with the
-keeper ends only after leadership has moved away. Whatever prevents a start is one line on stderr.
+before the broker registers itself, so that nobody is sent to a port that is not ours; clients are served when
+a controller has told the broker of its cluster, not before; the session with the keeper ends only after
+leadership has moved away. Whatever prevents a start is one line on stderr.
+
+Two lines on stdout, with the same words after the first: ``registered id=1 host=127.0.0.1 port=9092
+metrics=9404`` once the cluster can know of the broker, ``serving …`` once clients are served. The first is
+for a supervisor that starts brokers while they cannot be reached: the second may not come then.
 """
 
 from __future__ import annotations
@@ -89,16 +94,14 @@ async def _serve(settings: Settings) -> int:
             metrics_port = await _expose(node, leaving)
         if not await _unless_stopped(node, register(node, keeper)):
             return 0
-        endpoint = node.endpoint
-        print(
-            f"serving id={node.id} host={endpoint.host} port={endpoint.port} metrics={metrics_port}",
-            flush=True,
-        )
-        log.info("serving after %.2f s", time.perf_counter() - started)
+        _say("registered", node, metrics_port)
         leaving.callback(LoopWatch(node.metrics).stop)
         housekeeping = Housekeeping(node)
         leaving.callback(housekeeping.stop)
-        await node.stopped.wait()
+        if await _unless_stopped(node, _hear_of_cluster(node)):
+            _say("serving", node, metrics_port)
+            log.info("serving after %.2f s", time.perf_counter() - started)
+            await node.stopped.wait()
         node.report()
         node.narration.tell(all_of_it=True)
         log.info("leaving")
@@ -222,6 +225,16 @@ async def register(node: Node, keeper: KeeperConnection) -> None:
         raise CannotStart(await _why_not_registered(node, keeper)) from None
 
 
+async def _hear_of_cluster(node: Node) -> None:
+    with _said_if_long("registered, and waiting for the controller; clients are served when it was heard"):
+        await node.informed.wait()
+
+
+def _say(state: str, node: Node, metrics_port: int) -> None:
+    at = node.endpoint
+    print(f"{state} id={node.id} host={at.host} port={at.port} metrics={metrics_port}", flush=True)
+
+
 async def _why_not_registered(node: Node, keeper: KeeperConnection) -> str:
     try:
         holder = await keeper.request(Get(paths.broker_path(node.id)))
@@ -238,13 +251,20 @@ def _waiting_for(url: str) -> Iterator[None]:
     """One line if it takes long, and none about single attempts to connect: they are what waiting is."""
     loud = logging.getLogger("tidelog.keeper")
     loud.setLevel(logging.ERROR)
-    loop = asyncio.get_running_loop()
-    said = loop.call_later(WAITING_SAID_AFTER_SECONDS, log.info, "waiting for the keeper at %s", url)
+    try:
+        with _said_if_long("waiting for the keeper at %s", url):
+            yield
+    finally:
+        loud.setLevel(logging.NOTSET)
+
+
+@contextmanager
+def _said_if_long(what: str, *words: object) -> Iterator[None]:
+    said = asyncio.get_running_loop().call_later(WAITING_SAID_AFTER_SECONDS, log.info, what, *words)
     try:
         yield
     finally:
         said.cancel()
-        loud.setLevel(logging.NOTSET)
 
 
 async def _unless_stopped(node: Node, start: Coroutine[Any, Any, None]) -> bool:
@@ -288,8 +308,9 @@ async def _expose(node: Node, leaving: AsyncExitStack) -> int:
 
 
 def _hand_over(node: Node, signum: int) -> None:
-    """The first signal asks the controller to move our leaderships; the second one does not wait for it."""
-    if node.leaving or not node.settings.controlled_shutdown_enable or not node.registered.is_set():
+    """The first signal asks the controller to move our leaderships; the second one does not wait for it. Who
+    was never told anything leads nothing."""
+    if node.leaving or not node.settings.controlled_shutdown_enable or not node.informed.is_set():
         node.stopped.set()
         return
     node.stop(signal.Signals(signum).name)

@@ -3,6 +3,12 @@
 A request whose version we do not speak is answered as Kafka does (ApiVersions: a version-0 body that says
 so; others: the connection is closed, because the client has been told what we speak). A handler that fails
 costs its own request, never the broker.
+
+Until the broker knows its cluster (``open``) only other brokers are served, whose requests make it known.
+What clients send waits in their connections, which are not read further. To a client that is a port which is
+bound and does not accept yet, as Kafka's is until the broker has caught up (KIP-631): the answer comes a
+moment later, or the client asks another broker. An answer that names no controller would be worse:
+librdkafka's admin client does not ask again before its own time is up.
 """
 
 from __future__ import annotations
@@ -24,6 +30,18 @@ from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 Handler = Callable[[Request], None]
+BETWEEN_BROKERS = frozenset(
+    {
+        Api.LEADER_AND_ISR,
+        Api.STOP_REPLICA,
+        Api.UPDATE_METADATA,
+        Api.CONTROLLED_SHUTDOWN,
+        Api.CREATE_TOPICS,
+        Api.ALTER_ISR,
+        Api.VOTE,
+    }
+)
+"""Whatever may come on the line on which a controller sends its commands: none of it may wait for them."""
 REFUSAL_SAID_EVERY_SECONDS = 60.0
 
 
@@ -63,6 +81,8 @@ class Server:
         self._per_address: dict[str, int] = {}
         self._refusal_said_at = -REFUSAL_SAID_EVERY_SECONDS
         self._handlers = handlers
+        self.starting = True
+        """The requests of clients wait."""
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -81,6 +101,15 @@ class Server:
         await self._listener.start_serving()
         if self.limits.idle_seconds_max != inf:
             self._close_idle()
+
+    def open(self) -> None:
+        """From now on clients are served; those that wait, first."""
+        self.starting = False
+        for connection in list(self.connections):
+            connection.look_again()
+
+    def waits(self, frame: bytearray) -> bool:
+        return self.starting and int.from_bytes(frame[:2]) not in BETWEEN_BROKERS
 
     async def close(self) -> None:
         if self._sweep is not None:

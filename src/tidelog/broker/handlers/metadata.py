@@ -1,11 +1,10 @@
 """Metadata (3).
 
-Behaviour: from the cache that the controller fills; before it does, a broker names itself, because librdkafka
-forgets every broker that an answer does not name and would have nobody left to ask. A topic that does not
-exist is created when the client and the broker allow it; the client is told LEADER_NOT_AVAILABLE and asks
-again, or why it cannot be. So it is while this broker has not heard from a controller yet. A request that
-would create more than 10,000 partitions creates none (POLICY_VIOLATION). Offline replicas are those of
-brokers that are away, and those whose brokers cannot use their logs.
+Behaviour: from the cache that the controller fills; before it does, no client is served (``server.py``). A
+topic that does not exist is created when the client and the broker allow it; the client is told
+LEADER_NOT_AVAILABLE and asks again, or why it cannot be. A request that would create more than 10,000
+partitions creates none (POLICY_VIOLATION). Offline replicas are those of brokers that are away, and those
+whose brokers cannot use their logs.
 Versions: 0 to 9.
 """
 
@@ -55,7 +54,7 @@ def handle(node: Node, request: Request) -> None:
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker, host=at.host, port=at.port, rack=at.rack)
-            for broker, at in sorted((cache.endpoints or {node.id: node.endpoint}).items())
+            for broker, at in sorted(cache.endpoints.items())
         ],
         cluster_id=node.cluster_id,
         controller_id=node.core.known_controller,
@@ -81,10 +80,6 @@ def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> Meta
         error = node.create_topic(name)
     elif absent is _Absent.TOO_MANY:
         error = ErrorCode.POLICY_VIOLATION
-    elif not cache.live_brokers:
-        # No controller has told us anything yet. Kafka says here that there is no such topic, upon which
-        # librdkafka throws away what it has to send.
-        error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 

@@ -93,7 +93,7 @@ class Arena:
         self._logs = logs
         self._log_files: dict[int, TextIO] = {}
         self._processes: dict[int, BrokerProcess] = {}
-        self._serving: dict[int, Serving] = {}
+        self._places: dict[int, Serving] = {}
         self._nurseries: Nurseries | None = None
         self._keeper: Keeper | None = None
         self._keeper_at: Address = LOOPBACK, 0
@@ -148,7 +148,7 @@ class Arena:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         wanted = set(self.plan.broker_ids())
-        for at in self._serving.values():
+        for at in self._places.values():
             while not _known_brokers(at.host, at.port) >= wanted:
                 if time.monotonic() > deadline:
                     raise ClusterError(f"the brokers do not know each other after {START_SECONDS:g} s")
@@ -205,13 +205,13 @@ class Arena:
     @property
     def bootstrap_servers(self) -> str:
         """The brokers themselves, whatever becomes of the network: for whoever watches the trial."""
-        return ",".join(f"{at.host}:{at.port}" for at in self._serving.values())
+        return ",".join(f"{at.host}:{at.port}" for at in self._places.values())
 
     def bootstrap_for(self, client: str, zone: str) -> str:
         """Where a client of the trial begins. It sees no other way to the brokers than its own."""
         assert self._network is not None
         self._network.add_client(client, zone)
-        routes = [self._network.route(client, broker) or at[:2] for broker, at in self._serving.items()]
+        routes = [self._network.route(client, broker) or at[:2] for broker, at in self._places.items()]
         return ",".join(map(_address, routes))
 
     def command_in(self, client: str) -> list[str]:
@@ -234,13 +234,14 @@ class Arena:
                 "port": at.port,
                 "data_dir": str(self._data_dir(broker).relative_to(self.folder.parent)),
             }
-            for broker, at in self._serving.items()
+            for broker, at in self._places.items()
         ]
 
     # ------------------------------------------------------------ one broker
 
     def start_broker(self, broker: int) -> None:
-        """Start a broker, and wait until it serves. Raises `ClusterError`."""
+        """Start a broker, and wait until it is registered: where faults keep the controller from it, it does
+        not serve yet. Raises `ClusterError`."""
         if broker in self.running:
             raise ClusterError(f"broker {broker} is running already")
         self._run(self._start_broker(broker))
@@ -261,7 +262,7 @@ class Arena:
         assert self._network is not None
         self._network.silence(broker)
         try:
-            synced = _recovery_points(self._serving[broker])
+            synced = _recovery_points(self._places[broker])
             self.kill(broker)
             Disks().lose_power(self._data_dir(broker), synced)
         finally:
@@ -339,12 +340,12 @@ class Arena:
             self._listed.add(process.pid)
         try:
             async with asyncio.timeout(START_SECONDS):
-                at = await process.serving()
+                at = await process.registered()
         except EOFError:
             raise ClusterError(obituary(process)) from None
         except TimeoutError:
-            raise ClusterError(f"broker {broker} does not serve after {START_SECONDS:g} s") from None
-        self._serving[broker] = at
+            raise ClusterError(f"broker {broker} is not registered after {START_SECONDS:g} s") from None
+        self._places[broker] = at
         await asyncio.to_thread(self._network.place, broker, (at.host, at.port))
 
     def _data_dir(self, broker: int) -> Path:

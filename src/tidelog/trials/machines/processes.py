@@ -164,17 +164,18 @@ class Processes:
             raise TrialError(f"broker {number} cannot be started: {error}") from None
         self.folder.started(process.pid)
 
-    async def serving(self, number: int) -> Serving:
-        """Where a broker serves, once it does. Raises ``TrialError`` if it ends before, or takes too long."""
+    async def registered(self, number: int) -> Serving:
+        """Where a broker will serve, once it is registered: clients wait until a controller has reached it.
+        Raises ``TrialError`` if it ends before, or takes too long."""
         broker = self.brokers[number]
         process = broker.process
         assert process is not None
         try:
-            broker.at = await asyncio.wait_for(process.serving(), START_SECONDS)
+            broker.at = await asyncio.wait_for(process.registered(), START_SECONDS)
         except EOFError:
             raise TrialError(obituary(process)) from None
         except TimeoutError:
-            raise TrialError(f"broker {number} does not serve after {START_SECONDS:g} s") from None
+            raise TrialError(f"broker {number} is not registered after {START_SECONDS:g} s") from None
         return broker.at
 
     async def kill(self, number: int) -> None:

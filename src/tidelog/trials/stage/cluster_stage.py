@@ -237,7 +237,7 @@ class ClusterStage:
         self._switchboard.place(broker, HOST, self._processes.brokers[broker].port)
         await self._processes.start(broker, settings)
         if self._topology.reaches_keeper(broker):
-            await self._processes.serving(broker)
+            await self._processes.registered(broker)
 
     def crash(self, broker: int) -> None:
         self._silent(broker)
