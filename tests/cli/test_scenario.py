@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from tests.cli.calling import CALM, LOSS, call, refused
 
 from tidelog.core.generations import GENERATIONS
+from tidelog.evidence.folder import Manifest
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import VERDICT_KINDS, parse
 from tidelog.lab.transcript import print_transcript
@@ -201,3 +202,19 @@ def test_what_is_no_file_is_refused(tmp_path: Path):
 
 def test_json_and_transcript_exclude_each_other(loss: Path):
     assert "choose one" in refused(call("scenario", "run", loss, "--json", "--transcript"))
+
+
+def test_a_run_leaves_evidence_on_demand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As a trial does; what is printed of the run is the same."""
+    monkeypatch.chdir(tmp_path)
+    plain = call("scenario", "run", "hw-loss", "-g", "hw")
+    answer = call("scenario", "run", "hw-loss", "-g", "hw", "--evidence", "e")
+    assert (answer.code, answer.out) == (plain.code, plain.out)
+    folder = tmp_path / "e"
+    assert answer.err == f"evidence in {folder}; to judge it: tidelog audit {folder}\n"
+    manifest = Manifest.read(folder)
+    assert (manifest.stage, manifest.generation) == ("sim", "hw")
+    again = refused(call("scenario", "run", "hw-loss", "--evidence", folder))
+    assert again == f"{folder} holds the evidence of another trial: choose another folder"
+    words = ("scenario", "run", "hw-loss", "--stage", "cluster", "--evidence", folder)
+    assert refused(call(*words)).startswith("--evidence is for the simulator")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +20,7 @@ from tidelog.cli.choices import (
 )
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, write_json, write_lines, write_text
+from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
     from tidelog.lab.runner import Run
@@ -35,6 +38,15 @@ PaceOption = Annotated[
         metavar="F",
         help="On a cluster: real seconds for each second of the scenario.",
         show_default="0.25 to 1, by how busy the machine is",
+    ),
+]
+EvidenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        callback=absolute,
+        help="In the simulator: leave the evidence of the run here, for tidelog audit.",
+        show_default=False,
     ),
 ]
 
@@ -88,6 +100,7 @@ def run_scenario(
         ),
     ] = "sim",
     pace: PaceOption = None,
+    evidence: EvidenceOption = None,
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
 ) -> int:
@@ -99,8 +112,23 @@ def run_scenario(
 
     if one_of("stage", stage, STAGES) == "sim" and pace is not None:
         raise Refusal("--pace is for --stage cluster: the simulator needs no time")
+    if stage != "sim" and evidence is not None:
+        raise Refusal("--evidence is for the simulator: of real brokers, tidelog trial leaves some")
     played = play(scenario_named(name, generation), stage, pace)
+    if evidence is not None:
+        _leave_evidence(played, evidence)
     return present(played, as_json=as_json, transcript=transcript)
+
+
+def _leave_evidence(played: Run, folder: Path) -> None:
+    from tidelog.evidence.folder import EvidenceError
+    from tidelog.trials.lab_evidence import export
+
+    try:
+        export(played, folder)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    print(f"evidence in {folder}; to judge it: tidelog audit {folder}", file=sys.stderr)
 
 
 def present(played: Run, *, as_json: bool, transcript: bool) -> int:
