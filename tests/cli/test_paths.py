@@ -46,6 +46,22 @@ def test_refusals_name_the_whole_path(tmp_path: Path, monkeypatch: pytest.Monkey
         assert str(tmp_path / "none") in refused(call(*words.split()))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "up --port 0 --data-dir {}",
+        "up --port 0 --detach --data-dir {}",
+        "keeper --listen 127.0.0.1:0 --data-dir {}",
+        "sweep --out {}",
+    ],
+)
+def test_a_file_in_the_place_of_a_folder_is_called_one(words: str, tmp_path: Path) -> None:
+    """At once: not after a minute in which Spark starts."""
+    (tmp_path / "notes.txt").touch()
+    answer = call(*words.format(tmp_path / "notes.txt").split(), XDG_STATE_HOME=str(tmp_path))
+    assert refused(answer).endswith(f"{tmp_path / 'notes.txt'}: this is a file, not a folder")
+
+
 @pytest.mark.slow
 def test_a_cluster_in_a_relative_folder_is_found_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

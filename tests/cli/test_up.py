@@ -217,11 +217,14 @@ def test_a_second_signal_does_not_wait(tmp_path: Path):
 
 
 def test_in_the_background_until_down(tmp_path: Path):
-    """`--detach` returns when it is ready; other commands find it; `down` ends it and its data."""
-    with Up(tmp_path, "--brokers", "2", "--detach") as up:
+    """`--detach` returns when it is ready; other commands find it; `down` ends it and its data. What is odd
+    about the settings is said in front, not only in the log."""
+    with Up(tmp_path, "--brokers", "2", "--detach", "--set", "num.partitons=3") as up:
         ready = READY.fullmatch(up.line().rstrip("\n"))
         assert ready is not None
         assert up.process.wait(60) == 0
+        odd = "unknown setting num.partitons, --set: did you mean num.partitions?\n"
+        eventually(lambda: up.errors == odd)
         supervisor, pids = up.status()["pid"], up.pids()
         assert is_alive(supervisor)
         listed = up.run("topics", "list")

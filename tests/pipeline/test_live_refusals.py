@@ -19,8 +19,8 @@ from tidelog.pipeline.sources import topic_client
     ("words", "said"),
     [
         ("--follow", "--follow needs the folder of a trial, or --bootstrap-servers and --topic"),
-        ("--follow nowhere", "nowhere: there is no such folder"),
-        ("--follow .", ". is not a folder of evidence: it has no trial.json"),
+        ("--follow nowhere", "{here}/nowhere: there is no such folder"),
+        ("--follow .", "{here} is not a folder of evidence: it has no trial.json"),
         ("--follow . --topic t", "--follow needs the folder of a trial, or --bootstrap-servers and --topic"),
         ("--follow --topic t", "a live topic needs both --bootstrap-servers and --topic"),
         (
@@ -52,7 +52,7 @@ def test_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(topic_client, "ANSWER_WITHIN_S", 1.0)
     assert main(["audit", *words.split()]) == 2
-    assert capsys.readouterr().err == f"tidelog: {said}\n"
+    assert capsys.readouterr().err == f"tidelog: {said.format(here=tmp_path)}\n"
 
 
 def test_a_folder_belongs_to_one_thing_and_one_follower(

@@ -341,8 +341,10 @@ def test_a_kafka_that_is_not_there_is_refused_and_leaves_nothing(tmp_path: Path)
         ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
         ("--idempotence on --acks 1", "an idempotent producer waits for all replicas: give acks=all alone"),
         ("--min-insync 4", "--min-insync 4: each partition has 3 replicas, so nothing could ever be written"),
+        ("--brokers 1 --min-insync 2", "--min-insync 2: each partition has 1 replica, so nothing"),
         ("--brokers 2 --replication-factor 3", "3 replicas on 2 brokers: give more --brokers"),
         ("--set num.partitons=3", "unknown setting 'num.partitons': did you mean num.partitions"),
+        ("--set x=3", "unknown setting 'x': tidelog broker --settings lists them all"),
         ("--set num.partitions", "'num.partitions': expected name=value, --set"),
         ("--schedule /none", "/none: no such file or directory"),
         ("--network wifi", "unknown network 'wifi': choose one of relays, netns"),
@@ -405,6 +407,8 @@ def test_what_is_no_evidence_is_refused(tmp_path: Path):
     for command in ("show", "recover"):
         message = refused(call("evidence", command, tmp_path))
         assert message == f"{tmp_path} is not a folder of evidence: it has no trial.json"
+        nowhere = tmp_path / "nowhere"
+        assert refused(call("evidence", command, nowhere)) == f"{nowhere}: there is no such folder"
 
 
 # ---------------------------------------------------------------- collecting

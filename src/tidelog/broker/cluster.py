@@ -180,6 +180,8 @@ class Cluster:
             self._lock.acquire()
         except AlreadyRunning as error:
             raise ClusterError(f"{error}: {self._advice}") from None
+        except FileExistsError:
+            raise ClusterError(f"{self.data_dir}: this is a file, not a folder") from None
         except OSError as error:
             raise ClusterError(f"{self.data_dir}: {(error.strerror or str(error)).lower()}") from None
         try:

@@ -16,10 +16,6 @@ from tidelog.evidence.tables import LEDGER
 def judgeable(folder: Path) -> Iterator[EvidenceFolder]:
     """The evidence, held so that nobody else writes there meanwhile. Refuses what is none, is still being
     written, or says nothing."""
-    if not folder.exists():
-        raise Refusal(f"{folder}: there is no such folder")
-    if not folder.is_dir():
-        raise Refusal(f"{folder} is a file: give the folder that a trial left")
     try:
         claimed = EvidenceFolder.claim(folder)
     except EvidenceError as error:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tidelog.cli.errors import Refusal
 from tidelog.cli.output import write_text
+from tidelog.cli.paths import make_folder
 from tidelog.cli.running import detached_dir
 from tidelog.cli.supervision import Plan, hints, supervise
 
@@ -23,6 +24,9 @@ LOG_FILE = "cluster.log"
 def detach(plan: Plan) -> None:
     """Start the cluster in the background and return when it is ready."""
     folder = _folder(plan)
+    for warning, text in plan.notes:
+        if warning:  # else it would only be in the log
+            print(text, file=sys.stderr)
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -49,10 +53,7 @@ def detach(plan: Plan) -> None:
 
 def _folder(plan: Plan) -> Path:
     folder = plan.data_dir or detached_dir()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refusal(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+    make_folder(folder)
     return folder
 
 

@@ -28,8 +28,9 @@ class OutputClosed(Exception):
     """The reader of our output went away, as ``head`` does."""
 
 
-def unknown(what: str, given: str, known: Sequence[str]) -> Refusal:
-    """A name that does not exist, with the nearest ones that do."""
+def unknown(what: str, given: str, known: Sequence[str], *, listed_by: str = "") -> Refusal:
+    """A name that does not exist, with the nearest ones that do, or the command that lists all of them."""
     near = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose one of {', '.join(known)}"
+    everything = f"{listed_by} lists them all" if listed_by else f"choose one of {', '.join(known)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else everything
     return Refusal(f"unknown {what} {given!r}: {hint}")

@@ -13,7 +13,7 @@ import typer
 from tidelog.cli.choices import JsonOption
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, write_file, write_json, write_text
-from tidelog.cli.paths import absolute
+from tidelog.cli.paths import absolute, make_folder
 
 if TYPE_CHECKING:
     from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate, Listener
@@ -143,6 +143,7 @@ def sweep(
     }
     grid, number = _grid(grid_file, {axis: words for axis, words in given.items() if words is not None})
     number = seeds or number
+    make_folder(out)  # said before Spark starts, which takes a while
     from tidelog.cli.sweep_progress import progress
     from tidelog.pipeline.errors import PipelineError
     from tidelog.pipeline.sweep.campaign import Campaign

@@ -16,6 +16,7 @@ from tidelog.broker.loading import gather
 from tidelog.broker.settings import SettingsError, table
 from tidelog.cli.choices import one_of
 from tidelog.cli.errors import Refusal, unknown
+from tidelog.cli.output import counted
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.faults import schedule as schedules
@@ -113,7 +114,7 @@ class Choices:
         given = _assignments(self.broker_settings, "--set")
         for name in given:
             if name not in table():
-                raise unknown("setting", name, tuple(table()))
+                raise unknown("setting", name, tuple(table()), listed_by="tidelog broker --settings")
         kinds = {fault.kind for fault in self.given_schedule()} or set(self.kinds())
         return ArenaPlan(
             brokers=self.brokers,
@@ -148,7 +149,7 @@ class Choices:
             raise Refusal(f"{self.replicas} replicas on {self.brokers} brokers: give more --brokers")
         if (self.min_insync or 0) > self.replicas:
             raise Refusal(
-                f"--min-insync {self.min_insync}: each partition has {self.replicas} replicas, "
+                f"--min-insync {self.min_insync}: each partition has {counted(self.replicas, 'replica')}, "
                 "so nothing could ever be written with acks=all"
             )
         if self.foreign and self.network == NETNS:

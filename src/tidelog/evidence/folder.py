@@ -93,7 +93,11 @@ class Manifest:
                 )
             return cls(**{name: value for name, value in found.items() if name in cls.__slots__})
         except FileNotFoundError:
+            if not folder.exists():
+                raise EvidenceError(f"{folder}: there is no such folder") from None
             raise EvidenceError(f"{folder} is not a folder of evidence: it has no {MANIFEST}") from None
+        except NotADirectoryError:
+            raise EvidenceError(f"{folder} is a file: give the folder that a trial left") from None
         except OSError as error:
             raise EvidenceError(f"{path}: {reason(error)}") from None
         except (ValueError, LookupError, TypeError) as error:

@@ -25,6 +25,8 @@ class DataDir:
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+        except FileExistsError:
+            raise KeeperStorageError(f"the keeper cannot use {path}: this is a file, not a folder") from None
         except OSError as error:
             raise KeeperStorageError(f"the keeper cannot use {path}: {error.strerror}") from None
         try:

@@ -48,13 +48,8 @@ class TrialTarget:
     """A folder of evidence. Raises `PipelineError` if it is none."""
 
     def __init__(self, folder: Path) -> None:
-        if not folder.exists():
-            raise PipelineError(f"{folder}: there is no such folder")
-        if not folder.is_dir():
-            raise PipelineError(f"{folder} is a file: give the folder that a trial writes")
-        self.folder = folder
-        self._manifest()  # refuses in the words of whoever asked
         self.folder = folder.absolute()
+        self._manifest()  # which refuses what is none
         self._growth = Growth(self.folder)
 
     def _manifest(self) -> Manifest:
