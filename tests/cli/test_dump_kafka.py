@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.jars import KAFKA_VERSION, cache
 from bench.processes import eventually
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.cli.calling import call
-from tests.effort import takes_long
 
-pytestmark = [
-    takes_long,
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("java"), reason="no java on the path"),
-    pytest.mark.skipif(
-        not (cache() / "jars" / f"apache-kafka-{KAFKA_VERSION}").is_dir(),
-        reason="Apache Kafka's jars are not in the cache (see bench/jars.py)",
-    ),
-]
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 EACH = 30
 START = EACH + 5
 """Inside the second epoch, and inside a batch of it."""
