@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from io import SEEK_END
 from itertools import count
 from pathlib import Path
 from urllib.request import urlopen
@@ -21,8 +22,16 @@ from tests.broker.running import eventually, known_at, properties, serving_port,
 from tests.clients import raw
 
 from tidelog.broker.admin import Admin, PartitionView
+from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +154,37 @@ def test_a_disk_that_is_full_refuses_writes_and_nothing_else(tmp_path: Path, kee
         broker.wait(60)
         (said,) = [line for line in said_by(broker) if " ERROR " in line]
     assert "full-0: " in said
+
+
+def listed(client: Client, topic: str, timestamp: int) -> ListOffsetsPartitionResponse:
+    question = ListOffsetsTopic(
+        name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)]
+    )
+    answer = client.ask(Api.LIST_OFFSETS, ListOffsetsRequest(replica_id=-1, topics=[question]))
+    found: ListOffsetsPartitionResponse = answer.topics[0].partitions[0]
+    return found
+
+
+def test_a_log_that_cannot_be_searched_is_an_answer(tmp_path: Path, keeper: str):
+    """An offset by time is found in the records. If they have rotted, the client is told; the ends of the log
+    are known without them."""
+    with started(broker_file(tmp_path, keeper)) as broker:
+        where = "127.0.0.1", serving_port(broker)
+        create(where, "rotten")
+        with raw.Connection(where) as connection:
+            body = raw.produce_body("rotten", raw.batch([b"y" * 100]), acks=1)
+            assert raw.produced(connection.ask(raw.PRODUCE, raw.PRODUCE_VERSION, body)).error == raw.NONE
+        with (tmp_path / "logs" / "rotten-0" / "00000000000000000000.log").open("r+b") as file:
+            file.seek(-20, SEEK_END)
+            file.write(b"?")
+        with Client(*where) as client:
+            assert listed(client, "rotten", 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            end = listed(client, "rotten", -1)
+            assert (end.error_code, end.offset) == (ErrorCode.NONE, 1)
+        broker.send_signal(signal.SIGTERM)
+        broker.wait(60)
+        (said,) = [line for line in said_by(broker) if " ERROR " in line]
+    assert "rotten-0: " in said
 
 
 # ---------------------------------------------------------------- one bad disk in a cluster
