@@ -14,7 +14,15 @@ from tidelog.broker.client import Client
 from tidelog.wire.api import Api
 from tidelog.wire.codec import encode
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.messages import create_partitions, create_topics, describe_configs, elect_leaders, metadata
+from tidelog.wire.messages import (
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_configs,
+    elect_leaders,
+    metadata,
+)
+from tidelog.wire.schema import NO_UUID
 
 INT_MAX = 2**31 - 1
 TOO_MANY = ErrorCode.POLICY_VIOLATION
@@ -148,6 +156,24 @@ def test_refusals_quote_no_more_than_an_answer_can_hold(
         assert fields.string() == asked.name
         assert fields.int16() in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICA_ASSIGNMENT)
         assert len(fields.string() or "") < 1_000
+
+
+def test_topics_that_are_deleted_by_their_ids(controller: Client, topics: Topics) -> None:
+    """No topic has one. Those that are named are deleted, those with an id or with neither are refused."""
+    name, some_id = topics.new(), bytes(range(16))
+    state = delete_topics.DeleteTopicState
+    request = delete_topics.DeleteTopicsRequest(
+        topics=[state(topic_id=some_id), state(name="t", topic_id=some_id), state(), state(name=name)],
+        timeout_ms=10_000,
+    )
+    answer = controller.ask(Api.DELETE_TOPICS, request)
+    invalid = ErrorCode.INVALID_REQUEST
+    assert [(result.name, result.topic_id, result.error_code) for result in answer.responses] == [
+        (None, some_id, ErrorCode.UNSUPPORTED_VERSION),
+        ("t", some_id, invalid),
+        (None, NO_UUID, invalid),
+        (name, NO_UUID, ErrorCode.NONE),
+    ]
 
 
 @pytest.mark.parametrize("kind", [2, -1, 127])

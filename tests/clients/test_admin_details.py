@@ -13,7 +13,6 @@ from confluent_kafka import (
     ElectionType,
     KafkaError,
     KafkaException,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
@@ -258,12 +257,3 @@ def test_settings_have_types(cluster: Cluster) -> None:
     assert types["log.retention.ms"] == "LONG"
     assert types["delete.topic.enable"] == "BOOLEAN"
     assert set(types.values()) == {"STRING", "INT", "LONG", "BOOLEAN", "DOUBLE"}
-
-
-def test_a_transactional_producer_is_refused_at_once(cluster: Cluster) -> None:
-    """Not after its patience has ended: nothing will be different then."""
-    producer = Producer({**quiet(cluster.bootstrap_servers), "transactional.id": "of-no-use"})
-    with pytest.raises(KafkaException) as refused:
-        producer.init_transactions(PATIENCE_SECONDS)
-    assert refused.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert "transactions are not served" in refused.value.args[0].str()

@@ -125,6 +125,8 @@ class KafkaPython:
     def view(self, plain: Any) -> Any:
         if isinstance(plain, list):
             return [self.view(item) for item in plain]
+        if isinstance(plain, uuid.UUID):
+            return plain.bytes
         if not isinstance(plain, dict):
             return plain
         if all(value == -1 for value in plain.values()):

@@ -19,7 +19,7 @@ from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tidelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from tidelog.wire.messages.delete_topics import DeleteTopicsRequest
+from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -201,7 +201,9 @@ class Admin:
         self._change(Api.CREATE_TOPICS, request, lambda answer: answer.topics[0], f"topic {name}")
 
     def delete(self, name: str) -> None:
-        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=_TIMEOUT_MS)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS
+        )
         self._change(Api.DELETE_TOPICS, request, lambda answer: answer.responses[0], f"topic {name}")
 
     def add_partitions(self, name: str, count: int) -> None:

@@ -2,7 +2,7 @@
 
 Behaviour: AlterConfigs replaces all settings of a topic, the incremental one changes those it names (set,
 delete, append to or subtract from a list). Checked as a whole before anything is written.
-Versions: 0 and 1 of both.
+Versions: 0 to 2, and 0 to 1 of the incremental one.
 Not done: brokers' settings, which are changed in their files.
 """
 

@@ -3,7 +3,7 @@
 Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
 checked here, before anything is written. A topic named twice in a request is refused both times. A request
 for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0.
-Versions: 0 to 6.
+Versions: 0 to 7. Topics have no ids: 7 tells the one that stands for none.
 Not done: waiting for the partitions to have leaders everywhere; clients ask for metadata until they do.
 """
 

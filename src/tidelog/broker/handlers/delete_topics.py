@@ -2,12 +2,13 @@
 
 Behaviour: answered when the topic is marked for deletion and brokers are being told to forget it; its logs
 are deleted after that, those of a broker that is down when it returns.
-Versions: 0 to 5.
-Not done: deletion by topic id (6).
+Versions: 0 to 6. Topics have no ids: whoever names one in 6 is told UNSUPPORTED_VERSION.
+Not done: nothing.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
@@ -18,23 +19,44 @@ from tidelog.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
+from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+IDS_SINCE = 6
+
 
 def handle(node: Node, request: Request) -> None:
     body: DeleteTopicsRequest = request.body
-    results = [DeletableTopicResult(name=name) for name in dict.fromkeys(body.topic_names)]
+    topics = body.topics
+    if request.header.api_version < IDS_SINCE:
+        topics = [DeleteTopicState(name=name) for name in body.topic_names]
+    names = [topic.name for topic in topics if topic.name is not None and topic.topic_id == NO_UUID]
+    results = [_refused(topic) for topic in topics if topic.name is None or topic.topic_id != NO_UUID]
     gather = Gather(lambda: request.respond(DeleteTopicsResponse(responses=results)))
-    for result in results:
-        if not node.settings.delete_topic_enable:
+    for name in dict.fromkeys(names):
+        result = DeletableTopicResult(name=name)
+        results.append(result)
+        if node.settings.delete_topic_enable:
+            gather.ask(node, core.DeleteTopicRequest(name), partial(_fill, result))
+        else:
             result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
-            continue
-
-        def fill(response: core.DeleteTopicResponse, result: DeletableTopicResult = result) -> None:
-            result.error_code, result.error_message = response.error, response.message
-
-        gather.ask(node, core.DeleteTopicRequest(result.name), fill)
     gather.asked_all()
+
+
+def _fill(result: DeletableTopicResult, response: core.DeleteTopicResponse) -> None:
+    result.error_code, result.error_message = response.error, response.message
+
+
+def _refused(topic: DeleteTopicState) -> DeletableTopicResult:
+    error, message = ErrorCode.UNSUPPORTED_VERSION, "Topic IDs are not supported on the server."
+    if topic.name is not None:
+        error, message = ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
+    elif topic.topic_id == NO_UUID:
+        error, message = ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+    return DeletableTopicResult(
+        name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=message
+    )

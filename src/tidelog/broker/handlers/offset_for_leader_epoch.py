@@ -2,7 +2,7 @@
 
 Behaviour: the core's answer, from the leader-epoch cache. Followers ask it before they fetch, consumers to
 find out whether what they read was truncated.
-Versions: 0 to 3.
+Versions: 0 to 4.
 Not done: nothing.
 """
 

@@ -40,4 +40,4 @@ class AlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse]
 
 
-register(Api.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse, versions=(0, 1))
+register(Api.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse, versions=(0, 2), flexible_since=2)

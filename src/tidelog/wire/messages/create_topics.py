@@ -1,14 +1,14 @@
 """CreateTopics (19).
 
 Since version 4 -1 stands for the broker's default number of partitions or replicas (KIP-464), and since 5
-the answer describes the topic that was made (KIP-525).
+the answer describes the topic that was made (KIP-525). 7 tells its id (KIP-516).
 """
 
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api
 from tidelog.wire.registry import register
-from tidelog.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
+from tidelog.wire.schema import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, struct
 
 
 @struct
@@ -53,6 +53,7 @@ class CreatableTopicResult:
     """What describes the topic is -1 or None where it failed, or where the client may not see it."""
 
     name: String
+    topic_id: Uuid = field(NO_UUID, since=7)
     error_code: Int16 = 0
     error_message: String | None = field(None, since=1)
     topic_config_error_code: Int16 = field(0, since=5, tag=0)
@@ -67,4 +68,4 @@ class CreateTopicsResponse:
     topics: list[CreatableTopicResult]
 
 
-register(Api.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, versions=(0, 6), flexible_since=5)
+register(Api.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, versions=(0, 7), flexible_since=5)

@@ -1,21 +1,31 @@
-"""DeleteTopics (20), by name; later versions than 5 know ids too."""
+"""DeleteTopics (20): by name, and since version 6 by name or by id (KIP-516)."""
 
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api
 from tidelog.wire.registry import register
-from tidelog.wire.schema import Int16, Int32, String, field, struct
+from tidelog.wire.schema import NO_UUID, Int16, Int32, String, Uuid, field, struct
+
+
+@struct
+class DeleteTopicState:
+    """One of the two is given."""
+
+    name: String | None = None
+    topic_id: Uuid = NO_UUID
 
 
 @struct
 class DeleteTopicsRequest:
-    topic_names: list[String]
+    topics: list[DeleteTopicState] = field([], since=6)
+    topic_names: list[String] = field([], until=5)
     timeout_ms: Int32
 
 
 @struct
 class DeletableTopicResult:
-    name: String
+    name: String | None = field(nullable_since=6)
+    topic_id: Uuid = field(NO_UUID, since=6)
     error_code: Int16 = 0
     error_message: String | None = field(None, since=5)
 
@@ -26,4 +36,4 @@ class DeleteTopicsResponse:
     responses: list[DeletableTopicResult]
 
 
-register(Api.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, versions=(0, 5), flexible_since=4)
+register(Api.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, versions=(0, 6), flexible_since=4)

@@ -51,5 +51,9 @@ class OffsetForLeaderEpochResponse:
 
 
 register(
-    Api.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, versions=(0, 3)
+    Api.OFFSET_FOR_LEADER_EPOCH,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    versions=(0, 4),
+    flexible_since=4,
 )
