@@ -21,6 +21,8 @@ from tests.wire.values import samples
 
 from tidelog.broker.groups import coordinators
 from tidelog.broker.handlers import HANDLERS
+from tidelog.core.leader import LeaderRole
+from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.wire.api import encode_request
 from tidelog.wire.api_keys import ADVERTISED
@@ -77,6 +79,30 @@ def every_request() -> Iterator[bytes]:
         for version in {max(oldest, known.versions[0]), newest} if api in HANDLERS else ():
             for request in samples(known.request, version, known.flexible(version), SAMPLES):
                 yield b"".join(map(bytes, encode_request(api, version, 1, "me", request)))
+
+
+def test_a_fetch_whose_client_is_gone_is_forgotten(tmp_path: Path) -> None:
+    """Clients choose how long they wait, up to 24 days. One that hangs up does not wait any more."""
+
+    async def scenario() -> None:
+        async with stage(tmp_path) as place:
+            place.threads[1].release_all_from_now_on()
+            await place.create(1)
+            role = place.nodes[1].core.replicas[TopicPartition(TOPIC, 0)].role
+            assert isinstance(role, LeaderRole)
+            waiting = raw.fetch_body(TOPIC, 0, wait_ms_max=2**31 - 1)
+            clients = [await place.client(1) for _ in range(3)]
+            for client in clients:
+                client.send(raw.FETCH, raw.FETCH_VERSION, waiting)
+                client.send(raw.FETCH, raw.FETCH_VERSION, waiting)
+            await until(lambda: len(role._fetches) == 6)
+            for client in clients[1:]:
+                client.writer.close()
+            await until(lambda: len(role._fetches) == 2)
+            clients[0].produce(b"what the first one waits for")
+            assert len(raw.fetched(await clients[0].answer()).records) > 0
+
+    asyncio.run(scenario())
 
 
 def test_requests_are_no_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ _PIECE_BYTES = 1024
 class Request:
     """A request on its way: what was asked, and the place in line where the answer belongs."""
 
-    __slots__ = ("answer", "body", "connection", "header", "on_superseded", "received_at")
+    __slots__ = ("answer", "body", "connection", "header", "on_abandoned", "on_superseded", "received_at")
 
     def __init__(self, connection: Connection, header: RequestHeader, body: Any, received_at: float) -> None:
         self.connection = connection
@@ -47,6 +47,8 @@ class Request:
         self.answer: list[Any] | None = None
         self.on_superseded: Any = None
         """Called when the same client sends its next request while this one waits (a follower's fetch)."""
+        self.on_abandoned: Any = None
+        """Called when the client is gone while this one waits: it may have allowed weeks for that."""
 
     def respond(self, body: Any, *, failed: bool = False) -> None:
         self._settle(encode_response(self.header, body), failed)
@@ -57,7 +59,8 @@ class Request:
 
     def _settle(self, answer: list[Any], failed: bool) -> None:
         self.answer = answer
-        self.on_superseded = None  # it refers back to us, and cycles keep whole fetches in memory
+        # They refer back to us, and cycles keep whole fetches in memory.
+        self.on_superseded = self.on_abandoned = None
         connection = self.connection
         connection.held_bytes += sum(map(len, answer))
         server = connection.server
@@ -113,8 +116,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
+        abandoned = [request.on_abandoned for request in self._open if request.on_abandoned is not None]
         self._open.clear()
         self._received.clear()
+        for give_up in abandoned:
+            give_up()
+        if abandoned:
+            self.server.settle()
         self.server.memory.changed(self, self._incoming_bytes, 0)
         self._incoming_bytes = 0
         self.server.left(self)

@@ -3,7 +3,8 @@
 Behaviour: every partition of a request is asked of the core, which answers at once or parks the question
 until there is something to read or the time is up. The request is answered as soon as the parts together
 have ``min_bytes``, or one has failed; whatever is still parked then answers with what it has. A follower's
-next request releases the one before: that is how it adds partitions without waiting.
+next request releases the one before: that is how it adds partitions without waiting. When a client is gone,
+so is what it waits for.
 Versions: 4 to 12. Isolation level is accepted and, without transactions, makes no difference.
 Not done: fetch sessions (answered with session 0: the client goes on naming all its partitions), reading
 from the nearest replica (KIP-392), the diverging epoch in the answer (followers ask before they fetch).
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 def handle(node: Node, request: Request) -> None:
     body: FetchRequest = request.body
     pending = PendingFetch(node, request, body)
+    request.on_abandoned = pending.finish
     if body.replica_id >= 0:
         request.on_superseded = pending.finish
     for topic in body.topics:
