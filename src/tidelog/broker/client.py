@@ -85,7 +85,7 @@ class Client:
 
     def ask(self, api: Api, request: Any) -> Any:
         """The answer, in the newest version that both sides know."""
-        return self._exchange(api, self.version_of(api), request)
+        return self.exchange(api, self.version_of(api), request)
 
     def version_of(self, api: Api) -> int:
         known = registration(api)
@@ -106,12 +106,13 @@ class Client:
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         # Version 0 is the one that every broker since 0.10 answers.
-        answer = self._exchange(Api.API_VERSIONS, 0, ApiVersionsRequest())
+        answer = self.exchange(Api.API_VERSIONS, 0, ApiVersionsRequest())
         if answer.error_code:
             raise ClientError(f"{self.endpoint} does not say what it speaks: {error_name(answer.error_code)}")
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
-    def _exchange(self, api: Api, version: int, request: Any) -> Any:
+    def exchange(self, api: Api, version: int, request: Any) -> Any:
+        """The answer, in this version."""
         self._correlation_id += 1
         try:
             self._socket.sendall(

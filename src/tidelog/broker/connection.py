@@ -51,7 +51,13 @@ class Request:
         """Called when the client is gone while this one waits: it may have allowed weeks for that."""
 
     def respond(self, body: Any, *, failed: bool = False) -> None:
-        self._settle(encode_response(self.header, body), failed)
+        try:
+            answer = encode_response(self.header, body)
+        except Exception:
+            # Perhaps the handler returned long ago, and nothing above us knows whose answer this was.
+            self.connection.server.failed_on(self)
+            return
+        self._settle(answer, failed)
 
     def respond_nothing(self) -> None:
         """The client asked for no answer (acks=0)."""

@@ -199,10 +199,15 @@ class Server:
             # The rules of replication are broken, not a request: going on could break promises.
             self._on_violation(f"replication reached a state that its rules exclude: {violation}")
         except Exception:
-            # A bug in one handler must not take the broker, nor the other connections, down with it.
-            self.metrics.unexpected_errors += 1
-            self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
-            connection.abort()
+            self.failed_on(request)
+
+    def failed_on(self, request: Request) -> None:
+        """A bug in one handler must not take the broker, nor the other connections, down with it. A request
+        that cannot be answered any more ends its connection: a client must not wait for ever."""
+        header, connection = request.header, request.connection
+        self.metrics.unexpected_errors += 1
+        self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
+        connection.abort()
 
     def _offer_versions(self, connection: Connection, header: RequestHeader, received_at: float) -> None:
         asked = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.connection import Request
+from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather
 from tidelog.broker.handlers.describe_configs import TOPIC
 from tidelog.core import messages as core
@@ -79,13 +80,13 @@ def _alter(
         before = {} if replace else dict(node.topics.overrides(resource.resource_name))
         node.topics.checked({k: v for k, v in {**before, **altered}.items() if v is not None})
     except InvalidLogConfig as error:
-        result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, str(error)
+        result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, brief(str(error))
         return
     if validate_only:
         return
 
     def fill(response: core.AlterTopicConfigResponse) -> None:
-        result.error_code, result.error_message = response.error, response.message
+        result.error_code, result.error_message = response.error, brief(response.message)
 
     gather.ask(node, core.AlterTopicConfigRequest(resource.resource_name, altered, replace), fill)
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
+from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
@@ -71,7 +72,7 @@ def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> core.Crea
 
 
 def _answered(result: CreatePartitionsTopicResult, response: core.CreatePartitionsResponse) -> None:
-    result.error_code, result.error_message = response.error, response.message
+    result.error_code, result.error_message = response.error, brief(response.message)
 
 
 def _fill(result: CreatePartitionsTopicResult, refusal: Refusal) -> None:

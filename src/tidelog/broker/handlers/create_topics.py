@@ -13,6 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
+from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
@@ -75,7 +76,7 @@ def _question(
 
 
 def _fill(node: Node, result: CreatableTopicResult, response: core.CreateTopicResponse) -> None:
-    result.error_code, result.error_message = response.error, response.message
+    result.error_code, result.error_message = response.error, brief(response.message)
     if response.error is ErrorCode.NONE:
         result.num_partitions = response.partitions
         result.replication_factor = response.replication_factor
@@ -100,4 +101,4 @@ def _partitions(node: Node, topic: CreatableTopic) -> int:
 
 
 def _failed(name: str, error: ErrorCode, message: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error, error_message=message)
+    return CreatableTopicResult(name=name, error_code=error, error_message=brief(message))
