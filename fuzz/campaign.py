@@ -25,6 +25,7 @@ from fuzz.target import Target
 from fuzz.watch import Kind, Watch
 from tidelog.broker.cluster_status import BrokerStatus
 
+PAGE: Final = "page"
 ATTACKS: Final[dict[str, Attack]] = {
     "compression bombs": bombs.compression,
     "announced frames": bombs.announced,
@@ -36,7 +37,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "storms": storms.storm,
     "keeper": ports.keeper,
     "metrics": ports.metrics,
-    "page": ports.page,
+    PAGE: ports.page,
     "members": members.misbehave,
 }
 
@@ -81,6 +82,8 @@ class Tally:
     """API and version of every frame that could be decoded."""
     connections: int = 0
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of the attacker."""
 
 
 class Campaign:
@@ -112,7 +115,7 @@ class Campaign:
         self.ground = Ground(target, frames, Random(plan.seed), watch.trouble, page)
 
     async def run(self) -> None:
-        began = time.monotonic()
+        began, cpu_before = time.monotonic(), time.process_time()
         if self._plan.seconds is not None:
             self._deadline = began + self._plan.seconds
         beside = [
@@ -130,6 +133,7 @@ class Campaign:
             )
         finally:
             self.tally.seconds = time.monotonic() - began
+            self.tally.cpu_seconds = time.process_time() - cpu_before
             for task in beside:
                 task.cancel()
             for result in await asyncio.gather(*beside, return_exceptions=True):

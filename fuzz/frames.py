@@ -33,7 +33,8 @@ today a broker believes, and must."""
 
 PARTITIONS_MAX: Final = 20
 """More partitions than that no request may ask for, unless it asks for more than a broker may grant."""
-PARTITIONS_REFUSED: Final = 10_000
+_PARTITIONS_GRANTED: Final = 10_000 + 1_000
+"""That many more in one request, and a topic may have some already."""
 WAIT_MS_MAX: Final = 200
 """A request that asks to wait for longer is left waiting."""
 SESSION_MS_MAX: Final = 10_000
@@ -178,7 +179,7 @@ def _is_an_order(header: RequestHeader, body: Any) -> bool:
 
 
 def _too_many(partitions: int) -> bool:
-    return PARTITIONS_MAX < partitions <= PARTITIONS_REFUSED
+    return PARTITIONS_MAX < partitions <= _PARTITIONS_GRANTED
 
 
 def wait_ms(header: RequestHeader, body: Any) -> int:

@@ -14,18 +14,17 @@ from typing import Final
 import uvloop
 from bench.tidelog_up import TidelogUp
 
-from fuzz.campaign import PATIENCE_SECONDS, Campaign, Plan
+from fuzz.campaign import PAGE, PATIENCE_SECONDS, Campaign, Plan
 from fuzz.company import NeighbourProcess, Page
 from fuzz.evidence import Sent, read_frames
 from fuzz.frames import Frame, Frames
 from fuzz.line import End, open_line
 from fuzz.target import IDLE_SECONDS, SETTINGS, Target
 from fuzz.verdict import DESCRIPTORS_MARGIN, Result, judge
-from fuzz.watch import Kind, Log, Watch
+from fuzz.watch import TRACEBACK, Kind, Log, Watch
 from tidelog.broker.cluster_status import BrokerStatus
 
 _SETTLE_SECONDS: Final = 2 * IDLE_SECONDS + 10.0
-_TRACEBACK: Final = "Traceback (most recent call last)"
 
 
 def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) -> Result:
@@ -38,19 +37,20 @@ def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) 
             stack.enter_context(TidelogUp(data, brokers, SETTINGS, on_line=log.heard))
             target = Target(data)
             target.furnish()
-            page = stack.enter_context(Page())
+            page = stack.enter_context(Page()) if PAGE in plan.attacks else None
             neighbour = stack.enter_context(NeighbourProcess(target))
             neighbour.wait_until_it_works()
             watch = Watch(target.brokers, log)
             frames = Frames(plan.seed, target.offered())
-            campaign = Campaign(plan, target, watch, frames, sent, page=page.address(), said=said)
+            served = None if page is None else page.address()
+            campaign = Campaign(plan, target, watch, frames, sent, page=served, said=said)
             uvloop.run(campaign.run())
             said("settling")
             settle(target, watch)
             account = neighbour.finish()
             watch.read_metrics()
             judge(account, watch)
-            if any(_TRACEBACK in line for line in page.lines):
+            if page is not None and any(TRACEBACK in line for line in page.lines):
                 watch.trouble(Kind.TRACEBACK, "in the log of tidelog lab")
                 (folder / "page.log").write_text("\n".join(page.lines) + "\n", "utf-8")
     finally:

@@ -41,6 +41,7 @@ class Result:
             "frames": tally.sent,
             "seconds": round(tally.seconds, 1),
             "connections": tally.connections,
+            "cpu_seconds": round(tally.cpu_seconds, 1),
             "ends": {end.value: count for end, count in tally.ends.items()},
             "how": dict(tally.how),
             "versions": len(tally.versions),
@@ -93,6 +94,8 @@ def lines(result: Result) -> Iterator[str]:
     apis = len({api for api, _ in tally.versions})
     yield _line("frames", f"{tally.sent:,} in {tally.seconds:,.0f} s ({rate:,.0f}/s) · seed {result.seed}")
     yield _line("", f"{len(tally.versions)} versions of {apis} APIs · {tally.connections:,} connections")
+    brokers = sum(each.cpu_seconds for each in watch.vitals)
+    yield _line("", f"{tally.cpu_seconds:,.0f} s of CPU for the attacker, {brokers:,.0f} s for the brokers")
     yield _line("", _shares({end.value: tally.ends[end] for end in End}, tally.sent))
     yield _line("", f"{tally.fates[Fate.CLOSE]:,} were no request, {tally.fates[Fate.WAIT]:,} asked to wait")
     yield _line("mutations", _shares(dict(tally.how), tally.sent))

@@ -92,7 +92,7 @@ _OWN_NUMBERS: Final[dict[str, Sequence[int]]] = {
         ("broker_ids", "broker_id", "controller_id", "leader", "isr", "replicas"), (1, 2, 3, 1, 0, -1)
     ),
     "num_partitions": (1, 1, 2, 3, -1, 0, 10_001),
-    "count": (1, 3, 4, 5, 0, -1, 10_001),
+    "count": (1, 3, 4, 5, 0, -1, 20_000),
     "replication_factor": (1, 2, 3, -1, 0, 4),
     "acks": (-1, -1, 1, 1, 0, 2, -2),
     "replica_id": (-1, -1, -1, -1, -2, 1, 2, 3, 4),

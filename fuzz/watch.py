@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.request import urlopen
 
-from bench.processes import is_alive, resident_bytes
+from bench.processes import cpu_seconds, is_alive, resident_bytes
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidelog.broker.cluster_status import BrokerStatus
 
 _METRICS_SECONDS: Final = 10.0
-_TRACEBACK: Final = "Traceback (most recent call last)"
+TRACEBACK: Final = "Traceback (most recent call last)"
 _LINES_AROUND: Final = 60
 _TRACEBACKS_KEPT: Final = 50
 _PEER: Final = re.compile(r"from \S+:(\d+)$")
@@ -70,7 +70,7 @@ class Log:
             if self._kept < _LINES_KEPT:
                 self._kept += 1
                 self._file.write(f"{line}\n")
-            if _TRACEBACK in line and len(self.tracebacks) < _TRACEBACKS_KEPT:
+            if TRACEBACK in line and len(self.tracebacks) < _TRACEBACKS_KEPT:
                 self.tracebacks.append([*self._before, line])
             elif self.tracebacks and len(self.tracebacks[-1]) < _LINES_AROUND:
                 self.tracebacks[-1].append(line)
@@ -101,6 +101,8 @@ class Vitals:
     descriptors_warm: int = 0
     descriptors_peak: int = 0
     descriptors_end: int = 0
+    cpu_seconds: float = 0.0
+    """Since the watch began."""
     metrics: dict[str, float] = field(default_factory=dict)
 
 
@@ -110,6 +112,7 @@ class Watch:
         self.log = log
         self.vitals = [Vitals(broker.id, broker.pid) for broker in brokers]
         self.troubles: list[Trouble] = []
+        self._cpu_before = {each.pid: cpu_seconds(each.pid) for each in self.vitals}
         for each in self.vitals:
             each.rss_start = _resident(each.pid)
 
@@ -126,6 +129,7 @@ class Watch:
             if not is_alive(each.pid):
                 continue
             each.rss_end, each.descriptors_end = _resident(each.pid), descriptors(each.pid)
+            each.cpu_seconds = cpu_seconds(each.pid) - self._cpu_before[each.pid]
             each.rss_peak = max(each.rss_peak, each.rss_end)
             each.descriptors_peak = max(each.descriptors_peak, each.descriptors_end)
 

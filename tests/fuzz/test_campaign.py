@@ -1,0 +1,133 @@
+"""What is broken is noticed, and the frames that broke it are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fuzz.evidence import BadFile, Sent, read_frames
+from fuzz.frames import Frames
+from fuzz.neighbour import Account
+from fuzz.verdict import DESCRIPTORS_MARGIN, MEMORY_MARGIN_BYTES, judge
+from fuzz.watch import Kind, Log, Watch
+from tests.fuzz.test_frames import OFFERED
+
+from tidelog.broker.cluster_status import BrokerStatus
+
+GOOD = Account(acknowledged=10, read=10, done=True)
+
+
+# ---------------------------------------------------------------- what is broken is noticed
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    """Of a broker that does nothing: this very process."""
+    log = Log(tmp_path / "brokers.log")
+    yield Watch([BrokerStatus(1, "127.0.0.1", 1, "", "", pid=os.getpid())], log)
+    log.close()
+
+
+def healthy(watch: Watch) -> Account:
+    return GOOD
+
+
+def traceback(watch: Watch) -> Account:
+    for line in ("failed on FETCH v1 from 127.0.0.1:4711", "Traceback (most recent call last):", "  ouch"):
+        watch.log.heard(f"broker 1 │ {line}")
+    return GOOD
+
+
+def death(watch: Watch) -> Account:
+    watch.vitals[0].pid = 1 << 30
+    return GOOD
+
+
+def lost_session(watch: Watch) -> Account:
+    watch.vitals[0].metrics["tidelog_keeper_sessions_lost_total"] = 1.0
+    return GOOD
+
+
+def memory(watch: Watch) -> Account:
+    watch.vitals[0].rss_end = watch.vitals[0].rss_warm + MEMORY_MARGIN_BYTES + 1
+    return GOOD
+
+
+def descriptors(watch: Watch) -> Account:
+    watch.vitals[0].descriptors_end = watch.vitals[0].descriptors_warm + DESCRIPTORS_MARGIN + 1
+    return GOOD
+
+
+def missing_record(watch: Watch) -> Account:
+    return Account(acknowledged=10, read=9, missing=1, done=True)
+
+
+def foreign_record(watch: Watch) -> Account:
+    return Account(acknowledged=10, read=11, faults=["b'x'"], done=True)
+
+
+def unfinished(watch: Watch) -> Account:
+    return Account(acknowledged=10, read=10)
+
+
+def stalled(watch: Watch) -> Account:
+    return Account(acknowledged=10, read=10, done=True, stall_seconds_max=60.0)
+
+
+def late_probe(watch: Watch) -> Account:
+    return Account(acknowledged=10, read=10, done=True, probe_seconds_max=60.0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "kinds"),
+    [
+        (healthy, []),
+        (traceback, [Kind.TRACEBACK]),
+        (death, [Kind.DIED]),
+        (lost_session, [Kind.SESSION]),
+        (memory, [Kind.MEMORY]),
+        (descriptors, [Kind.DESCRIPTORS]),
+        (missing_record, [Kind.NEIGHBOUR]),
+        (foreign_record, [Kind.NEIGHBOUR]),
+        (unfinished, [Kind.NEIGHBOUR]),
+        (stalled, [Kind.STALL]),
+        (late_probe, [Kind.STALL]),
+    ],
+)
+def test_each_trouble_is_noticed(watch: Watch, seen: Callable[[Watch], Account], kinds: list[Kind]) -> None:
+    judge(seen(watch), watch)
+    assert [trouble.kind for trouble in watch.troubles] == kinds
+
+
+def test_the_log_names_the_connection(watch: Watch) -> None:
+    """By it the frames are found that were sent on it."""
+    traceback(watch)
+    (found,) = watch.log.tracebacks
+    assert Log.port_of(found) == 4711
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_frames_that_did_harm_are_kept_and_read_again(tmp_path: Path) -> None:
+    frames = [Frames(1, OFFERED).frame(number) for number in range(20)]
+    sent = Sent(tmp_path, seed=1)
+    sent.note(1, 4711, frames[:5])
+    sent.note(1, 4711, frames[5:])
+    sent.note(2, 4712, frames)
+    path = sent.keep(4711, "it hung")
+    assert path is not None
+    why, again = read_frames(path)
+    assert why == "it hung"
+    assert [frame.data for frame in again] == [frame.data for frame in frames]
+    assert [frame.fate for frame in again] == [frame.fate for frame in frames]
+    assert sent.keep(1, "nobody sent anything from there") is None
+
+
+def test_what_is_no_file_of_frames_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("[]")
+    for path in (tmp_path / "x.json", tmp_path / "none"):
+        with pytest.raises(BadFile, match=str(path)):
+            read_frames(path)
