@@ -53,9 +53,9 @@ def find(client: Client, version: int, keys: list[str], kind: int = GROUP) -> li
     """The answers, each with `error_code`, `node_id`, `host` and `port`."""
     if version >= 4:
         request = FindCoordinatorRequest(coordinator_keys=keys, key_type=kind)
-        return list(client._exchange(Api.FIND_COORDINATOR, version, request).coordinators)
+        return list(client.exchange(Api.FIND_COORDINATOR, version, request).coordinators)
     requests = [FindCoordinatorRequest(key=key, key_type=kind) for key in keys]
-    return [client._exchange(Api.FIND_COORDINATOR, version, request) for request in requests]
+    return [client.exchange(Api.FIND_COORDINATOR, version, request) for request in requests]
 
 
 def positions(client: Client, version: int, group: str, topics: dict[str, list[int]] | None) -> Any:
@@ -68,7 +68,7 @@ def positions(client: Client, version: int, group: str, topics: dict[str, list[i
     request = OffsetFetchRequest(group_id=group, topics=asked)
     if version >= 8:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=asked)])
-    answer = client._exchange(Api.OFFSET_FETCH, version, request)
+    answer = client.exchange(Api.OFFSET_FETCH, version, request)
     if version >= 8:
         (answer,) = answer.groups
         assert answer.group_id == group

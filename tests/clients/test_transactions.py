@@ -71,7 +71,7 @@ def test_every_version_says_why(cluster: Cluster) -> None:
     with Client.to(cluster.bootstrap_servers) as client:
         for version in range(1, 5):
             request = FindCoordinatorRequest(key="t", coordinator_keys=["t"], key_type=TRANSACTION)
-            answer = client._exchange(Api.FIND_COORDINATOR, version, request)
+            answer = client.exchange(Api.FIND_COORDINATOR, version, request)
             if version >= 4:
                 (answer,) = answer.coordinators
             assert answer.error_code == (
