@@ -8,6 +8,7 @@ from bench.jars import java
 from hypothesis import settings
 from tests.against import Against, against
 from tests.effort import set_effort, tries
+from tests.leftovers import Leftovers
 from tests.missing_tools import MissingTools
 from tests.web.browsing import launched
 from tests.zookeeper import ZooKeeper
@@ -18,6 +19,7 @@ PIPELINE = "tests/pipeline/"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(MissingTools(), "missing tools")
+    config.pluginmanager.register(Leftovers(), "leftovers")
     against(config.getoption("--against"))  # what is misspelt is said at once
     set_effort(config.getoption("--effort"))
     # No deadline: a loaded machine is slow, not wrong. Derandomized: a red build is red for everybody.
