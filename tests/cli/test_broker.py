@@ -1,6 +1,8 @@
 """`tidelog broker` and `tidelog keeper`: the parts of a cluster one by one, as on several machines."""
 
+import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -71,7 +73,12 @@ def test_a_keeper_that_is_not_there_is_one_line(tmp_path: Path):
 def test_a_keeper_cannot_listen_everywhere():
     assert refused(call("keeper", "--listen", "x")) == "--listen x: expected host:port, not 'x'"
     message = refused(call("keeper", "--listen", "192.0.2.1:0"))
-    assert message.startswith("the keeper cannot start on 192.0.2.1:0: ")
+    assert message == "the keeper cannot start on 192.0.2.1:0: cannot assign requested address"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refused(call("keeper", "--listen", f"127.0.0.1:{port}"))
+    assert message.startswith(f"port {port} is in use by ")
+    assert message.endswith(f"(pid {os.getpid()}): stop that, or choose another port with --listen")
 
 
 def start(*arguments: str) -> tuple["subprocess.Popen[str]", str]:

@@ -411,6 +411,16 @@ def test_what_is_no_evidence_is_refused(tmp_path: Path):
         assert refused(call("evidence", command, nowhere)) == f"{nowhere}: there is no such folder"
 
 
+def test_where_nothing_was_sent_no_promise_was_held(tmp_path: Path):
+    """A final read that found nothing is no proof of anything."""
+    folder = EvidenceFolder.create(tmp_path / "e", Manifest("cluster", state=COMPLETE, final_reader="final"))
+    folder.release()
+    answer = call("evidence", "show", tmp_path / "e")
+    assert answer.code == 2
+    assert "lost        nothing was sent: there is nothing to judge" in answer.lines
+    assert "reads       none" in answer.lines
+
+
 # ---------------------------------------------------------------- collecting
 
 

@@ -51,6 +51,7 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
     import asyncio
     import signal
 
+    from tidelog.broker.ports import PortTaken, require_free
     from tidelog.broker.values import Endpoint
     from tidelog.cli.output import write_text
     from tidelog.keeper.data_dir import KeeperStorageError
@@ -61,9 +62,15 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signum, stopping.set)
     served = EmbeddedKeeper(data_dir, host=host, port=port)
     try:
+        require_free(host, [port])
         await served.start()
-    except (OSError, KeeperStorageError) as error:
-        raise Refusal(f"the keeper cannot start on {host}:{port}: {error}") from None
+    except PortTaken as error:
+        raise Refusal(f"{error}: stop that, or choose another port with --listen") from None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise Refusal(f"the keeper cannot start on {host}:{port}: {why}") from None
+    except KeeperStorageError as error:
+        raise Refusal(str(error)) from None
     write_text(f"serving embedded://{Endpoint(host or '127.0.0.1', served.port)}\n")
     failed = asyncio.ensure_future(served.wait())
     stopped = asyncio.ensure_future(stopping.wait())

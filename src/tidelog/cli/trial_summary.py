@@ -51,9 +51,8 @@ def summary(closing: Closing, folder: EvidenceFolder, notes: list[str]) -> list[
     if closing.errors:
         shown = list(closing.errors.items())[:_EXAMPLES]
         lines.append(_line("errors", " · ".join(f"{name} {count:,}" for name, count in shown)))
-    lines.append(
-        _line("reads", " · ".join(f"{name} {count:,}" for name, count in sorted(closing.reads.items())))
-    )
+    reads = " · ".join(f"{name} {count:,}" for name, count in sorted(closing.reads.items()))
+    lines.append(_line("reads", reads or "none"))
     faults = " · ".join(f"{kind} {count}" for kind, count in closing.faults.items())
     lines.append(_line("faults", faults or "none"))
     lines.append(_line("unavailable", _windows(closing)))
@@ -87,6 +86,8 @@ def _windows(closing: Closing) -> str:
 
 
 def _losses(closing: Closing) -> list[Text]:
+    if not closing.sent:
+        return [_line("lost", "nothing was sent: there is nothing to judge", palette.WARNING)]
     if not closing.checked:
         return [_line("lost", "not known: the final log could not be read", palette.WARNING)]
     lines = []

@@ -71,7 +71,7 @@ class Closing:
     duplicated_examples: list[str] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
     checked: bool = False
-    """Whether there was a final read to look for losses in."""
+    """Whether anything was sent, and there was a final read to look for losses in."""
 
     @property
     def held(self) -> bool:
@@ -95,7 +95,7 @@ def close(folder: EvidenceFolder) -> Closing:
     _find_windows(closing, path, manifest)
     if manifest.final_reader is not None:
         _find_losses(closing, path, manifest.final_reader)
-        closing.checked = True
+        closing.checked = closing.sent > 0
     return closing
 
 
