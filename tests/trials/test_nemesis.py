@@ -83,6 +83,16 @@ def test_no_broker_is_started_while_the_keeper_is_away(seed: int, every_ms: int)
     assert all(one[1] < two[0] for one, two in itertools.pairwise(away))
 
 
+@given(st.integers(0, 2**32), st.integers(1_000, 20_000))
+def test_what_loses_power_is_missed_before_it_is_back(seed: int, total_ms: int):
+    """Also at the end of the load, with which other faults end early: a leader that comes back with less than
+    it had must not lead on."""
+    settings = FaultSettings(("power", "elect"), every_ms=500, session_ms=3_000)
+    faults = draw(seed, settings, ZONES, total_ms)
+    assert all(fault.duration_ms >= 3_000 for fault in faults if fault.kind == "power")
+    assert [fault.number for fault in faults] == list(range(len(faults)))
+
+
 def test_the_same_seed_draws_the_same_faults_and_another_others():
     settings = FaultSettings(tuple(WEIGHTS))
     assert draw(7, settings, ZONES, 60_000) == draw(7, settings, ZONES, 60_000)
@@ -313,6 +323,21 @@ def test_what_is_still_going_on_at_the_end_is_undone(tmp_path: Path):
     lines = carried_out(tmp_path, ward, faults, 1)
     assert ward.done == ["pause 1", "resume 1", "heal"]
     assert len(lines) == 2
+
+
+def test_the_keeper_comes_back_first_and_what_lost_power_last(tmp_path: Path):
+    """No broker can start without a keeper; and none that lost power is back sooner than planned."""
+    faults = [
+        Fault(0, "power", ("1",), 0, 400),
+        Fault(1, "kill", ("2",), 0, 600_000),
+        Fault(2, "keeper", ("keeper",), 0, 600_000),
+    ]
+    ward = Ward()
+    lines = carried_out(tmp_path, ward, faults, 3)
+    assert ward.done[3:] == ["start keeper", "start 2", "start 1", "heal"]
+    (began,) = (line["began_us"] for line in lines if line["number"] == 0 and "began_us" in line)
+    (ended,) = (line["ended_us"] for line in lines if line["number"] == 0 and "ended_us" in line)
+    assert ended - began >= 390_000
 
 
 def test_a_fault_that_cannot_be_done_is_written_down_as_such(tmp_path: Path):

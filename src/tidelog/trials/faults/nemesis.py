@@ -3,7 +3,8 @@
 It runs in a thread of its own and does one thing after the other. What takes long, such as the start of a
 broker that recovers its logs, puts off everything after it by as much: faults keep their order, their length
 and the time between them, the last ones may not be reached, and the evidence says when each really happened.
-However the trial ends, everything that was done is undone.
+However the trial ends, everything that was done is undone: first the keeper comes back, without which no
+broker can start; and what lost power stays away for as long as planned, because no machine is back at once.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from tidelog.trials.faults.schedule import Fault, amount_ms, nodes
 
 _AT_ONCE_SECONDS: Final = 0.3
 """What takes longer puts off what comes next."""
+_POWER_BACK_SECONDS_MAX: Final = 60.0
+"""At the end of a trial nothing is waited for any longer."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,6 +48,7 @@ class Nemesis:
         self._moments = _moments(schedule)
         self._stop = threading.Event()
         self._active: dict[int, Fault] = {}
+        self._began: dict[int, float] = {}
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
         self.done = 0
         """Faults that were really done."""
@@ -65,7 +69,10 @@ class Nemesis:
     def heal(self) -> list[str]:
         """Undo everything. What could not be undone."""
         self.stop()
-        for fault in list(self._active.values()):
+        for fault in sorted(self._active.values(), key=_undone_in_order):
+            if fault.kind == "power":
+                planned = min(fault.duration_ms / 1000, _POWER_BACK_SECONDS_MAX)
+                time.sleep(max(self._began[fault.number] + planned - time.monotonic(), 0.0))
             self._end(fault)
         return self._faults.heal()
 
@@ -107,6 +114,7 @@ class Nemesis:
         self._journal.write(row | {"began_us": _now_us()})
         self._told(f"{fault.kind} {', '.join(fault.targets)}".rstrip())
         self._active[fault.number] = fault
+        self._began[fault.number] = time.monotonic()
         try:
             self._do(fault)
         except FaultFailed as error:
@@ -195,6 +203,10 @@ def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
     return sorted(
         moments, key=lambda m: (m.at_ms, m.begins and m.fault.duration_ms > 0, m.fault.number, not m.begins)
     )
+
+
+def _undone_in_order(fault: Fault) -> int:
+    return {"keeper": 0, "power": 2}.get(fault.kind, 1)
 
 
 def _pairs(fault: Fault) -> list[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 A schedule is plain data, times in ms after the beginning of the load. The same seed and settings give the
 same schedule; a schedule from a file is carried out as it is. What the drawing respects: never more brokers
-down, paused or cut off at once than allowed, and each of them back before it is hit again.
+down, paused or cut off at once than allowed, each of them back before it is hit again, and none that lost
+power back before it is missed: with what it lost it must not lead on (KIP-966).
 """
 
 from __future__ import annotations
@@ -105,9 +106,10 @@ def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms:
             if duration > 0:
                 faults.append(Fault(len(faults), kind, members, at, duration))
         elif group := calendar.choose(dice, kind, at):
-            duration = calendar.away(group, kind, at, duration)
+            duration = min(calendar.away(group, kind, at, duration), total_ms - at)
             targets = _targets(dice, kind, group, zones)
-            faults.append(Fault(len(faults), kind, targets, at, min(duration, total_ms - at)))
+            if kind != "power" or duration >= settings.session_ms:
+                faults.append(Fault(len(faults), kind, targets, at, duration))
         at += int(settings.every_ms * dice.uniform(0.5, 1.5))
     return faults
 
