@@ -5,6 +5,9 @@ PYTHON ?= python3
 # One more than the two cores that the suite is made for: many tests wait most of the time.
 JOBS ?= 3
 
+# Hundreds of processes are started, and each would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

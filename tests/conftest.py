@@ -15,6 +15,8 @@ from tests.zookeeper import ZooKeeper
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 PIPELINE = "tests/pipeline/"
+ONE_BY_ONE = "tests/trials/test_cluster_stage.py::test_the_whole_catalogue"
+"""Long, many, and with nothing to share but their file."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,6 +56,8 @@ class OneSpark(LoadFileScheduling):  # type: ignore[misc]
     evidence judges the next in a third of the time."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(ONE_BY_ONE):
+            return nodeid
         return PIPELINE if nodeid.startswith(PIPELINE) else str(super()._split_scope(nodeid))
 
 

@@ -33,7 +33,6 @@ def loss(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_loss_on_real_brokers(loss: Path, tmp_path: Path) -> None:
     """The same document as from the simulator, and the same exit code; the trial's files are gone after."""
     answer = call("scenario", "run", loss, "-g", "hw", "--stage", "cluster", "--json")
@@ -45,7 +44,6 @@ def test_a_loss_on_real_brokers(loss: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_both_stages_side_by_side(loss: Path) -> None:
     """Exit code 0 if both end in the same place, although a record is lost on both."""
     answer = call("scenario", "compare", loss, "--stages", "-g", "epoch")

@@ -12,10 +12,11 @@ HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first of them waits for Spark to start, which takes a busy machine a while."""
+    """Any of them may be the first, which waits for Spark to start, or wait for a job that judges for many of
+    them: a busy machine takes a while."""
     for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.timeout(600), append=False)
+        if item.path.is_relative_to(HERE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from tidelog.pipeline.verdict import judge
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(tries(600))
+@pytest.mark.timeout(tries(1200))
 def test_lab_and_audit_agree(spark: SparkSession, tmp_path: Path) -> None:
     """On every known failure under every generation, and on random schedules, they name the same values at
     the same offsets: lost, duplicated, diverged, rewritten, reordered, phantom."""

@@ -11,8 +11,7 @@ from tidelog.pipeline.causes.others import NEVER_CUT, PLACE_GONE, RETRY_ACROSS, 
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-"""One job judges everything that is planted, and a busy machine may take minutes for it."""
+pytestmark = pytest.mark.slow
 
 CLEAN = "first live in-sync replica"
 

@@ -16,7 +16,7 @@ from tidelog.pipeline.audits import AUDITS, transactions
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 V, N = "violation", "notice"
 Found = set[tuple[str, str, str | None, int | None]]

@@ -10,7 +10,7 @@ from tidelog.pipeline.audits import AUDITS
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import judge
 
-pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 NARROWED = {"lost", "unseen", "duplicated", "diverged", "rewritten", "phantom", "damaged"}
 

@@ -15,7 +15,6 @@ OPTIONS = "--seconds 4 --rate 300 --partitions 2 --producers 2 --consumers 1 --f
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "run",
     [call, pytest.param(partial(spawn, seconds_max=450), marks=pytest.mark.long)],

@@ -16,7 +16,7 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.inputs import Inputs, load
 from tidelog.pipeline.verdict import EXAMPLES_MAX, judge
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 LOST = [audit for audit in AUDITS if audit.name in ("lost", "phantom")]
 

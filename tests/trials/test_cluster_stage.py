@@ -46,7 +46,6 @@ def _assert_same_end(scenario: Scenario, processes: Processes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "generation"), FEW)
 def test_real_brokers_end_where_the_lab_ends(processes: Processes, name: str, generation: str) -> None:
     """Leader, epochs, ISR, every record of every replica, and what each client was told."""
@@ -55,7 +54,6 @@ def test_real_brokers_end_where_the_lab_ends(processes: Processes, name: str, ge
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "generation"), _catalogue())
 def test_the_whole_catalogue_on_real_brokers(processes: Processes, name: str, generation: str) -> None:
     """The same for every scenario that says what it expects of a generation."""
@@ -106,7 +104,6 @@ REST = """
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processes) -> None:
     """Orderly shutdown, a keeper without a majority (nobody expires), delays, resets, ticks."""
     scenario = parse(REST, "rest")
@@ -115,7 +112,6 @@ def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processe
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Processes) -> None:
     """The same fields, every step with what happened during it, and times in the scenario's own."""
     scenario = catalogue.load("watermark-rounds")

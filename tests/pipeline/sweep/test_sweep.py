@@ -21,7 +21,7 @@ from tidelog.pipeline.sweep.store import Store, missing
 from tidelog.pipeline.sweep.summary import count_from_json
 from tidelog.pipeline.sweep.work import play_on_spark, tasks_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 AXES = {"generation": ["hw", "epoch"], "acks": ["1", "all"], "faults": ["crash", "none"]}
 SEEDS = 14
