@@ -114,6 +114,14 @@ case("reordered, idempotent", ("reordered", V, "b", 0)).send("a", 1, settled_ms=
     .committed(12, 1, 2, [0, 1])
 )
 (
+    case("committed again by a leader that is alone", **{"min.insync.replicas": "2"})
+    .send("a", 0)
+    .logs("a")
+    .final((0, "a"))
+    .committed(2, 0, 1, [0, 1])
+    .committed(3, 0, 1, [1])
+)
+(
     case("enough when it was asked again", **{"min.insync.replicas": "2"})
     .send("a", 0, settled_ms=50)
     .logs("a")

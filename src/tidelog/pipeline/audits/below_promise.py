@@ -4,7 +4,8 @@
 Judged: the leader's own account of each advance of its high watermark says who had to have the records. A
 send is found whose offset was committed by fewer replicas than promised, if none of the states of the
 partition between then and the acknowledgement had more in sync (one who asks again later is answered when
-enough have it). Severity: a violation.
+enough have it), and if no leader before had committed it with enough of them (a new leader comes to know of
+it once more, alone if need be, while the answer of the old one is on its way). Severity: a violation.
 """
 
 from __future__ import annotations
@@ -57,8 +58,20 @@ def find(inputs: Inputs) -> DataFrame | None:
         "and time_us <= committed_us and committed_us <= until_us"
     )
     covered = below.join(f.broadcast(enough), PLACE).where("enough_us between committed_us and until_us")
+    kept = told.where("event = 'high_watermark_advanced' and size(isr) >= min_insync").selectExpr(
+        *PLACE,
+        "previous_high_watermark as kept_from",
+        "high_watermark as kept_to",
+        "time_ms * 1000 as kept_us",
+    )
+    # Events have milliseconds, sends have microseconds.
+    met = below.join(kept, PLACE).where(
+        "offset >= kept_from and offset < kept_to and kept_us + 1000 > time_us and kept_us <= until_us"
+    )
     found = below.join(
-        covered.select("producer", "sequence").distinct(), ["producer", "sequence"], "left_anti"
+        covered.select("producer", "sequence").union(met.select("producer", "sequence")).distinct(),
+        ["producer", "sequence"],
+        "left_anti",
     )
     return anomalies(
         found,
