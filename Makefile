@@ -48,7 +48,7 @@ format: $(STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers against Apache Kafka (needs mvn and java)
+bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers against Apache Kafka (needs Maven)
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/wire.py
 	$(BIN)/python -m bench.broker
