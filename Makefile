@@ -17,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tools test test-all check lint format bench trial scenarios pictures lock clean python
+.PHONY: help install tools test test-all check lint format bench trial fuzz soak scenarios pictures lock clean python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -68,6 +68,13 @@ trial: $(STAMP) ## a minute of load and faults on a cluster, then the verdict on
 	@echo '  $(BIN)/tidelog trial --unclean           unclean leader election'
 	@echo '  $(BIN)/tidelog trial --acks 1            acknowledged by the leader alone'
 	@echo '  $(BIN)/tidelog scenario compare hw-loss  one loss, step by step'
+
+# FRAMES=N or MINUTES=M says how long; FUZZ='--seed 7' whatever else `python -m fuzz --help` knows. SOAK likewise.
+fuzz: $(STAMP) ## attack a cluster: mutated frames, bombs, half frames, storms (FRAMES=1000000, MINUTES=10)
+	$(BIN)/python -m fuzz $(if $(FRAMES),--frames $(FRAMES)) $(if $(MINUTES),--minutes $(MINUTES)) $(FUZZ)
+
+soak: $(STAMP) ## load and every fault for an hour, with audits (HOURS=1, MINUTES=5)
+	$(BIN)/python -m soak $(if $(HOURS),--hours $(HOURS)) $(if $(MINUTES),--minutes $(MINUTES)) $(SOAK)
 
 # Players mostly wait, so there are more of them than cores.
 scenarios: $(STAMP) ## play every scenario on real processes, and compare with the simulator

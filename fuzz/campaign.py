@@ -2,7 +2,7 @@
 
 Rules of the file:
 
-* What was sent is bounded: by a number of frames, or by time.
+* What is sent is bounded: by a number of frames, or by time; but every attack is made at least once.
 * Every frame ends as its fate says, or is trouble. Frames behind one that was refused are sent again.
 * Whatever goes wrong is noted and the campaign goes on, as an attacker would, unless a broker has ended.
 """
@@ -66,6 +66,7 @@ class Plan:
     """Connections to each broker."""
     attacks: tuple[str, ...] = tuple(ATTACKS)
     warm_up_frames: int = 10_000
+    """At most a fifth of all."""
     warm_up_seconds: float = 60.0
     """Whichever is over first."""
 
@@ -108,6 +109,8 @@ class Campaign:
         self._next = 0
         self._waits = 0
         self._unreachable = 0
+        self._all_made = asyncio.Event()
+        """Whether every attack was made once."""
         self._down = False
         """Whether a broker has ended."""
         self._deadline = float("inf")
@@ -123,14 +126,9 @@ class Campaign:
             asyncio.create_task(self._look(began)),
             asyncio.create_task(self._sweep()),
         ]
+        lines = [broker for broker in self._target.brokers for _ in range(self._plan.lines)]
         try:
-            await asyncio.gather(
-                *(
-                    self._send_on_lines(broker)
-                    for broker in self._target.brokers
-                    for _ in range(self._plan.lines)
-                )
-            )
+            await asyncio.gather(self._all_made.wait(), *map(self._send_on_lines, lines))
         finally:
             self.tally.seconds = time.monotonic() - began
             self.tally.cpu_seconds = time.process_time() - cpu_before
@@ -236,16 +234,19 @@ class Campaign:
 
     async def _attack(self) -> None:
         """One after the other, for as long as there are frames."""
-        while self._plan.attacks:
+        while not self._down:
             for name in self._plan.attacks:
                 await ATTACKS[name](self.ground)
-            await asyncio.sleep(0)
+            self._all_made.set()
+            await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
     async def _look(self, began: float) -> None:
         warm, told = False, began
         while True:
             self._watch.look()
-            self._down = not self._watch.all_alive
+            if not self._watch.all_alive:
+                self._down = True
+                self._all_made.set()
             if time.monotonic() > told + _TELL_EVERY_SECONDS:
                 told = time.monotonic()
                 rate = self.tally.sent / (told - began)
@@ -254,7 +255,7 @@ class Campaign:
                     f"{len(self._watch.log.tracebacks)} tracebacks"
                 )
             plan = self._plan
-            enough = self.tally.sent >= plan.warm_up_frames
+            enough = self.tally.sent >= min(plan.warm_up_frames, (plan.frames or 1 << 60) // 5)
             if not warm and (enough or time.monotonic() > began + plan.warm_up_seconds):
                 warm = True
                 self._watch.warmed_up()

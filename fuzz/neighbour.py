@@ -65,7 +65,7 @@ class Neighbour:
         self._sent = [0] * partitions
         self._acknowledged = [0] * partitions
         self._read = [0] * partitions
-        self._last_at = time.monotonic()
+        self._last_at = self._next_at = time.monotonic()
         self.account = Account()
         common: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 2}
         self._producer = Producer(
@@ -88,7 +88,9 @@ class Neighbour:
         value = b"%d" % self._sent[partition]
         self._sent[partition] += 1
         self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
-        self._producer.poll(_PACE_SECONDS)
+        self._next_at = max(self._next_at + _PACE_SECONDS, time.monotonic())
+        while (left := self._next_at - time.monotonic()) > 0:
+            self._producer.poll(left)
         self._take(self._consumer.consume(1_000, 0.0))
         waited = time.monotonic() - self._last_at
         self.account.stall_seconds_max = max(self.account.stall_seconds_max, waited)

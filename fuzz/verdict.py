@@ -47,7 +47,7 @@ class Result:
             "versions": len(tally.versions),
             "attacks": self.attacks,
             "neighbour": {name: getattr(account, name) for name in account.__slots__},
-            "brokers": [{name: getattr(each, name) for name in each.__slots__} for each in self.watch.vitals],
+            "brokers": [each.as_json() for each in self.watch.vitals],
             "closed_with_a_line": self.watch.log.passed_over,
             "troubles": [{"kind": each.kind.name, "text": each.text} for each in self.watch.troubles],
         }

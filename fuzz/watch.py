@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.request import urlopen
 
 from bench.processes import cpu_seconds, is_alive, resident_bytes
@@ -29,6 +29,7 @@ _PEER: Final = re.compile(r"from \S+:(\d+)$")
 _PASSED_OVER: Final = re.compile(r"closed the connection from")
 """One for each frame that is no request: counted, not kept."""
 _LINES_KEPT: Final = 20_000
+_RECENT: Final = 10
 
 
 class Kind(Enum):
@@ -104,6 +105,11 @@ class Vitals:
     cpu_seconds: float = 0.0
     """Since the watch began."""
     metrics: dict[str, float] = field(default_factory=dict)
+    recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    """Memory and descriptors, as they were last seen."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__ if name != "recent"}
 
 
 class Watch:
@@ -130,14 +136,17 @@ class Watch:
                 continue
             each.rss_end, each.descriptors_end = _resident(each.pid), descriptors(each.pid)
             each.cpu_seconds = cpu_seconds(each.pid) - self._cpu_before[each.pid]
+            each.recent.append((each.rss_end, each.descriptors_end))
             each.rss_peak = max(each.rss_peak, each.rss_end)
             each.descriptors_peak = max(each.descriptors_peak, each.descriptors_end)
 
     def warmed_up(self) -> None:
-        """What is now is what is held against later."""
+        """The least of the last moments is what is held against later: any of them may be in the middle of an
+        attack."""
         self.look()
         for each in self.vitals:
-            each.rss_warm, each.descriptors_warm = each.rss_end, each.descriptors_end
+            each.rss_warm = min((rss for rss, _ in each.recent), default=0)
+            each.descriptors_warm = min((count for _, count in each.recent), default=0)
 
     def read_metrics(self) -> None:
         for broker, each in zip(self._brokers, self.vitals, strict=True):
