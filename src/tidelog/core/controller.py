@@ -13,34 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core import deletion, events, isr_changes, leadership, paths, topics
+from tidelog.core import deletion, events, isr_changes, paths, topics
 from tidelog.core.channels import ControlChannels
 from tidelog.core.cluster import Cluster, PartitionPhase
 from tidelog.core.context import Context
+from tidelog.core.controller_requests import ControllerRequests
 from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, Result, SetValue
 from tidelog.core.effects import ReplyTo
 from tidelog.core.failed_replicas import FailedReplicas
 from tidelog.core.machines import StateMachines
-from tidelog.core.messages import (
-    AlterIsrRequest,
-    AlterIsrResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    ControlResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicRequest,
-    CreateTopicResponse,
-    DeleteTopicRequest,
-    DeleteTopicResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    Message,
-    RelieveReplicaRequest,
-    RelieveReplicaResponse,
-    VoteResponse,
-)
-from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
+from tidelog.core.messages import ControlResponse, Message, VoteResponse
+from tidelog.core.tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.types import BrokerId, Millis, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
@@ -54,6 +37,7 @@ class Controller:
         "_on_registered",
         "_registered",
         "_registration",
+        "_requests",
         "_session",
         "_tasks",
         "_watched",
@@ -68,6 +52,7 @@ class Controller:
         self._registration = registration
         self._keeper = keeper
         self._tasks = TaskQueue(keeper, self._deposed)
+        self._requests = ControllerRequests(self, ctx, self._tasks)
         self._watched: set[str] = set()
         """Topics whose assignment is watched, of those that exist: never iterated."""
         self._session = 0
@@ -335,31 +320,9 @@ class Controller:
 
     # ------------------------------------------------------------ requests of administrators and brokers
 
-    def asked(self, request: Any, reply_to: ReplyTo) -> None:
+    def asked(self, request: Message, reply_to: ReplyTo) -> None:
         """A request that only the active controller can serve. It is always answered."""
-        procedure, refuse = _SERVED[type(request)]
-        self._tasks.submit(
-            lambda: self._serve(procedure, refuse, request, reply_to),
-            abandoned=lambda: self._ctx.reply(reply_to, refuse(request)),
-        )
-
-    def _serve(
-        self,
-        procedure: Callable[[StateMachines, Any], Procedure[Any]],
-        refuse: Callable[[Any], Message],
-        request: Any,
-        reply_to: ReplyTo,
-    ) -> Task:
-        machines, response = self.machines, refuse(request)
-        if machines is None:
-            self._ctx.reply(reply_to, response)
-            return
-        response = yield from procedure(machines, request)
-        if isinstance(request, _TOLD_HERE_FIRST):
-            broker = self._ctx.broker
-            machines.channels.when_told(broker, lambda *_: self._ctx.reply(reply_to, response))
-        else:
-            self._ctx.reply(reply_to, response)
+        self._requests.asked(request, reply_to)
 
     def unclean_election_enabled(self, topic: str) -> None:
         """The topic's configuration changed: what was offline may be electable now."""
@@ -394,42 +357,3 @@ class Controller:
     def connected(self, broker: BrokerId) -> None:
         if self.machines is not None:
             self.machines.channels.connected(broker)
-
-
-_NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
-_MISDIRECTED = "This is not the correct controller for this cluster."
-
-_SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], Callable[[Any], Message]]] = {
-    AlterIsrRequest: (
-        isr_changes.alter_isr,
-        lambda r: AlterIsrResponse(r.tp, _NOT_CONTROLLER, r.leader_epoch, r.version),
-    ),
-    ControlledShutdownRequest: (
-        leadership.controlled_shutdown,
-        lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
-    ),
-    RelieveReplicaRequest: (
-        leadership.relieve_replica,
-        lambda r: RelieveReplicaResponse(r.tp, _NOT_CONTROLLER),
-    ),
-    ElectLeadersRequest: (
-        leadership.elect_leader,
-        lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
-    ),
-    CreateTopicRequest: (
-        topics.create_topic,
-        lambda r: CreateTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
-    ),
-    CreatePartitionsRequest: (
-        topics.create_partitions,
-        lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
-    ),
-    DeleteTopicRequest: (
-        deletion.delete_topic,
-        lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
-    ),
-}
-"""How a request is served, and what is said instead by a broker that is not the controller."""
-
-_TOLD_HERE_FIRST = (CreateTopicRequest, CreatePartitionsRequest, DeleteTopicRequest)
-"""Answered when the controller's own broker has heard of it: who asks it next sees what has been done."""

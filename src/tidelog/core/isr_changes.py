@@ -2,38 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tidelog.core import paths
 from tidelog.core.coordination import Children, Delete
-from tidelog.core.machines import StateMachines
+from tidelog.core.machines import Change, StateMachines
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
 from tidelog.core.tasks import Procedure, Task
 from tidelog.core.types import PartitionState
 from tidelog.wire.errors import ErrorCode
 
 
-def alter_isr(machines: StateMachines, request: AlterIsrRequest) -> Procedure[AlterIsrResponse]:
-    response = AlterIsrResponse(request.tp, ErrorCode.NONE, request.leader_epoch, request.version)
+def alter_isrs(
+    machines: StateMachines, requests: Sequence[AlterIsrRequest]
+) -> Procedure[list[AlterIsrResponse]]:
+    """Of different partitions. Brokers hear of all of them in one request: when a broker with thousands of
+    replicas has caught up, thousands of requests are here at once."""
+    changes = [_change(machines, request) for request in requests]
+    made = [change for change in changes if isinstance(change, Change)]
+    if len(made) == 1 or (made and not (yield from machines.write_states(made))):
+        for change in made:
+            yield from machines.write_state(*change)
+    responses = [
+        _response(machines, request, change) for request, change in zip(requests, changes, strict=True)
+    ]
+    machines.batch.send()
+    return responses
+
+
+def _change(machines: StateMachines, request: AlterIsrRequest) -> Change | ErrorCode | None:
+    """None: a repeated request whose answer was lost."""
     state = machines.cluster.states.get(request.tp)
-    response.error = _refusal(machines, request, state)
-    if response.error is not ErrorCode.NONE or state is None:
+    error = _refusal(machines, request, state)
+    if error is not ErrorCode.NONE or state is None:
+        return error
+    if request.isr == state.isr:
+        return None
+    version = request.version if machines.ctx.guards.partition_version else state.version
+    return Change(request.tp, replace(state, isr=request.isr), version, "asked by the leader")
+
+
+def _response(
+    machines: StateMachines, request: AlterIsrRequest, change: Change | ErrorCode | None
+) -> AlterIsrResponse:
+    response = AlterIsrResponse(request.tp, ErrorCode.NONE, request.leader_epoch, request.version)
+    if isinstance(change, ErrorCode):
+        response.error = change
         return response
-    if request.isr != state.isr:  # else: a repeated request whose answer was lost
-        version = request.version if machines.ctx.guards.partition_version else state.version
-        proposed = replace(state, isr=request.isr)
-        yield from machines.write_state(request.tp, proposed, version, "asked by the leader")
-        written = machines.cluster.states[request.tp]
-        if (written.leader_epoch, written.isr) == (state.leader_epoch, request.isr):
-            # Taken now, or by an earlier try of the same write whose answer was lost. Who has caught up has a
-            # log, whatever was said of it before.
-            for broker in written.isr:
+    state = machines.cluster.states[request.tp]
+    if change is not None:
+        if (state.leader_epoch, state.isr) == (change.state.leader_epoch, request.isr):
+            # Taken now, or by an earlier try of the same write whose answer was lost. A replica that has
+            # caught up has a log, whatever was said of it before.
+            for broker in state.isr:
                 machines.cluster.failed.pop((request.tp, broker), None)
             machines.batch.add(machines.cluster.partition(request.tp), ())
-            machines.batch.send()
         else:
             response.error = ErrorCode.INVALID_UPDATE_VERSION
-    state = machines.cluster.states[request.tp]
     response.isr, response.version = state.isr, state.version
     return response
 

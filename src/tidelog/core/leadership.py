@@ -3,8 +3,11 @@ replica that cannot write."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tidelog.core import elections
-from tidelog.core.machines import StateMachines
+from tidelog.core.cluster import Cluster
+from tidelog.core.machines import Election, StateMachines
 from tidelog.core.messages import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -19,50 +22,49 @@ from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
-def elect_leader(machines: StateMachines, request: ElectLeadersRequest) -> Procedure[ElectLeadersResponse]:
+def elect_leaders(
+    machines: StateMachines, requests: Sequence[ElectLeadersRequest]
+) -> Procedure[list[ElectLeadersResponse]]:
+    """Of different partitions."""
+    errors = {request.tp: _needless(machines, request) for request in requests}
+    asked = {request.tp: request.election for request in requests if errors[request.tp] is ErrorCode.NONE}
+    unclean = [tp for tp, election in asked.items() if election is ElectionType.UNCLEAN]
+    preferred = [tp for tp, election in asked.items() if election is ElectionType.PREFERRED]
+    if machines.ctx.generation.commits_by_isr:
+        yield from machines.elect([_preferred(machines.cluster, tp) for tp in preferred])
+        yield from machines.elect_offline(unclean, unclean=True)
+        machines.batch.send()
+    else:
+        # For an unclean one a majority is not asked to vote again: its ballot is open until there is one.
+        for tp in preferred:
+            yield from machines.call_vote(tp)
+    for tp in unclean:
+        if not machines.cluster.has_live_leader(tp):
+            errors[tp] = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    return [ElectLeadersResponse(tp, error) for tp, error in errors.items()]
+
+
+def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCode:
+    """Why there is nothing to elect, or nothing that could be."""
     tp, cluster = request.tp, machines.cluster
     if tp.topic in cluster.deleting:
-        error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    elif tp not in cluster.states:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif request.election is ElectionType.UNCLEAN:
-        error = yield from _elect_any(machines, tp)
-    else:
-        error = yield from _elect_preferred(machines, tp)
-    return ElectLeadersResponse(tp, error)
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    state = cluster.states.get(tp)
+    if state is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if request.election is ElectionType.UNCLEAN:
+        return ErrorCode.ELECTION_NOT_NEEDED if cluster.has_live_leader(tp) else ErrorCode.NONE
+    if state.leader == cluster.assignments[tp][0]:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    choice = _preferred(cluster, tp).choose(state)
+    return ErrorCode.NONE if choice is not None else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def _elect_preferred(machines: StateMachines, tp: TopicPartition) -> Procedure[ErrorCode]:
-    cluster = machines.cluster
-    assignment, state = cluster.assignments[tp], cluster.states[tp]
-
+def _preferred(cluster: Cluster, tp: TopicPartition) -> Election:
     def choose(state: PartitionState) -> elections.Choice:
-        return elections.preferred_leader(assignment, state, cluster.electable_for(tp))
+        return elections.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
 
-    if state.leader == assignment[0]:
-        return ErrorCode.ELECTION_NOT_NEEDED
-    if choose(state) is None:
-        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    if not machines.ctx.generation.commits_by_isr:
-        yield from machines.call_vote(tp)
-        return ErrorCode.NONE
-    yield from machines.elect(tp, choose, "preferred leader")
-    machines.batch.send()
-    return ErrorCode.NONE
-
-
-def _elect_any(machines: StateMachines, tp: TopicPartition) -> Procedure[ErrorCode]:
-    """An unclean election: for this once, whatever the topic allows."""
-    cluster = machines.cluster
-    if cluster.has_live_leader(tp):
-        return ErrorCode.ELECTION_NOT_NEEDED
-    if machines.ctx.generation.commits_by_isr:
-        yield from machines.elect_offline(tp, unclean=True)
-        machines.batch.send()
-    # A majority is not asked to vote again: its ballot is open until there is one.
-    if cluster.has_live_leader(tp):
-        return ErrorCode.NONE
-    return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    return Election(tp, choose, "preferred leader")
 
 
 def controlled_shutdown(
@@ -73,30 +75,34 @@ def controlled_shutdown(
     if cluster.live.get(leaving) != request.broker_epoch:
         return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH)
     cluster.leaving.add(leaving)
-    followed = []
+    led: list[TopicPartition] = []
+    followed: list[TopicPartition] = []
     for tp in cluster.replicas_on(leaving):
-        if tp not in cluster.states or len(cluster.assignments[tp]) == 1:
-            continue
-        if cluster.states[tp].leader != leaving:
-            followed.append(tp)
-        elif machines.ctx.generation.commits_by_isr:
-            yield from machines.elect(
-                tp,
-                lambda state, tp=tp: elections.shutdown_leader(  # type: ignore[misc]
-                    cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
-                ),
-                f"{leaving} is shutting down",
-            )
+        if tp in cluster.states and len(cluster.assignments[tp]) > 1:
+            (led if cluster.states[tp].leader == leaving else followed).append(tp)
+    if machines.ctx.generation.commits_by_isr:
+        yield from machines.elect([_succession(cluster, tp, leaving) for tp in led])
     machines.batch.send()
     machines.channels.stop_replica(leaving, tuple(followed), delete=False)
     yield from machines.replicas_offline([(tp, leaving) for tp in followed])
+    electable = cluster.electable()
     remaining = tuple(
         tp
         for tp, state in cluster.states.items()
-        # What has no other replica cannot be moved: waiting for it would be waiting for ever.
-        if state.leader == leaving and len(cluster.assignments[tp]) > 1
+        # What no other broker could lead cannot be moved: to wait for it would be to wait for ever. Kafka has
+        # the last broker of a cluster try until its attempts are used up.
+        if state.leader == leaving and any(broker in electable for broker in cluster.assignments[tp])
     )
     return ControlledShutdownResponse(ErrorCode.NONE, remaining)
+
+
+def _succession(cluster: Cluster, tp: TopicPartition, leaving: BrokerId) -> Election:
+    def choose(state: PartitionState) -> elections.Choice:
+        return elections.shutdown_leader(
+            cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
+        )
+
+    return Election(tp, choose, f"{leaving} is shutting down")
 
 
 def relieve_replica(
@@ -107,7 +113,7 @@ def relieve_replica(
     another in-sync replica stays what it is, for what it has can still be read."""
     tp, cluster, failing = request.tp, machines.cluster, request.broker
     error = ErrorCode.NONE
-    yield from machines.refresh_state(tp)
+    yield from machines.refresh_states(tp)
     state = cluster.states.get(tp)
     if state is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -136,7 +142,7 @@ def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerI
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
     leads = state.leader == failing
     reason = "first live in-sync replica" if leads else f"replica {failing} is offline"
-    yield from machines.elect(tp, choose, reason)
+    yield from machines.elect([Election(tp, choose, reason)])
     machines.batch.send()
     return ErrorCode.NONE
 

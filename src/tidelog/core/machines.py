@@ -9,13 +9,17 @@ from two rules here and from nothing else:
   takes over, it is the other way round. Hence a leader that dies alone costs one epoch and a leader that
   dies together with the controller costs two.
 
-Every method that writes is a task step: it yields keeper operations (``tasks.py``).
+Every method that writes is a task step: it yields keeper operations (``tasks.py``). What changes many
+partitions at once, the death of a broker say, writes many of them in one transaction: one after the other,
+each would wait for the keeper's disk. A transaction is all or nothing, so if it is refused, because of what
+another has written, each of its changes is tried alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tidelog.core import elections, events
 from tidelog.core.channels import ControlChannels, RequestBatch
@@ -23,14 +27,33 @@ from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
 from tidelog.core.context import Context
 from tidelog.core.coordination import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
 from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
-from tidelog.core.tasks import Deposed, Procedure, Task
+from tidelog.core.tasks import Deposed, Procedure, Task, Together
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.core.voting import Ballots
 
 Chooser = Callable[[PartitionState], elections.Choice]
 
-NEW_PARTITIONS_PER_WRITE = 100
+PARTITIONS_PER_WRITE = 100
 """A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
+
+
+class Election(NamedTuple):
+    tp: TopicPartition
+    choose: Chooser
+    reason: str
+
+
+class Change(NamedTuple):
+    """What is to become of a partition; ``version`` is that of the state it was made from."""
+
+    tp: TopicPartition
+    state: PartitionState
+    version: int
+    reason: str
+
+
+def successor(state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
+    return replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
 
 
 class StateMachines:
@@ -76,27 +99,44 @@ class StateMachines:
         self, tp: TopicPartition, state: PartitionState, version: int, reason: str
     ) -> Procedure[bool]:
         """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
-        state = PartitionState(
-            state.leader, state.leader_epoch, state.isr, self.channels.controller_epoch, version + 1
-        )
-        result = yield from self.fenced(SetValue(state_path(tp), state, version))
-        if result.ok:
-            self._state_written(tp, state, reason)
+        if (yield from self.write_states((Change(tp, state, version, reason),))):
             return True
         yield from self.read_state(tp)
         return False
+
+    def write_states(self, changes: Sequence[Change]) -> Procedure[bool]:
+        """The same for several partitions, of which all are replaced or none."""
+        epoch = self.channels.controller_epoch
+        written = [
+            PartitionState(state.leader, state.leader_epoch, state.isr, epoch, version + 1)
+            for _, state, version, _ in changes
+        ]
+        result = yield from self.fenced(
+            *(
+                SetValue(state_path(change.tp), state, change.version)
+                for change, state in zip(changes, written, strict=True)
+            )
+        )
+        if result.ok:
+            for change, state in zip(changes, written, strict=True):
+                self._state_written(change.tp, state, change.reason)
+        return result.ok
 
     def _state_written(self, tp: TopicPartition, state: PartitionState, reason: str) -> None:
         self.cluster.states[tp] = state
         self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
 
-    def refresh_state(self, tp: TopicPartition) -> Task:
+    def refresh_states(self, *tps: TopicPartition) -> Task:
         """Where leaders write their ISR to the keeper themselves, what we cached may be out of date."""
         if not self.ctx.generation.isr_through_controller:
-            yield from self.read_state(tp)
+            found = yield Together(tuple(Get(state_path(tp)) for tp in tps))
+            for tp, result in zip(tps, found.value, strict=True):
+                self._state_read(tp, result)
 
     def read_state(self, tp: TopicPartition) -> Task:
-        result = yield Get(state_path(tp))
+        self._state_read(tp, (yield Get(state_path(tp))))
+
+    def _state_read(self, tp: TopicPartition, result: Result) -> None:
         if result.ok:
             self.cluster.states[tp] = replace(result.value.value, version=result.value.stat.version)
 
@@ -119,8 +159,8 @@ class StateMachines:
             if not self.ctx.generation.commits_by_isr:
                 isr = cluster.assignments[tp]
             fresh.append((tp, PartitionState(leader, 0, isr, self.channels.controller_epoch)))
-        for start in range(0, len(fresh), NEW_PARTITIONS_PER_WRITE):
-            yield from self._create_states(fresh[start : start + NEW_PARTITIONS_PER_WRITE])
+        for start in range(0, len(fresh), PARTITIONS_PER_WRITE):
+            yield from self._create_states(fresh[start : start + PARTITIONS_PER_WRITE])
         self.batch.send()
 
     def _create_states(self, fresh: Sequence[tuple[TopicPartition, PartitionState]]) -> Task:
@@ -159,43 +199,73 @@ class StateMachines:
     def elect_offline_partitions(self) -> Task:
         """Try to find a leader for everything that has none."""
         cluster = self.cluster
-        for tp in [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.OFFLINE]:
-            if self.ctx.generation.commits_by_isr:
-                unclean = self.ctx.topic_config(tp.topic).unclean_leader_election
-                yield from self.elect_offline(tp, unclean=unclean)
-            else:
+        offline = [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.OFFLINE]
+        if self.ctx.generation.commits_by_isr:
+            yield from self.elect_offline(offline)
+        else:
+            for tp in offline:
                 yield from self.call_vote(tp)
         fresh = [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.NEW]
         if fresh:
             yield from self.create_partitions(fresh)
         self.batch.send()
 
-    def elect_offline(self, tp: TopicPartition, *, unclean: bool) -> Task:
+    def elect_offline(self, tps: Sequence[TopicPartition], *, unclean: bool = False) -> Task:
+        """``unclean``: for this once, whatever their topics allow."""
+        for start in range(0, len(tps), PARTITIONS_PER_WRITE):
+            some = tps[start : start + PARTITIONS_PER_WRITE]
+            yield from self.refresh_states(*some)
+            yield from self.elect([self._offline_election(tp, unclean=unclean) for tp in some])
+
+    def _offline_election(self, tp: TopicPartition, *, unclean: bool) -> Election:
         cluster = self.cluster
         assignment = cluster.assignments[tp]
+        allowed = unclean or self.ctx.topic_config(tp.topic).unclean_leader_election
 
         def choose(state: PartitionState) -> elections.Choice:
-            return elections.offline_leader(assignment, state, cluster.electable_for(tp), unclean=unclean)
+            return elections.offline_leader(assignment, state, cluster.electable_for(tp), unclean=allowed)
 
-        yield from self.refresh_state(tp)
         clean = any(b in cluster.states[tp].isr and cluster.serves(tp, b) for b in assignment)
-        yield from self.elect(tp, choose, "first live in-sync replica" if clean else "unclean election")
+        return Election(tp, choose, "first live in-sync replica" if clean else "unclean election")
 
-    def elect(self, tp: TopicPartition, choose: Chooser, reason: str) -> Task:
-        """Write what ``choose`` picks, with the next leader epoch; re-read and choose again on a conflict."""
-        cluster = self.cluster
-        while True:
-            state = cluster.states[tp]
-            choice = choose(state)
-            if choice is None:
-                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no electable replica"))
-                return
-            leader, isr = choice
-            successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
-            if (yield from self.write_state(tp, successor, state.version, reason)):
+    def elect(self, wanted: Sequence[Election]) -> Task:
+        """Write what is chosen for each of these different partitions, with the next leader epoch."""
+        for start in range(0, len(wanted), PARTITIONS_PER_WRITE):
+            some = wanted[start : start + PARTITIONS_PER_WRITE]
+            if len(some) == 1 or not (yield from self._elect_together(some)):
+                for election in some:
+                    yield from self._elect_alone(election)
+
+    def _elect_together(self, wanted: Sequence[Election]) -> Procedure[bool]:
+        changes = [self._elected(election) for election in wanted]
+        made = [change for change in changes if change is not None]
+        if made and not (yield from self.write_states(made)):
+            return False
+        for election, change in zip(wanted, changes, strict=True):
+            self._election_ended(election.tp, found=change is not None)
+        return True
+
+    def _elect_alone(self, election: Election) -> Task:
+        """Re-read and choose again on a conflict."""
+        while (change := self._elected(election)) is not None:
+            if (yield from self.write_state(*change)):
                 break
-        cluster.partitions[tp] = PartitionPhase.ONLINE
-        self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+        self._election_ended(election.tp, found=change is not None)
+
+    def _elected(self, election: Election) -> Change | None:
+        state = self.cluster.states[election.tp]
+        choice = election.choose(state)
+        if choice is None:
+            return None
+        return Change(election.tp, successor(state, *choice), state.version, election.reason)
+
+    def _election_ended(self, tp: TopicPartition, *, found: bool) -> None:
+        cluster = self.cluster
+        if found:
+            cluster.partitions[tp] = PartitionPhase.ONLINE
+            self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+        else:
+            self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no electable replica"))
 
     # ------------------------------------------------------------ the replica machine
 
@@ -211,10 +281,16 @@ class StateMachines:
         """Take dead replicas out of their ISRs. The last member stays listed (only it has everything), but
         like Kafka write the state and raise the epoch even then."""
         cluster = self.cluster
+        in_sync = []
         for tp, broker in replicas:
             cluster.replicas[tp, broker] = ReplicaPhase.OFFLINE
             if tp in cluster.states and self.ctx.generation.commits_by_isr:
-                yield from self._remove_from_isr(tp, broker)
+                in_sync.append((tp, broker))
+        for some in _of_different_partitions(in_sync):
+            yield from self.refresh_states(*(tp for tp, _ in some))
+            if len(some) == 1 or not (yield from self._remove_together(some)):
+                for tp, broker in some:
+                    yield from self._remove_alone(tp, broker)
         self.batch.send()
 
     def replicas_failed(self, broker: BrokerId, tps: Iterable[TopicPartition]) -> Task:
@@ -238,24 +314,38 @@ class StateMachines:
                 self.batch.add(cluster.partition(tp), ())
         yield from self.elect_offline_partitions()
 
-    def _remove_from_isr(self, tp: TopicPartition, broker: BrokerId) -> Task:
-        cluster = self.cluster
-        yield from self.refresh_state(tp)
+    def _remove_together(self, replicas: Sequence[tuple[TopicPartition, BrokerId]]) -> Procedure[bool]:
+        removals = [(self._removal(tp, broker), broker) for tp, broker in replicas]
+        made = [(change, broker) for change, broker in removals if change is not None]
+        if made and not (yield from self.write_states([change for change, _ in made])):
+            return False
+        for change, broker in made:
+            self._tell_others(change.tp, broker)
+        return True
+
+    def _remove_alone(self, tp: TopicPartition, broker: BrokerId) -> Task:
         conflicts = 0
-        while True:
-            state = cluster.states[tp]
-            if broker not in state.isr:
-                if conflicts:
-                    break  # our own write, repeated after a lost answer: what it says was never told
-                return
-            leader = NO_LEADER if state.leader == broker else state.leader
-            isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
-            successor = replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
-            if (yield from self.write_state(tp, successor, state.version, f"replica {broker} is offline")):
+        while (change := self._removal(tp, broker)) is not None:
+            if (yield from self.write_state(*change)):
                 break
             conflicts += 1
-        others = tuple(b for b in cluster.assignments[tp] if b != broker)
-        self.batch.add(cluster.partition(tp), others)
+        if change is not None or conflicts:
+            # Not in the ISR any more after a conflict: our own write, repeated after a lost answer. What it
+            # says was never told.
+            self._tell_others(tp, broker)
+
+    def _removal(self, tp: TopicPartition, broker: BrokerId) -> Change | None:
+        """None if the replica is not in the ISR."""
+        state = self.cluster.states[tp]
+        if broker not in state.isr:
+            return None
+        leader = NO_LEADER if state.leader == broker else state.leader
+        isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
+        return Change(tp, successor(state, leader, isr), state.version, f"replica {broker} is offline")
+
+    def _tell_others(self, tp: TopicPartition, broker: BrokerId) -> None:
+        others = tuple(b for b in self.cluster.assignments[tp] if b != broker)
+        self.batch.add(self.cluster.partition(tp), others)
 
     # ------------------------------------------------------------ majority elections
 
@@ -277,5 +367,20 @@ class StateMachines:
         if winner is None or winner not in cluster.electable_for(tp):
             return
         self.ballots.close(tp)
-        yield from self.elect(tp, lambda state: (winner, state.isr), "longest log of a majority")
+        yield from self.elect([Election(tp, lambda state: (winner, state.isr), "longest log of a majority")])
         self.batch.send()
+
+
+def _of_different_partitions(
+    replicas: Iterable[tuple[TopicPartition, BrokerId]],
+) -> Iterator[list[tuple[TopicPartition, BrokerId]]]:
+    """In their order, as many as go into one write. Of two replicas of a partition the second comes later:
+    its change is made from what the first one left."""
+    some: dict[TopicPartition, BrokerId] = {}
+    for tp, broker in replicas:
+        if tp in some or len(some) == PARTITIONS_PER_WRITE:
+            yield list(some.items())
+            some = {}
+        some[tp] = broker
+    if some:
+        yield list(some.items())

@@ -81,7 +81,7 @@ class KeeperClient:
         self._unanswered.clear()
 
 
-class _Job:
+class Job:
     __slots__ = ("abandoned", "task")
 
     def __init__(self, task: Callable[[], Task], abandoned: Callable[[], None] | None) -> None:
@@ -96,15 +96,22 @@ class TaskQueue:
         """Only a controller's tasks can be ``Deposed``."""
         self._keeper = keeper
         self._on_deposed = on_deposed
-        self._waiting: deque[_Job] = deque()
+        self._waiting: deque[Job] = deque()
         self._running: Task | None = None
-        self._job: _Job | None = None
+        self._job: Job | None = None
 
-    def submit(self, task: Callable[[], Task], abandoned: Callable[[], None] | None = None) -> None:
+    def submit(self, task: Callable[[], Task], abandoned: Callable[[], None] | None = None) -> Job:
         """``abandoned`` is called instead of the end of the task if that is never reached."""
-        self._waiting.append(_Job(task, abandoned))
+        job = Job(task, abandoned)
+        self._waiting.append(job)
         if self._running is None:
             self._next()
+        return job
+
+    def waits_last(self, job: Job | None) -> bool:
+        """Whether a task waits for its turn, and nothing waits behind it: what is added to it now is done in
+        the order in which it came."""
+        return bool(self._waiting) and self._waiting[-1] is job
 
     def cancel(self) -> None:
         """Drop the running task and everything behind it."""

@@ -1,0 +1,177 @@
+"""Requests that only the active controller can serve: each is a task, and each is answered.
+
+Requests of some kinds come by the thousand, one for each partition: when a broker with many replicas has
+caught up, or leadership goes back to it. Those that wait for their turn one behind the other take it
+together, so that one write and one message to each broker serves them all. Nothing that came between them is
+overtaken.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.core import deletion, isr_changes, leadership, topics
+from tidelog.core.context import Context
+from tidelog.core.effects import ReplyTo
+from tidelog.core.machines import PARTITIONS_PER_WRITE, StateMachines
+from tidelog.core.messages import (
+    AlterIsrRequest,
+    AlterIsrResponse,
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    Message,
+    RelieveReplicaRequest,
+    RelieveReplicaResponse,
+)
+from tidelog.core.tasks import Job, Procedure, Task, TaskQueue
+from tidelog.core.types import TopicPartition
+from tidelog.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.core.controller import Controller
+
+_Waiting = deque[tuple[Any, ReplyTo]]
+
+
+class _Together:
+    """Requests of one kind that take their turn together."""
+
+    __slots__ = ("job", "kind", "waiting")
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.waiting: _Waiting = deque()
+        self.job: Job | None = None
+
+
+class ControllerRequests:
+    __slots__ = ("_controller", "_ctx", "_joined", "_tasks")
+
+    def __init__(self, controller: Controller, ctx: Context, tasks: TaskQueue) -> None:
+        self._controller = controller
+        self._ctx = ctx
+        self._tasks = tasks
+        self._joined: _Together | None = None
+        """What the next request of its kind may join, until its turn has come."""
+
+    def asked(self, request: Message, reply_to: ReplyTo) -> None:
+        if type(request) in _SERVED_TOGETHER:
+            self._join(request, reply_to)
+            return
+        _, refuse = _SERVED[type(request)]
+        self._tasks.submit(
+            lambda: self._serve(request, reply_to),
+            abandoned=lambda: self._ctx.reply(reply_to, refuse(request)),
+        )
+
+    def _serve(self, request: Message, reply_to: ReplyTo) -> Task:
+        procedure, refuse = _SERVED[type(request)]
+        machines = self._controller.machines
+        if machines is None:
+            self._ctx.reply(reply_to, refuse(request))
+            return
+        response = yield from procedure(machines, request)
+        if isinstance(request, _TOLD_HERE_FIRST):
+            broker = self._ctx.broker
+            machines.channels.when_told(broker, lambda *_: self._ctx.reply(reply_to, response))
+        else:
+            self._ctx.reply(reply_to, response)
+
+    # ------------------------------------------------------------ many at a time
+
+    def _join(self, request: Message, reply_to: ReplyTo) -> None:
+        joined = self._joined
+        if joined is not None and joined.kind is type(request) and self._tasks.waits_last(joined.job):
+            joined.waiting.append((request, reply_to))
+            return
+        self._joined = joined = _Together(type(request))
+        joined.waiting.append((request, reply_to))
+        joined.job = self._tasks.submit(
+            lambda: self._serve_together(joined), abandoned=lambda: self._refuse(joined)
+        )
+
+    def _serve_together(self, joined: _Together) -> Task:
+        if self._joined is joined:
+            self._joined = None
+        procedure, _ = _SERVED_TOGETHER[joined.kind]
+        while joined.waiting:
+            machines = self._controller.machines
+            if machines is None:
+                self._refuse(joined)
+                return
+            responses = yield from procedure(machines, _of_different_partitions(joined.waiting))
+            for response in responses:
+                _, reply_to = joined.waiting.popleft()
+                self._ctx.reply(reply_to, response)
+
+    def _refuse(self, joined: _Together) -> None:
+        _, refuse = _SERVED_TOGETHER[joined.kind]
+        while joined.waiting:
+            request, reply_to = joined.waiting.popleft()
+            self._ctx.reply(reply_to, refuse(request))
+
+
+def _of_different_partitions(waiting: _Waiting) -> list[Any]:
+    """The first of them, as many as go into one write; of two for one partition the second comes later."""
+    some: dict[TopicPartition, Any] = {}
+    for request, _ in waiting:
+        if request.tp in some or len(some) == PARTITIONS_PER_WRITE:
+            break
+        some[request.tp] = request
+    return list(some.values())
+
+
+_NOT_CONTROLLER = ErrorCode.NOT_CONTROLLER
+_MISDIRECTED = "This is not the correct controller for this cluster."
+
+_Refuse = Callable[[Any], Message]
+_SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], _Refuse]] = {
+    ControlledShutdownRequest: (
+        leadership.controlled_shutdown,
+        lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
+    ),
+    RelieveReplicaRequest: (
+        leadership.relieve_replica,
+        lambda r: RelieveReplicaResponse(r.tp, _NOT_CONTROLLER),
+    ),
+    CreateTopicRequest: (
+        topics.create_topic,
+        lambda r: CreateTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
+    CreatePartitionsRequest: (
+        topics.create_partitions,
+        lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
+    DeleteTopicRequest: (
+        deletion.delete_topic,
+        lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+    ),
+}
+"""How a request is served, and what is said instead by a broker that is not the controller."""
+
+_SERVED_TOGETHER: dict[
+    type, tuple[Callable[[StateMachines, Sequence[Any]], Procedure[Sequence[Message]]], _Refuse]
+] = {
+    AlterIsrRequest: (
+        isr_changes.alter_isrs,
+        lambda r: AlterIsrResponse(r.tp, _NOT_CONTROLLER, r.leader_epoch, r.version),
+    ),
+    ElectLeadersRequest: (
+        leadership.elect_leaders,
+        lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
+    ),
+}
+"""The same for several of a kind; the answers come in the order of the requests."""
+
+_TOLD_HERE_FIRST = (CreateTopicRequest, CreatePartitionsRequest, DeleteTopicRequest)
+"""Answered when the controller's own broker has heard of it: who asks it next sees what has been done."""
