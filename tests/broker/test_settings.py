@@ -51,6 +51,7 @@ def test_defaults_are_those_of_kafka():
         "controlled.shutdown.enable": True,
         "controlled.shutdown.max.retries": 3,
         "controlled.shutdown.retry.backoff.ms": 5000,
+        "controller.socket.timeout.ms": 30000,
         "message.max.bytes": 1048588,
         "socket.request.max.bytes": 104857600,
         "max.connections": 2147483647,
@@ -92,7 +93,7 @@ def test_the_core_is_told_every_setting_it_obeys():
         "replica.lag.time.max.ms=40000\nreplica.lag.max.messages=7\ntidelog.isr.rule=message-lag\n"
         "replica.fetch.wait.max.ms=7\nreplica.fetch.backoff.ms=7\n"
         "replica.high.watermark.checkpoint.interval.ms=7\ncontrolled.shutdown.max.retries=7\n"
-        "controlled.shutdown.retry.backoff.ms=7\nnum.partitions=7\ndefault.replication.factor=7\n"
+        "controlled.shutdown.retry.backoff.ms=7\ncontroller.socket.timeout.ms=7\nnum.partitions=7\ndefault.replication.factor=7\n"
         "min.insync.replicas=7\nunclean.leader.election.enable=true\n"
     ).core_config()
     untold = [

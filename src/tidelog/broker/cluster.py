@@ -49,13 +49,14 @@ HOST = "127.0.0.1"
 EMBEDDED = "embedded"
 
 # What a cluster on one machine wants other than Kafka's defaults. With sessions of four seconds, the shortest
-# that a ZooKeeper grants unless told otherwise, a dead broker's partitions are soon led by others. Retries of
-# a controlled shutdown are short because when all brokers stop, the last ones find nobody to hand over to.
+# that a ZooKeeper grants unless told otherwise, a dead broker's partitions are soon led by others. A
+# controlled shutdown in which no controller answers ends before `stop` loses its patience.
 # Fewer partitions of positions: a handful of brokers has no use for 50, and followers name each in every
 # fetch.
 _DEFAULTS = {
     "zookeeper.session.timeout.ms": "4000",
     "controlled.shutdown.retry.backoff.ms": "200",
+    "controller.socket.timeout.ms": "5000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "10",
     "tidelog.metrics.port": "0",

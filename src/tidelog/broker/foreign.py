@@ -30,7 +30,7 @@ alter.config.policy.class.name
 alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
 background.threads broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
 client.quota.callback.class control.plane.listener.name controller.listener.names
-controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+controller.quota.window.num controller.quota.window.size.seconds
 create.topic.policy.class.name delete.records.purgatory.purge.interval.requests early.start.listeners
 fetch.purgatory.purge.interval.requests group.consumer.assignors group.coordinator.rebalance.protocols
 group.coordinator.threads inter.broker.listener.name inter.broker.protocol.version

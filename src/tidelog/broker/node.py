@@ -165,7 +165,10 @@ class Node:
         self.observe(happened.ControlledShutdownBegun(reason))
         self.leaving = True
         self._leaving_since = self.now()
-        self.core.stop(self.now())
+        if self.core.controller.active and not self.keeper.connected:
+            self.core.leave()  # what we should ask of ourselves we could not do
+        else:
+            self.core.stop(self.now())
         self.settle()
 
     def fail(self, reason: str) -> None:

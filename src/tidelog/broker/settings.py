@@ -198,6 +198,9 @@ class Settings:
     )
     controlled_shutdown_max_retries: int = _setting(int32(0), 3, "How often to try that.")
     controlled_shutdown_retry_backoff_ms: int = _setting(int64(0), 5_000, "The pause between two tries.")
+    controller_socket_timeout_ms: int = _setting(
+        int32(1), 30_000, "How long a try waits for the controller's answer."
+    )
 
     # ------------------------------------------------------------ logs
     log_dirs: Path = _setting(  # noqa: RUF009
@@ -376,6 +379,7 @@ class Settings:
             high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,
             controlled_shutdown_max_retries=self.controlled_shutdown_max_retries,
             controlled_shutdown_retry_backoff_ms=self.controlled_shutdown_retry_backoff_ms,
+            controller_socket_timeout_ms=self.controller_socket_timeout_ms,
             num_partitions=self.num_partitions,
             default_replication_factor=self.default_replication_factor,
             min_insync_replicas=self.min_insync_replicas,

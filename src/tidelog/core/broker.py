@@ -16,6 +16,7 @@ from tidelog.core.context import Context, Effect
 from tidelog.core.controlled import ControlledReplicas
 from tidelog.core.controller import Controller
 from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.departure import Departure
 from tidelog.core.effects import Outbox, ReplyTo, Stopped
 from tidelog.core.follower import FollowerRole
 from tidelog.core.generations import Generation
@@ -79,11 +80,10 @@ class Broker:
         "_checkpoint_due",
         "_configs",
         "_controlled",
+        "_departure",
         "_keeper",
-        "_left",
         "_producer_ids",
         "_proposals",
-        "_shutdown_attempts",
         "_storage",
         "controller",
         "controller_epoch",
@@ -121,8 +121,7 @@ class Broker:
         self.known_controller = NO_LEADER
         self.controller_epoch: Epoch = NO_EPOCH
         self._checkpoint_due = False
-        self._shutdown_attempts = 0
-        self._left = False
+        self._departure = Departure(self.ctx, self._leave)
         self._controlled = ControlledReplicas(self, storage, self._configs, self._proposals)
 
     # ------------------------------------------------------------ inputs
@@ -160,6 +159,7 @@ class Broker:
         if peer == self.known_controller and self.ctx.generation.isr_through_controller:
             self._proposals.repeat()
         self.controller.connected(peer)
+        self._departure.connected(peer)
 
     def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
         """A request for several partitions is about to be answered: do not let this one hold it up."""
@@ -192,21 +192,11 @@ class Broker:
     def stop(self, now: Millis) -> None:
         """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``, also when no
         controller answers: then after a few attempts, and without having moved anything."""
-        if self._shutdown_attempts == 0:
-            self._ask_to_leave(now)
+        self._departure.begin(now)
 
-    def _ask_to_leave(self, now: Millis) -> None:
-        config = self.ctx.config
-        if self._left:
-            return
-        if self._shutdown_attempts == config.controlled_shutdown_max_retries:
-            self._leave()
-            return
-        self._shutdown_attempts += 1
-        if self.known_controller != NO_LEADER:
-            request = ControlledShutdownRequest(self.ctx.broker, self.ctx.broker_epoch)
-            self.ctx.send(self.known_controller, request)
-        self.ctx.set_timer(now + config.controlled_shutdown_retry_backoff_ms, self._ask_to_leave)
+    def leave(self) -> None:
+        """End a controlled shutdown that cannot succeed."""
+        self._departure.leave()
 
     # ------------------------------------------------------------ clients and followers
 
@@ -307,6 +297,7 @@ class Broker:
 
     def _control(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         self._controlled.told(request, sender, now)
+        self._departure.heard_of(self.known_controller, now)
 
     # ------------------------------------------------------------ requests to the controller, and its answers
 
@@ -325,17 +316,12 @@ class Broker:
     def _ask_controller(self, request: Message, sender: ReplyTo, _now: Millis) -> None:
         self.controller.asked(request, sender)
 
-    def _shutdown_answered(
-        self, response: ControlledShutdownResponse, _sender: ReplyTo, _now: Millis
-    ) -> None:
-        if self._shutdown_attempts and response.error is ErrorCode.NONE and not response.remaining:
-            self._leave()  # else the next attempt is due in a moment
+    def _shutdown_answered(self, response: ControlledShutdownResponse, _sender: ReplyTo, now: Millis) -> None:
+        self._departure.answered(response, now)
 
     def _leave(self) -> None:
-        if not self._left:
-            self._left = True
-            self._checkpoint(0)
-            self.effects.append(Stopped())
+        self._checkpoint(0)
+        self.effects.append(Stopped())
 
     # ------------------------------------------------------------ the high-watermark checkpoint
 

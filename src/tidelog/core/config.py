@@ -29,6 +29,7 @@ class BrokerConfig:
     high_watermark_checkpoint_interval_ms: Millis = 5_000
     controlled_shutdown_max_retries: int = 3
     controlled_shutdown_retry_backoff_ms: Millis = 5_000
+    controller_socket_timeout_ms: Millis = 30_000
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1

@@ -1,6 +1,7 @@
 """ControlledShutdown (7): a broker tells the controller that it is about to leave.
 
-Behaviour: the controller moves leadership away and answers with what it could not move.
+Behaviour: the controller moves leadership away and answers with what it could not move. While it does not
+reach the keeper it says so at once, as NOT_CONTROLLER: the broker need not wait for what cannot be done.
 Versions: 0 to 3. Not offered to clients.
 Not done: nothing.
 """
@@ -13,6 +14,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId
+from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 
 def handle(node: Node, request: Request) -> None:
+    if not node.keeper.connected:
+        error = ErrorCode.NOT_CONTROLLER
+        request.respond(ControlledShutdownResponse(error_code=error, remaining_partitions=[]), failed=True)
+        return
     gather = Gather(lambda: None)
 
     def fill(response: core.ControlledShutdownResponse) -> None:

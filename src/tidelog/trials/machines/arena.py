@@ -50,6 +50,7 @@ _ROOM_FOR_NOTES: Final = 512 * 1024
 
 _DEFAULTS: Final = {
     "controlled.shutdown.retry.backoff.ms": "200",
+    "controller.socket.timeout.ms": "5000",
     "replica.fetch.backoff.ms": "200",
     "replica.fetch.wait.max.ms": "200",
     # A broker that is started while the keeper is away waits for it.

@@ -75,6 +75,7 @@ def broker_settings(setup: Setup, pace: Pace) -> dict[str, str]:
         "replica.high.watermark.checkpoint.interval.ms": str(checkpoints),
         "controlled.shutdown.max.retries": str(config.controlled_shutdown_max_retries),
         "controlled.shutdown.retry.backoff.ms": str(pace.ms(config.controlled_shutdown_retry_backoff_ms)),
+        "controller.socket.timeout.ms": str(pace.ms(config.controller_socket_timeout_ms)),
         "auto.create.topics.enable": "false",
         "auto.leader.rebalance.enable": "false",
         "log.flush.offset.checkpoint.interval.ms": str(BrokerConfig().high_watermark_checkpoint_interval_ms),
