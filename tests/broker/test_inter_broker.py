@@ -22,6 +22,7 @@ from tidelog.broker.handlers import HANDLERS
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
+from tidelog.storage.background import finished
 from tidelog.wire.api import decode_request, decode_response, encode_request
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.records import Record, RecordBatch, build_batch
@@ -76,6 +77,7 @@ class Line:
             unflushed={},
             clock=lambda: 0.0,
             metrics=SimpleNamespace(request_finished=lambda key, latency, failed: None),
+            slices=SimpleNamespace(begin=lambda client, steps: finished(steps)),
         )
 
 
@@ -85,7 +87,9 @@ def there(api: int, version: int, body: Any, answer: Callable[[Any], Any]) -> tu
     header, received = decode_request(bytearray(frame[4:]))
     echo = Echo(answer)
     request = Request(cast(Any, Line()), header, received, 0.0)
-    HANDLERS[api](cast(Any, echo), request)
+    steps = HANDLERS[api](cast(Any, echo), request)
+    if steps is not None:
+        finished(steps)
     echo.settle()
     assert request.answer is not None
     encoded = b"".join(map(bytes, request.answer))

@@ -5,7 +5,9 @@ Rules of this file:
 * A request is dispatched as soon as its frame is complete, even while earlier ones still wait for followers
   or for data: clients pipeline. Its answer goes out when all earlier answers have.
 * Every frame of a read event is handled before anything is written; then one vectored write carries all
-  answers that are ready.
+  answers that are ready. If that takes longer than a slice, the rest waits for the next turn of the loop.
+* As long as a request is worked on in slices (``slices.py``), the next one waits, and so do they all while
+  an answer is encoded that is too long for one.
 * A client that does not read its answers, or that has too many requests open, is not read from; requests
   that had been read already wait their turn. An answer to a fetch may be a million times larger than the
   request, so after each fetch we look how its answer leaves before the next one is begun: what one client can
@@ -22,7 +24,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from tidelog.wire.api import Api, RequestHeader, encode_response
+from tidelog.broker.slices import SLICE_SECONDS
+from tidelog.storage.background import Steps, StepsAndJobs
+from tidelog.wire.api import Api, RequestHeader, encode_response, encode_response_in_steps
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.frames import FrameReader
 
@@ -50,14 +54,41 @@ class Request:
         self.on_abandoned: Any = None
         """Called when the client is gone while this one waits: it may have allowed weeks for that."""
 
+    @property
+    def name(self) -> str:
+        """The API and its version, for people."""
+        try:
+            return f"{Api(self.header.api_key).name} v{self.header.api_version}"
+        except ValueError:
+            return f"API {self.header.api_key} v{self.header.api_version}"
+
     def respond(self, body: Any, *, failed: bool = False) -> None:
+        self.go_on(self._encode(body, failed))
+
+    def respond_at_once(self, body: Any, *, failed: bool = False) -> None:
+        """The same with an answer that is known to be short: it saves a microsecond."""
         try:
             answer = encode_response(self.header, body)
-        except Exception:
+        except Exception as error:
             # Perhaps the handler returned long ago, and nothing above us knows whose answer this was.
-            self.connection.server.failed_on(self)
+            self.connection.failed(error)
             return
         self._settle(answer, failed)
+
+    def respond_with(self, steps: StepsAndJobs[Any], *, failed: bool = False) -> None:
+        """The same with an answer that is made in steps, because it may have very many parts."""
+        self.go_on(self._make_and_encode(steps, failed))
+
+    def go_on(self, steps: StepsAndJobs[None]) -> None:
+        """Do what is left, in steps, after something that was waited for."""
+        self.connection.server.slices.begin(self.connection, steps)
+
+    def _encode(self, body: Any, failed: bool) -> Steps[None]:
+        self._settle((yield from encode_response_in_steps(self.header, body)), failed)
+
+    def _make_and_encode(self, steps: StepsAndJobs[Any], failed: bool) -> StepsAndJobs[None]:
+        body = yield from steps
+        self._settle((yield from encode_response_in_steps(self.header, body)), failed)
 
     def respond_nothing(self) -> None:
         """The client asked for no answer (acks=0)."""
@@ -85,11 +116,13 @@ class Connection(asyncio.BufferedProtocol):
         "_received",
         "_starved",
         "_transport",
+        "_work",
         "_writable",
         "held_bytes",
         "last_active",
         "peer",
         "server",
+        "working_bytes",
     )
 
     def __init__(self, server: Server) -> None:
@@ -100,7 +133,12 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameReader(server.limits.frame_bytes_max)
         self._open: deque[Request] = deque()
         self._received: list[bytearray] = []
-        """Frames that came in and were not affordable, or wait for the broker to start."""
+        """Frames that came in and were not affordable, for which there was no time, or that wait for the
+        broker to start."""
+        self._work = 0
+        """Requests and answers that are worked on in slices."""
+        self.working_bytes = 0
+        """The large frame that one of them is made of."""
         self._incoming_bytes = 0
         """What ``FrameMemory`` was told that we hold."""
         self._starved = False
@@ -144,19 +182,23 @@ class Connection(asyncio.BufferedProtocol):
         server.metrics.bytes_in += nbytes
         self.last_active = began = server.clock()
         try:
-            self._handle(self._frames.received(nbytes))
+            frames = self._frames.received(nbytes)
         except ProtocolError as error:
-            self._offended(error)
+            self.offended(error)
+        else:
+            self._handle(frames, began + SLICE_SECONDS)
         server.settle()
         server.metrics.loop_held(server.clock() - began)
         self._account()
-        if self._paused or not self._affordable:
+        if self._paused or self._received or not self._affordable:
             self._read_only_if_affordable()
 
     def _account(self) -> None:
         """Tell how much memory our requests take, and ask for more where the next bytes need it."""
+        if self._transport is None:
+            return
         frames = self._frames
-        held = frames.held
+        held = frames.held + self.working_bytes
         if self._received:
             held += sum(map(len, self._received))
         if not held and not self._incoming_bytes:
@@ -168,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         self._incoming_bytes = held
         memory.changed(self, before, held)
 
-    def _handle(self, frames: list[bytearray]) -> None:
+    def _handle(self, frames: list[bytearray], until: float) -> None:
         server = self.server
         if len(frames) == 1 and not self._received and not server.starting:
             self._dispatch(frames[0])
@@ -180,22 +222,27 @@ class Connection(asyncio.BufferedProtocol):
                 self._received = [frame, *waiting]
                 return
             self._dispatch(frame)
-            if frame[1] == _FETCH:
+            if len(frame) > 1 and frame[1] == _FETCH:
                 server.settle()
-            if not self._affordable:
+            if not self._affordable or server.clock() >= until:
                 self._received = list(waiting)
                 return
 
     def _go_on(self) -> None:
         """Handle what was put off."""
         self._going_on = None
-        try:
-            self._handle([])
-        except ProtocolError as error:
-            self._offended(error)
+        if not self._affordable:
+            return
+        began = self.server.clock()
+        self._handle([], began + SLICE_SECONDS)
         self.server.settle()
+        self.server.metrics.loop_held(self.server.clock() - began)
         self._account()
         self._read_only_if_affordable()
+
+    @property
+    def arriving(self) -> bool:
+        return self._frames.held > 0
 
     def look_again(self) -> None:
         """There may be memory for the rest of our request, or the broker has started."""
@@ -206,7 +253,8 @@ class Connection(asyncio.BufferedProtocol):
         self.server.log.warning("closed the connection from %s: %s", self.peer, reason)
         self.abort()
 
-    def _offended(self, error: ProtocolError) -> None:
+    def offended(self, error: ProtocolError) -> None:
+        """What came is no Kafka request."""
         self.server.metrics.protocol_errors += 1
         self.server.log.warning("closed the connection from %s: %s", self.peer, error)
         self._received.clear()
@@ -257,6 +305,7 @@ class Connection(asyncio.BufferedProtocol):
         limits = self.server.limits
         return (
             self._writable
+            and not self._work
             and not self._starved
             and not (self._received and self.server.starting)
             and len(self._open) < limits.requests_open_max
@@ -266,24 +315,48 @@ class Connection(asyncio.BufferedProtocol):
     def _read_only_if_affordable(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if not self._affordable:
+        affordable = self._affordable
+        if affordable and self._received and self._going_on is None:
+            # Not from here: we may be in the middle of carrying out what others asked.
+            self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
+        if not affordable or self._received:
             if not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
-        elif self._received:
-            if self._going_on is None:
-                # Not from here: we may be in the middle of carrying out what others asked.
-                self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         elif self._paused:
             self._paused = False
             self._transport.resume_reading()
+
+    # ------------------------------------------------------------ work in slices
+
+    @property
+    def gone(self) -> bool:
+        return self._transport is None
+
+    @property
+    def latest(self) -> str:
+        """What was asked last, for people."""
+        return self._open[-1].name if self._open else "a request"
+
+    def work_begun(self) -> None:
+        self._work += 1
+        self._read_only_if_affordable()
+
+    def work_ended(self) -> None:
+        self._work -= 1
+        self._account()
+        self._read_only_if_affordable()
+
+    def failed(self, error: Exception) -> None:
+        self.server.failed(self, error)
 
     # ------------------------------------------------------------ the end
 
     def idle_since(self) -> float | None:
         """When the client last said or was told something, unless it is waiting for an answer of ours. One
         that does not take its answers does not wait."""
-        return None if self._open and self._writable else self.last_active
+        waits = self._work or (self._open and self._writable)
+        return None if waits else self.last_active
 
     def close(self) -> None:
         if self._transport is None:

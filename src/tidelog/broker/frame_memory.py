@@ -26,6 +26,10 @@ UNBOUNDED = -1
 class Holder(Protocol):
     """A connection."""
 
+    @property
+    def arriving(self) -> bool:
+        """It has begun to receive a request, and holds nothing that is complete."""
+
     def look_again(self) -> None:
         """There may be room now."""
 
@@ -68,7 +72,7 @@ class FrameMemory:
         else:
             self._waiting[holder] = None
             if self._favour_ends is None:
-                self._favour_ends = asyncio.get_running_loop().call_later(FAVOUR_SECONDS, self._end_favour)
+                self._watch_favour()
             return False
         self._waiting.pop(holder, None)
         return True
@@ -99,9 +103,16 @@ class FrameMemory:
             self._favour_ends.cancel()
             self._favour_ends = None
 
+    def _watch_favour(self) -> None:
+        self._favour_ends = asyncio.get_running_loop().call_later(FAVOUR_SECONDS, self._end_favour)
+
     def _end_favour(self) -> None:
         self._favour_ends = None
-        if self._favoured is not None and self._waiting:
+        if self._favoured is None or not self._waiting:
+            return
+        if not self._favoured.arriving:
+            self._watch_favour()  # it has arrived, and is worked on
+        else:
             self._favoured.give_up(
                 f"its request did not arrive within {FAVOUR_SECONDS:.0f} s, and others wait for the memory "
                 "(queued.max.request.bytes)"

@@ -3,7 +3,8 @@
 Each ``…_to_wire`` has its ``…_from_wire`` beside it, so that the two can be read together. The requests are
 Kafka 2.7's, with two private tagged fields where our rules know more than its protocol: the incarnation of a
 follower in Fetch and those of new members in AlterIsr (KIP-903). Responses of the core repeat what the
-request asked, which the wire does not; hence ``asked``.
+request asked, which the wire does not; hence ``asked``. What the controller says may be about thousands of
+partitions, and is read in steps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tidelog.core.types import (
     PartitionState,
     TopicPartition,
 )
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages import (
@@ -198,9 +200,12 @@ def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> Any:
     )
 
 
-def leader_and_isr_from_wire(body: Any) -> core.LeaderAndIsrRequest:
-    parts = tuple(_assignment_from_wire(topic, part) for topic, part in _partitions(body))
-    return core.LeaderAndIsrRequest(*_control_header(body), parts)
+def leader_and_isr_from_wire(body: Any) -> Steps[core.LeaderAndIsrRequest]:
+    parts: list[core.PartitionAssignment] = []
+    for topic in body.topic_states:
+        parts += yield from listed(_assignment_from_wire(topic, part) for part in topic.partition_states)
+        yield
+    return core.LeaderAndIsrRequest(*_control_header(body), tuple(parts))
 
 
 def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
@@ -244,16 +249,21 @@ def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
     )
 
 
-def update_metadata_from_wire(body: Any) -> core.UpdateMetadataRequest:
+def update_metadata_from_wire(body: Any) -> Steps[core.UpdateMetadataRequest]:
     """The wire does not carry the epochs of live brokers; nobody but the controller needs them."""
-    endpoints = {
-        BrokerId(broker.id): BrokerEndpoint(broker.endpoints[0].host, broker.endpoints[0].port, broker.rack)
-        for broker in body.live_brokers
-        if broker.endpoints
-    }
+    endpoints: dict[BrokerId, BrokerEndpoint] = {}
+    for broker in body.live_brokers:
+        for endpoint in broker.endpoints[:1]:
+            endpoints[BrokerId(broker.id)] = BrokerEndpoint(endpoint.host, endpoint.port, broker.rack)
+        yield
     live = dict.fromkeys(endpoints, -1)
-    parts = tuple(_assignment_from_wire(topic, p, p.offline_replicas) for topic, p in _partitions(body))
-    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, parts)
+    parts: list[core.PartitionAssignment] = []
+    for topic in body.topic_states:
+        parts += yield from listed(
+            _assignment_from_wire(topic, part, part.offline_replicas) for part in topic.partition_states
+        )
+        yield
+    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, tuple(parts))
 
 
 def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
@@ -277,10 +287,16 @@ def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
     )
 
 
-def stop_replica_from_wire(body: Any) -> core.StopReplicaRequest:
-    tps = tuple(TopicPartition(topic, part.partition_index) for topic, part in _partitions(body))
-    delete = any(part.delete_partition for _, part in _partitions(body))
-    return core.StopReplicaRequest(*_control_header(body), tps, delete)
+def stop_replica_from_wire(body: Any) -> Steps[core.StopReplicaRequest]:
+    tps: list[TopicPartition] = []
+    delete = False
+    for topic in body.topic_states:
+        yield
+        for part in topic.partition_states:
+            tps.append(TopicPartition(topic.topic_name, part.partition_index))
+            delete = delete or part.delete_partition
+            yield
+    return core.StopReplicaRequest(*_control_header(body), tuple(tps), delete)
 
 
 def _vote_to_wire(request: core.VoteRequest) -> Any:
@@ -310,13 +326,7 @@ def _control_header(body: Any) -> tuple[BrokerId, int, int, int]:
     return BrokerId(body.controller_id), body.controller_epoch, body.broker_epoch, 0
 
 
-def _partitions(body: Any) -> Iterator[tuple[str, Any]]:
-    for topic in body.topic_states:
-        for part in topic.partition_states:
-            yield topic.topic_name, part
-
-
-def _assignment_from_wire(topic: str, part: Any, offline: Iterable[int] = ()) -> core.PartitionAssignment:
+def _assignment_from_wire(topic: Any, part: Any, offline: Iterable[int] = ()) -> core.PartitionAssignment:
     state = PartitionState(
         BrokerId(part.leader),
         part.leader_epoch,
@@ -325,7 +335,7 @@ def _assignment_from_wire(topic: str, part: Any, offline: Iterable[int] = ()) ->
         part.zk_version,
     )
     replicas = tuple(map(BrokerId, part.replicas))
-    tp = TopicPartition(topic, part.partition_index)
+    tp = TopicPartition(topic.topic_name, part.partition_index)
     return core.PartitionAssignment(tp, replicas, state, tuple(map(BrokerId, offline)))
 
 
@@ -368,10 +378,11 @@ def _alter_isr_to_wire(request: core.AlterIsrRequest) -> Any:
     )
 
 
-def alter_isr_from_wire(body: Any) -> Iterator[core.AlterIsrRequest]:
+def alter_isr_from_wire(body: Any) -> Steps[list[core.AlterIsrRequest]]:
+    requests: list[core.AlterIsrRequest] = []
     for topic in body.topics:
-        for part in topic.partitions:
-            yield core.AlterIsrRequest(
+        requests += yield from listed(
+            core.AlterIsrRequest(
                 TopicPartition(topic.name, part.partition_index),
                 BrokerId(body.broker_id),
                 body.broker_epoch,
@@ -380,6 +391,10 @@ def alter_isr_from_wire(body: Any) -> Iterator[core.AlterIsrRequest]:
                 part.current_isr_version,
                 tuple(part.new_isr_epochs),
             )
+            for part in topic.partitions
+        )
+        yield
+    return requests
 
 
 def _alter_isr_answer_from_wire(asked: core.AlterIsrRequest, body: Any) -> core.AlterIsrResponse:

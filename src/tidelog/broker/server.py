@@ -9,6 +9,9 @@ What clients send waits in their connections, which are not read further. To a c
 bound and does not accept yet, as Kafka's is until the broker has caught up (KIP-631): the answer comes a
 moment later, or the client asks another broker. An answer that names no controller would be worse:
 librdkafka's admin client does not ask again before its own time is up.
+
+A handler that goes through what the client has counted is a generator, and so is the decoding of a large
+frame: they are run in slices (``slices.py``), and the connection's next request waits for their end.
 """
 
 from __future__ import annotations
@@ -24,12 +27,22 @@ from typing import Any
 from tidelog.broker.connection import Connection, Request
 from tidelog.broker.frame_memory import FrameMemory
 from tidelog.broker.metrics import Metrics
+from tidelog.broker.slices import Slices
 from tidelog.core.types import InvariantViolation
-from tidelog.wire.api import Api, RequestHeader, UnsupportedVersion, decode_request
+from tidelog.storage.background import StepsAndJobs
+from tidelog.wire.api import (
+    Api,
+    RequestHeader,
+    UnsupportedVersion,
+    decode_request,
+    decode_request_in_steps,
+)
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
-Handler = Callable[[Request], None]
+Handler = Callable[[Request], StepsAndJobs[None] | None]
+LARGE_BYTES = 16 * 1024
+"""A smaller frame is decoded in one go: a few milliseconds if it is nothing but the smallest elements."""
 BETWEEN_BROKERS = frozenset(
     {
         Api.LEADER_AND_ISR,
@@ -73,6 +86,7 @@ class Server:
         self.metrics = metrics
         self.settle = settle
         self.memory = FrameMemory(limits.incoming_bytes_max, metrics)
+        self.slices = Slices(metrics, settle)
         self._on_violation = on_violation
         self.clock = time.perf_counter
         self.log = logging.getLogger("tidelog.server")
@@ -114,6 +128,7 @@ class Server:
     async def close(self) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
+        self.slices.stop()
         if self._listener is not None:
             self._listener.close()
         for connection in list(self.connections):
@@ -177,42 +192,64 @@ class Server:
     # ------------------------------------------------------------ requests
 
     def dispatch(self, connection: Connection, frame: bytearray) -> None:
+        """Handle a request, or begin to."""
         received_at = self.clock()
         try:
-            header, body = decode_request(frame)
-        except UnsupportedVersion as error:
-            if error.header.api_key != Api.API_VERSIONS:
-                raise
-            self._offer_versions(connection, error.header, received_at)
-            return
-        handler = self._handlers.get(header.api_key)
-        if handler is None:
+            if len(frame) > LARGE_BYTES:
+                self.slices.begin(connection, self._dispatch_large(connection, frame, received_at))
+            else:
+                header, body = decode_request(frame)
+                request = self._request(connection, header, body, received_at)
+                steps = self._handlers[header.api_key](request)
+                if steps is not None:
+                    self.slices.begin(connection, steps)
+                request.body = None  # a produce that waits for its followers need not hold its batches
+        except Exception as error:
+            self.failed(connection, error)
+
+    def _dispatch_large(
+        self, connection: Connection, frame: bytearray, received_at: float
+    ) -> StepsAndJobs[None]:
+        connection.working_bytes = len(frame)
+        try:
+            header, body = yield from decode_request_in_steps(frame)
+            request = self._request(connection, header, body, received_at)
+            steps = self._handlers[header.api_key](request)
+            if steps is not None:
+                yield from steps
+            request.body = None
+        finally:
+            connection.working_bytes = 0
+
+    def _request(
+        self, connection: Connection, header: RequestHeader, body: Any, received_at: float
+    ) -> Request:
+        """A request at its place in line."""
+        if header.api_key not in self._handlers:
             raise ProtocolError(f"API {header.api_key} is not served here")
         request = Request(connection, header, body, received_at)
         connection.enqueue(request)
-        try:
-            handler(request)
-            request.body = None  # a produce that waits for its followers need not hold its batches
-        except ProtocolError:
-            raise
-        except InvariantViolation as violation:
+        return request
+
+    def failed(self, connection: Connection, error: Exception) -> None:
+        """A request of this connection ended with an exception."""
+        if isinstance(error, UnsupportedVersion) and error.header.api_key == Api.API_VERSIONS:
+            self._offer_versions(connection, error.header)
+        elif isinstance(error, ProtocolError):
+            connection.offended(error)
+        elif isinstance(error, InvariantViolation):
             # The rules of replication are broken, not a request: going on could break promises.
-            self._on_violation(f"replication reached a state that its rules exclude: {violation}")
-        except Exception:
-            self.failed_on(request)
+            self._on_violation(f"replication reached a state that its rules exclude: {error}")
+        else:
+            # A bug in one handler must not take the broker, nor the other connections, down with it. A
+            # request that cannot be answered any more ends its connection: a client must not wait for ever.
+            self.metrics.unexpected_errors += 1
+            self.log.error("failed on %s from %s", connection.latest, connection.peer, exc_info=error)
+            connection.abort()
 
-    def failed_on(self, request: Request) -> None:
-        """A bug in one handler must not take the broker, nor the other connections, down with it. A request
-        that cannot be answered any more ends its connection: a client must not wait for ever."""
-        header, connection = request.header, request.connection
-        self.metrics.unexpected_errors += 1
-        self.log.exception("failed on %s v%s from %s", _name(header), header.api_version, connection.peer)
-        connection.abort()
-
-    def _offer_versions(self, connection: Connection, header: RequestHeader, received_at: float) -> None:
+    def _offer_versions(self, connection: Connection, header: RequestHeader) -> None:
         asked = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
-        request = Request(connection, asked, None, received_at)
-        connection.enqueue(request)
+        request = self._request(connection, asked, None, self.clock())
         error = ErrorCode.UNSUPPORTED_VERSION
         low, high = self.advertised[Api.API_VERSIONS]
         key = ApiVersion(api_key=Api.API_VERSIONS, min_version=low, max_version=high)
@@ -223,10 +260,3 @@ class Server:
         from tidelog.wire.api import ADVERTISED
 
         return {key: versions for key, versions in ADVERTISED.items() if key in self._handlers}
-
-
-def _name(header: RequestHeader) -> Any:
-    try:
-        return Api(header.api_key).name
-    except ValueError:
-        return header.api_key

@@ -6,7 +6,7 @@ checked when it is set; whatever another tool wrote past that check leaves the t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -22,6 +22,8 @@ class Source(IntEnum):
     DEFAULT = 5
 
 
+GIVEN_MAX: Final = 1_000
+"""Settings that are given for one topic at a time; there are some thirty."""
 TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
 """Kafka's words for what a value is, as on the wire."""
 
@@ -38,6 +40,12 @@ class Described(NamedTuple):
     @property
     def is_default(self) -> bool:
         return self.source is not Source.TOPIC
+
+
+def require_few(settings: Sequence[object]) -> None:
+    """``InvalidLogConfig`` for more than anybody means, before anything is made of them."""
+    if len(settings) > GIVEN_MAX:
+        raise InvalidLogConfig(f"{len(settings)} settings for a topic; up to {GIVEN_MAX} are taken")
 
 
 class TopicSettings:

@@ -84,20 +84,20 @@ _REQUEST_START = Struct(">ihhi")
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
     """The header and the body. Record sets in the body are views into `frame`."""
     view = memoryview(frame)
-    header, position = _request_header(view)
-    return header, _request_decoder(header.api_key, header.api_version)(view, position, len(view))
+    header, position, decode = _request_start(view)
+    return header, decode(view, position, len(view))
 
 
 def decode_request_in_steps(frame: Buffer) -> Generator[None, None, tuple[RequestHeader, Any]]:
     """The same for a large frame. `ProtocolError` also if its elements would take too much memory."""
     view = memoryview(frame)
-    header, position = _request_header(view)
+    header, position, _ = _request_start(view)
     decode = _request_decoder_in_steps(header.api_key, header.api_version)
     return header, (yield from decode(view, position, len(view)))
 
 
-def _request_header(view: memoryview) -> tuple[RequestHeader, int]:
-    """The header of a request that is spoken here, and the position behind it."""
+def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
+    """The header of a request that is spoken here, the position behind it, and what decodes the rest."""
     limit = len(view)
     try:
         key, version, correlation_id, length = _FIRST_FIELDS.unpack_from(view)
@@ -105,7 +105,7 @@ def _request_header(view: memoryview) -> tuple[RequestHeader, int]:
         raise ProtocolError(f"a request of {limit} bytes has no room for its header") from None
     position = 10
     header = RequestHeader(key, version, correlation_id, None)
-    flexible, has_client_id = _request_traits(key, version) or _refuse(header)
+    decode, flexible, has_client_id = _request_decoder(key, version) or _refuse(header)
     if not has_client_id:
         position = 8
     elif length >= 0:
@@ -118,7 +118,7 @@ def _request_header(view: memoryview) -> tuple[RequestHeader, int]:
             raise ProtocolError("the client id is not UTF-8") from None
     if flexible:
         position = _after_tagged_fields(view, position, limit)
-    return header, position
+    return header, position, decode
 
 
 def encode_request(
@@ -193,18 +193,12 @@ def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
 
 
 @cache
-def _request_traits(key: int, version: int) -> tuple[bool, bool] | None:
-    """Whether the header is a flexible one, and whether it has a client id. None if this is not spoken."""
+def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool] | None:
     known = registration(key)
     if known is None or not known.speaks(version):
         return None
-    return known.flexible(version), _has_client_id(key, version)
-
-
-@cache
-def _request_decoder(key: int, version: int) -> Decoder:
-    known = _spoken(key, version)
-    return decoder(known.request, version, known.flexible(version))
+    flexible = known.flexible(version)
+    return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
 
 
 @cache

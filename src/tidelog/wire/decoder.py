@@ -31,8 +31,8 @@ from tidelog.wire.source import Source
 Decoder = Callable[[Buffer, int, int], Any]
 DecoderInSteps = Callable[[Buffer, int, int], Generator[None, None, Any]]
 
-ELEMENTS_BYTES_MAX = 64 << 20
-"""What the elements of one message may take in memory, estimated: some 200,000 partitions of a Fetch."""
+ELEMENTS_BYTES_MAX = 32 << 20
+"""What the elements of one message may take in memory, estimated: some 90,000 partitions of a Fetch."""
 TEXT_BYTES_MAX = 0x7FFF
 """As in Kafka, also where the length would have room for more."""
 

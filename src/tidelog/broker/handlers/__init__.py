@@ -1,8 +1,9 @@
 """One file per Kafka API: each opens with its behaviour, its versions and what it does not do.
 
 A handler is a function ``handle(node, request)``. It answers at once or leaves an object with the core that
-answers later; it never waits. ``HANDLERS`` is the table of everything that is served: a client is offered
-exactly these APIs, in the versions that ``wire.api`` speaks.
+answers later; it never waits. One that goes through what the client has counted is a generator, and yields
+after each: how many there are is not ours to choose (``slices.py``). ``HANDLERS`` is the table of everything
+that is served: a client is offered exactly these APIs, in the versions that ``wire.api`` speaks.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ from tidelog.broker.handlers import (
     update_metadata,
     vote,
 )
+from tidelog.storage.background import StepsAndJobs
 from tidelog.wire.api import Api
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-HANDLERS: dict[int, Callable[[Node, Request], None]] = {
+HANDLERS: dict[int, Callable[[Node, Request], StepsAndJobs[None] | None]] = {
     Api.PRODUCE: produce.handle,
     Api.FETCH: fetch.handle,
     Api.LIST_OFFSETS: list_offsets.handle,

@@ -16,7 +16,9 @@ from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather
 from tidelog.broker.handlers.describe_configs import TOPIC
+from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
+from tidelog.storage.background import Steps
 from tidelog.storage.log_config import TEXT_LENGTH_MAX, InvalidLogConfig
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import alter_configs, incremental_alter_configs
@@ -28,21 +30,22 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 Values = dict[str, str | None]
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     gather = Gather(lambda: request.respond(alter_configs.AlterConfigsResponse(responses=results)))
     only = request.body.validate_only
     for resource in request.body.resources:
-        values: Values = {setting.name: setting.value for setting in resource.configs}
         result = alter_configs.AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name
         )
         results.append(result)
-        _alter(node, gather, resource, result, partial(dict, values), replace=True, validate_only=only)
+        named = partial(_named, resource)
+        _alter(node, gather, resource, result, named, replace=True, validate_only=only)
+        yield
     gather.asked_all()
 
 
-def handle_incremental(node: Node, request: Request) -> None:
+def handle_incremental(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)
     gather = Gather(lambda: request.respond(response))
@@ -55,6 +58,7 @@ def handle_incremental(node: Node, request: Request) -> None:
 
         changed = partial(_changed, node, resource)
         _alter(node, gather, resource, result, changed, replace=False, validate_only=only)
+        yield
     gather.asked_all()
 
 
@@ -76,6 +80,7 @@ def _alter(
         result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return
     try:
+        require_few(resource.configs)
         altered = values()
         before = {} if replace else dict(node.topics.overrides(resource.resource_name))
         node.topics.checked({k: v for k, v in {**before, **altered}.items() if v is not None})
@@ -89,6 +94,10 @@ def _alter(
         result.error_code, result.error_message = response.error, brief(response.message)
 
     gather.ask(node, core.AlterTopicConfigRequest(resource.resource_name, altered, replace), fill)
+
+
+def _named(resource: Any) -> Values:
+    return {setting.name: setting.value for setting in resource.configs}
 
 
 def _changed(node: Node, resource: Any) -> Values:

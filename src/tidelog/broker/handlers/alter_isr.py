@@ -13,6 +13,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import alter_isr_from_wire
 from tidelog.core import messages as core
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.alter_isr import (
     AlterIsrResponse,
     PartitionResult,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     topics: dict[str, TopicResult] = {}
     gather = Gather(lambda: request.respond(AlterIsrResponse(topics=list(topics.values()))))
 
@@ -41,6 +42,7 @@ def handle(node: Node, request: Request) -> None:
             )
         )
 
-    for question in alter_isr_from_wire(request.body):
+    for question in (yield from alter_isr_from_wire(request.body)):
         gather.ask(node, question, fill)
+        yield
     gather.asked_all()

@@ -21,6 +21,7 @@ from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
 from tidelog.core.types import BrokerId
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
+from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -39,14 +40,19 @@ GROUPS_WOULD_MOVE = Refusal(
 NAMED_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: CreatePartitionsRequest = request.body
-    named = Counter(topic.name for topic in body.topics)
-    results = {name: CreatePartitionsTopicResult(name=name) for name in named}
-    gather = Gather(lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))))
-    too_many = sum(_added(node, topic) for topic in body.topics) > PARTITIONS_PER_REQUEST_MAX
+    named: Counter[str] = Counter()
+    added = 0
     for topic in body.topics:
-        result = results[topic.name]
+        named[topic.name] += 1
+        added += _added(node, topic)
+        yield
+    too_many = added > PARTITIONS_PER_REQUEST_MAX
+    results: dict[str, CreatePartitionsTopicResult] = {}
+    gather = Gather(lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))))
+    for topic in body.topics:
+        result = results.setdefault(topic.name, CreatePartitionsTopicResult(name=topic.name))
         if too_many:
             _fill(result, TOO_MANY_PARTITIONS)
         elif named[topic.name] > 1:
@@ -55,13 +61,15 @@ def handle(node: Node, request: Request) -> None:
             _fill(result, GROUPS_WOULD_MOVE)
         else:
             gather.ask(node, _question(topic, validate_only=body.validate_only), partial(_answered, result))
+        yield
     gather.asked_all()
 
 
 def _added(node: Node, topic: CreatePartitionsTopic) -> int:
     """As far as we know; the controller looks again. One that adds nothing is work, too."""
     known = node.core.metadata.topics.get(topic.name)
-    return 1 if known is None else max(topic.count - len(known), 1)
+    named = len(topic.assignments or ())
+    return max(named, 1) if known is None else max(topic.count - len(known), named, 1)
 
 
 def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> core.CreatePartitionsRequest:

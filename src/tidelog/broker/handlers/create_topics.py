@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather
+from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
+from tidelog.storage.background import Steps, listed
 from tidelog.storage.log_config import InvalidLogConfig
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import (
@@ -32,11 +34,16 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: CreateTopicsRequest = request.body
-    named = Counter(topic.name for topic in body.topics)
-    if sum(_partitions(node, topic) for topic in body.topics) > PARTITIONS_PER_REQUEST_MAX:
-        refused = [_failed(name, *TOO_MANY_PARTITIONS) for name in named]
+    named: Counter[str] = Counter()
+    partitions = 0
+    for topic in body.topics:
+        named[topic.name] += 1
+        partitions += _partitions(node, topic)
+        yield
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        refused = yield from listed(_failed(name, *TOO_MANY_PARTITIONS) for name in named)
         request.respond(CreateTopicsResponse(topics=refused), failed=True)
         return
     twice = (name for name, times in named.items() if times > 1)
@@ -45,9 +52,9 @@ def handle(node: Node, request: Request) -> None:
     for topic in body.topics:
         if named[topic.name] > 1:
             continue
-        config = {setting.name: setting.value for setting in topic.configs}
         try:
-            checked = node.topics.checked({name: value or "" for name, value in config.items()})
+            require_few(topic.configs)
+            checked = node.topics.checked({setting.name: setting.value or "" for setting in topic.configs})
         except InvalidLogConfig as error:
             results.append(_failed(topic.name, ErrorCode.INVALID_CONFIG, str(error)))
             continue
@@ -58,6 +65,7 @@ def handle(node: Node, request: Request) -> None:
             _fill(node, result, response)
 
         gather.ask(node, _question(topic, checked, validate_only=body.validate_only), fill)
+        yield
     gather.asked_all()
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -22,19 +23,22 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteGroupsRequest = request.body
-    results = [DeletableGroupResult(group_id=name) for name in dict.fromkeys(body.groups_names)]
+    results: list[DeletableGroupResult] = []
 
     def finish() -> None:
         failed = any(result.error_code for result in results)
         request.respond(DeleteGroupsResponse(results=results), failed=failed)
 
     gather = Gather(finish)
-    for result in results:
+    for name in dict.fromkeys(body.groups_names):
+        result = DeletableGroupResult(group_id=name)
+        results.append(result)
 
         def fill(response: groups.DeleteResponse, result: DeletableGroupResult = result) -> None:
             result.error_code = response.error
 
-        node.groups.ask(groups.DeleteRequest(result.group_id), gather.expect(fill))
+        node.groups.ask(groups.DeleteRequest(name), gather.expect(fill))
+        yield
     gather.asked_all()

@@ -14,6 +14,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteRecordsRequest = request.body
-    topics = [DeleteRecordsTopicResult(name=topic.name, partitions=[]) for topic in body.topics]
+    topics: list[DeleteRecordsTopicResult] = []
     gather = Gather(lambda: request.respond(DeleteRecordsResponse(topics=topics)))
-    for topic, answer in zip(body.topics, topics, strict=True):
+    for topic in body.topics:
+        answer = DeleteRecordsTopicResult(name=topic.name, partitions=[])
+        topics.append(answer)
+        yield
         for part in topic.partitions:
             place = DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=-1)
             answer.partitions.append(place)
@@ -41,4 +45,5 @@ def handle(node: Node, request: Request) -> None:
 
             tp = TopicPartition(topic.name, part.partition_index)
             gather.ask(node, core.DeleteRecordsRequest(tp, part.offset, body.timeout_ms), fill)
+            yield
     gather.asked_all()

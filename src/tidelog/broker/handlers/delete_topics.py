@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -29,21 +30,24 @@ if TYPE_CHECKING:
 IDS_SINCE = 6
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteTopicsRequest = request.body
     topics = body.topics
     if request.header.api_version < IDS_SINCE:
-        topics = [DeleteTopicState(name=name) for name in body.topic_names]
-    names = [topic.name for topic in topics if topic.name is not None and topic.topic_id == NO_UUID]
-    results = [_refused(topic) for topic in topics if topic.name is None or topic.topic_id != NO_UUID]
-    gather = Gather(lambda: request.respond(DeleteTopicsResponse(responses=results)))
-    for name in dict.fromkeys(names):
-        result = DeletableTopicResult(name=name)
-        results.append(result)
-        if node.settings.delete_topic_enable:
-            gather.ask(node, core.DeleteTopicRequest(name), partial(_fill, result))
-        else:
-            result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
+        topics = yield from listed(DeleteTopicState(name=name) for name in body.topic_names)
+    results: dict[str | None, DeletableTopicResult] = {}
+    refused: list[DeletableTopicResult] = []
+    gather = Gather(lambda: request.respond(DeleteTopicsResponse(responses=[*refused, *results.values()])))
+    for topic in topics:
+        yield
+        if topic.name is None or topic.topic_id != NO_UUID:
+            refused.append(_refused(topic))
+        elif topic.name not in results:
+            result = results[topic.name] = DeletableTopicResult(name=topic.name)
+            if node.settings.delete_topic_enable:
+                gather.ask(node, core.DeleteTopicRequest(topic.name), partial(_fill, result))
+            else:
+                result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
     gather.asked_all()
 
 

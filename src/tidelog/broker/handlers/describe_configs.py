@@ -1,7 +1,8 @@
 """DescribeConfigs (32): the settings of topics and of this broker.
 
 Behaviour: a topic's settings with where each value comes from: the topic, this broker's file, or the
-default. A broker's settings are read-only: they are changed in its file.
+default. A broker's settings are read-only: they are changed in its file. What is named twice is described
+once, so that an answer is no larger than the cluster.
 Versions: 0 to 3.
 Not done: synonyms beyond the source itself, broker loggers.
 """
@@ -15,6 +16,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.topic_settings import Described
 from tidelog.core import messages as core
+from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -29,17 +31,25 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 TOPIC, BROKER = 2, 4
+NAMED_TWICE = "It is described once; name it once, with all the settings to be told."
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeConfigsRequest = request.body
     results: list[DescribeConfigsResult] = []
+    described: set[tuple[int, str]] = set()
     gather = Gather(lambda: request.respond(DescribeConfigsResponse(results=results)))
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
         )
         results.append(result)
+        yield
+        which = resource.resource_type, resource.resource_name
+        if which in described:
+            result.error_code, result.error_message = ErrorCode.INVALID_REQUEST, NAMED_TWICE
+            continue
+        described.add(which)
         if resource.resource_type == TOPIC:
 
             def fill(
@@ -68,7 +78,7 @@ def _listed(
     *,
     read_only: bool,
 ) -> list[DescribeConfigsResourceResult]:
-    wanted = resource.configuration_keys
+    wanted = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
     return [
         DescribeConfigsResourceResult(
             name=entry.name,

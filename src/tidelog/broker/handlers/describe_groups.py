@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeGroupsRequest = request.body
     found: dict[str, DescribedGroup] = {}
 
@@ -38,6 +39,7 @@ def handle(node: Node, request: Request) -> None:
     gather = Gather(finish)
     for name in dict.fromkeys(body.groups):
         node.groups.ask(groups.DescribeRequest(name), gather.expect(partial(_fill, found)))
+        yield
     gather.asked_all()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
+from tidelog.storage.background import Steps
 from tidelog.storage.file_log import LogDescription
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -24,16 +25,25 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeLogDirsRequest = request.body
-    wanted = None
+    stored = {log.tp: log for log in sorted(node.storage.describe())}
+    wanted = set(stored)
     if body.topics is not None:
-        wanted = {TopicPartition(topic.topic, part) for topic in body.topics for part in topic.partitions}
+        wanted.clear()
+        for asked in body.topics:
+            yield
+            for number in asked.partitions:
+                tp = TopicPartition(asked.topic, number)
+                if tp in stored:
+                    wanted.add(tp)
+                yield
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for log in sorted(node.storage.describe()):
-        if wanted is None or log.tp in wanted:
-            topic = topics.setdefault(log.tp.topic, DescribeLogDirsTopic(name=log.tp.topic, partitions=[]))
+    for tp, log in stored.items():
+        if tp in wanted:
+            topic = topics.setdefault(tp.topic, DescribeLogDirsTopic(name=tp.topic, partitions=[]))
             topic.partitions.append(_partition(node, log))
+            yield
     directory = DescribeLogDirsResult(
         log_dir=str(node.settings.log_dirs.resolve()), topics=list(topics.values())
     )

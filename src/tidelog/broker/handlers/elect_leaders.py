@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
+from tidelog.broker.handlers.named_partitions import named_partitions
 from tidelog.core import messages as core
-from tidelog.core.types import TopicPartition
+from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 ELECTIONS = {election.value: election for election in core.ElectionType}
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: ElectLeadersRequest = request.body
     if body.election_type not in ELECTIONS:
         _refuse_type(request, body)
@@ -42,11 +43,9 @@ def handle(node: Node, request: Request) -> None:
     if body.topic_partitions is None:
         asked = list(node.core.metadata.states())
     else:
-        asked = [
-            TopicPartition(topic.topic, partition)
-            for topic in body.topic_partitions
-            for partition in topic.partitions
-        ]
+        asked = yield from named_partitions(
+            (topic.topic, topic.partitions) for topic in body.topic_partitions
+        )
     topics: dict[str, ReplicaElectionResult] = {}
 
     def fill(response: core.ElectLeadersResponse) -> None:
@@ -66,6 +65,7 @@ def handle(node: Node, request: Request) -> None:
     )
     for tp in asked:
         gather.ask(node, core.ElectLeadersRequest(tp, ELECTIONS[body.election_type]), fill)
+        yield
     gather.asked_all()
 
 

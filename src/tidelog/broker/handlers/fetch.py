@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.fetch import (
@@ -30,17 +31,23 @@ from tidelog.wire.messages.fetch import (
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+_AT_ONCE = 100
+"""Partitions that are named, or answered, without a pause."""
 
-def handle(node: Node, request: Request) -> None:
+
+def handle(node: Node, request: Request) -> Steps[None]:
     body: FetchRequest = request.body
     pending = PendingFetch(node, request, body)
-    request.on_abandoned = pending.finish
+    request.on_abandoned = pending.abandon
+    yield from pending.name(body)
     if body.replica_id >= 0:
         request.on_superseded = pending.finish
     for topic in body.topics:
         for part in topic.partitions:
             pending.ask(TopicPartition(topic.topic, part.partition), part)
             node.carry_out()
+            yield
+        yield
     pending.asked_all()
 
 
@@ -48,6 +55,7 @@ class PendingFetch:
     """A request on its way through the core, one part a partition."""
 
     __slots__ = (
+        "_asking",
         "_batches",
         "_budget",
         "_bytes",
@@ -73,7 +81,9 @@ class PendingFetch:
         self._min_bytes = body.min_bytes
         self._deadline = node.now() + body.max_wait_ms
         self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
-        self._topics = [(topic.topic, [part.partition for part in topic.partitions]) for topic in body.topics]
+        self._topics: list[tuple[str, list[int]]] = []
+        self._asking = True
+        """There are parts that the core has not been asked for."""
         self._bytes = 0
         self._failed = False
         self._finishing = False
@@ -82,8 +92,23 @@ class PendingFetch:
         """What the core was asked and has not answered."""
         self._responses: dict[TopicPartition, core.FetchResponse] = {}
         self._batches: dict[TopicPartition, list[Any]] = {}
-        asked = [(topic, number) for topic, numbers in self._topics for number in numbers]
-        if len(asked) > 1 and len(set(asked)) < len(asked):
+
+    def name(self, body: FetchRequest) -> Steps[None]:
+        """What the answer will be about, each once. Not the parts themselves: they hold on to the frame."""
+        named: set[tuple[str, int]] = set()
+        count = 0
+        for topic in body.topics:
+            numbers: list[int] = []
+            self._topics.append((topic.topic, numbers))
+            for part in topic.partitions:
+                numbers.append(part.partition)
+                named.add((topic.topic, part.partition))
+                count += 1
+                if not count % _AT_ONCE:
+                    yield
+            if not len(self._topics) % _AT_ONCE:
+                yield
+        if count != len(named):
             raise ProtocolError("a fetch request that names a partition twice")
 
     # ------------------------------------------------------------ asking
@@ -110,6 +135,7 @@ class PendingFetch:
         return self._failed or self._bytes >= self._min_bytes
 
     def asked_all(self) -> None:
+        self._asking = False
         if not self._parked or self._enough or self._deadline <= self._node.now():
             self.finish()
 
@@ -138,30 +164,50 @@ class PendingFetch:
             self._node.when_settled(self.finish)
 
     def finish(self) -> None:
-        """Answer now. The parts that are still parked are released and add what they have."""
-        if self._finishing:
+        """Answer now. The parts that are still parked are released and add what they have. As long as not all
+        have been asked for, that is too early; the last one sees to it."""
+        if self._asking or self._finishing:
             return
         self._finishing = True
         for tp in list(self._parked):
             self._node.core.release_fetch(self, tp)
         self._respond_if_complete()
 
+    def abandon(self) -> None:
+        """Nobody waits for the answer."""
+        self._finishing = self._done = True
+        for tp in list(self._parked):
+            self._node.core.release_fetch(self, tp)
+
     def _respond_if_complete(self) -> None:
         if self._parked or self._done:
             return
         self._done = True
-        topics = [
-            FetchableTopicResponse(
-                topic=name, partitions=[self._part(TopicPartition(name, partition)) for partition in parts]
-            )
-            for name, parts in self._topics
-        ]
-        self._request.respond(FetchResponse(responses=topics), failed=self._failed)
+        if len(self._topics) + len(self._responses) <= _AT_ONCE:
+            topics = [
+                FetchableTopicResponse(
+                    topic=name, partitions=[self._part(name, number) for number in numbers]
+                )
+                for name, numbers in self._topics
+            ]
+            self._request.respond_at_once(FetchResponse(responses=topics), failed=self._failed)
+        else:
+            self._request.respond_with(self._long_answer(), failed=self._failed)
 
-    def _part(self, tp: TopicPartition) -> PartitionData:
+    def _long_answer(self) -> Steps[FetchResponse]:
+        topics: list[FetchableTopicResponse] = []
+        for name, numbers in self._topics:
+            parts = yield from listed(self._part(name, number) for number in numbers)
+            topics.append(FetchableTopicResponse(topic=name, partitions=parts))
+            if not len(topics) % _AT_ONCE:
+                yield
+        return FetchResponse(responses=topics)
+
+    def _part(self, topic: str, number: int) -> PartitionData:
+        tp = TopicPartition(topic, number)
         response = self._responses[tp]
         return PartitionData(
-            partition_index=tp.partition,
+            partition_index=number,
             error_code=response.error,
             high_watermark=response.high_watermark,
             last_stable_offset=response.high_watermark,

@@ -12,10 +12,12 @@ clients and librdkafka show, and with an error that clients take for final: UNSU
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.groups.records import TOPIC
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.find_coordinator import (
     Coordinator,
@@ -28,30 +30,32 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION = 0, 1
 SEVERAL_SINCE = 4
+WAITED_FOR_MAX = 10
+"""Groups that must have a coordinator before an answer is worth it; the others are found with them."""
 NO_TRANSACTIONS = (
     "tidelog does not serve transactions yet: use a producer without transactional.id "
     "(Kafka Streams: processing.guarantee=at_least_once)"
 )
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: FindCoordinatorRequest = request.body
     keys = body.coordinator_keys if request.header.api_version >= SEVERAL_SINCE else [body.key]
     if body.key_type == TRANSACTION:
         batched = request.header.api_version >= SEVERAL_SINCE
         error = ErrorCode.UNSUPPORTED_VERSION if batched else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        _respond(request, [_refused(key, error, NO_TRANSACTIONS) for key in keys])
+        yield from _respond(request, (_refused(key, error, NO_TRANSACTIONS) for key in keys))
     elif body.key_type != GROUP:
         error, why = ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {body.key_type}"
-        _respond(request, [_refused(key, error, why) for key in keys])
+        yield from _respond(request, (_refused(key, error, why) for key in keys))
     elif TOPIC not in node.core.metadata.topics:
         node.create_topic(TOPIC)
         node.groups.wait_for(
-            lambda: all(node.groups.whereabouts(group) is not None for group in keys),
-            lambda: _respond(request, [_coordinator(node, group) for group in keys]),
+            lambda: all(node.groups.whereabouts(group) is not None for group in keys[:WAITED_FOR_MAX]),
+            lambda: request.go_on(_respond(request, (_coordinator(node, group) for group in keys))),
         )
     else:
-        _respond(request, [_coordinator(node, group) for group in keys])
+        yield from _respond(request, (_coordinator(node, group) for group in keys))
 
 
 def _coordinator(node: Node, group: str) -> Coordinator:
@@ -67,7 +71,8 @@ def _refused(key: str, error: ErrorCode, message: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
 
 
-def _respond(request: Request, found: list[Coordinator]) -> None:
+def _respond(request: Request, coordinators: Iterable[Coordinator]) -> Steps[None]:
+    found = yield from listed(coordinators)
     failed = any(each.error_code for each in found)
     if request.header.api_version >= SEVERAL_SINCE:
         request.respond(FindCoordinatorResponse(coordinators=found), failed=failed)

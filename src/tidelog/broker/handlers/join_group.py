@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -22,9 +23,10 @@ ID_FIRST_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: JoinGroupRequest = request.body
     version = request.header.api_version
+    protocols = yield from listed((protocol.name, protocol.metadata) for protocol in body.protocols)
     session_ms, rebalance_ms = body.session_timeout_ms, body.rebalance_timeout_ms
     question = groups.JoinRequest(
         group=body.group_id,
@@ -35,7 +37,7 @@ def handle(node: Node, request: Request) -> None:
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=session_ms if rebalance_ms < 0 else rebalance_ms,
         protocol_type=body.protocol_type,
-        protocols=tuple((protocol.name, protocol.metadata) for protocol in body.protocols),
+        protocols=tuple(protocols),
         asks_for_id_first=version >= ID_FIRST_SINCE,
     )
 

@@ -15,13 +15,14 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import leader_and_isr_from_wire, partition_errors_to_wire
 from tidelog.core.messages import ControlResponse
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     answer = LeaderAndIsrResponse(partition_errors=[])
     gather = Gather(lambda: request.respond(answer))
 
@@ -31,5 +32,5 @@ def handle(node: Node, request: Request) -> None:
             response.partition_errors, LeaderAndIsrPartitionError
         )
 
-    gather.ask(node, leader_and_isr_from_wire(request.body), fill)
+    gather.ask(node, (yield from leader_and_isr_from_wire(request.body)), fill)
     gather.asked_all()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -17,16 +18,17 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: ListGroupsRequest = request.body
     known = node.groups.groups()
     if known is None:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         request.respond(ListGroupsResponse(error_code=error, groups=[]), failed=True)
         return
-    listed = [
+    states = frozenset(body.states_filter)
+    found = yield from listed(
         ListedGroup(group_id=group.group, protocol_type=group.protocol_type, group_state=group.state)
         for group in known
-        if not body.states_filter or group.state in body.states_filter
-    ]
-    request.respond(ListGroupsResponse(groups=listed))
+        if not states or group.state in states
+    )
+    request.respond(ListGroupsResponse(groups=found))

@@ -17,6 +17,7 @@ from tidelog.broker.connection import Request
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata import MetadataCache
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, illegal_name
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
@@ -39,18 +40,25 @@ class _Absent(Enum):
     TOO_MANY = auto()
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: MetadataRequest = request.body
     cache = node.core.metadata
     asked = body.topics
     if asked is None or (not asked and request.header.api_version == 0):
         names = sorted(cache.topics)
     else:
-        names = [topic.name for topic in asked]
+        names = yield from listed(topic.name for topic in asked)
     absent = _Absent.UNKNOWN
     if body.allow_auto_topic_creation and node.settings.auto_create_topics_enable:
-        partitions = sum(name not in cache.topics for name in names) * node.settings.num_partitions
+        missing = yield from listed(name for name in names if name not in cache.topics)
+        partitions = len(missing) * node.settings.num_partitions
         absent = _Absent.CREATED if partitions <= PARTITIONS_PER_REQUEST_MAX else _Absent.TOO_MANY
+    topics: list[MetadataResponseTopic] = []
+    for name in names:
+        topics.append((yield from _topic(node, cache, name, absent)))
+        if body.include_topic_authorized_operations:
+            topics[-1].topic_authorized_operations = ON_TOPIC
+        yield
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=broker, host=at.host, port=at.port, rack=at.rack)
@@ -58,20 +66,18 @@ def handle(node: Node, request: Request) -> None:
         ],
         cluster_id=node.cluster_id,
         controller_id=node.core.known_controller,
-        topics=[_topic(node, cache, name, absent) for name in names],
+        topics=topics,
     )
     if body.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
-    if body.include_topic_authorized_operations:
-        for topic in response.topics:
-            topic.topic_authorized_operations = ON_TOPIC
     request.respond(response)
 
 
-def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> MetadataResponseTopic:
+def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> Steps[MetadataResponseTopic]:
     partitions = cache.topics.get(name)
     if partitions is not None:
-        parts = [_partition(cache, partition) for _, partition in sorted(partitions.items())]
+        known = sorted(partitions.items())
+        parts = yield from listed(_partition(cache, partition) for _, partition in known)
         return MetadataResponseTopic(name=name, partitions=parts, is_internal=name.startswith("__"))
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if illegal_name(name):

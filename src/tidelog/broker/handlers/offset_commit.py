@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetCommitRequest = request.body
     errors: dict[TopicPartition, ErrorCode] = {}
     positions: dict[TopicPartition, groups.Position] = {}
     for topic in body.topics:
+        yield
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if tp in node.core.metadata:
@@ -38,23 +41,12 @@ def handle(node: Node, request: Request) -> None:
                 positions[tp] = groups.Position(part.committed_offset, part.committed_leader_epoch, text)
             else:
                 errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in body.topics]
+            yield
+    topics = body.topics
 
     def deliver(response: groups.CommitResponse) -> None:
         errors.update(response.errors)
-        topics = [
-            OffsetCommitResponseTopic(
-                name=name,
-                partitions=[
-                    OffsetCommitResponsePartition(
-                        partition_index=number, error_code=errors[TopicPartition(name, number)]
-                    )
-                    for number in numbers
-                ],
-            )
-            for name, numbers in asked
-        ]
-        request.respond(OffsetCommitResponse(topics=topics), failed=any(errors.values()))
+        request.respond_with(_answer(topics, errors), failed=any(errors.values()))
 
     if not positions:
         deliver(groups.CommitResponse({}))
@@ -69,3 +61,20 @@ def handle(node: Node, request: Request) -> None:
         ),
         deliver,
     )
+
+
+def _answer(
+    asked: list[OffsetCommitRequestTopic], errors: dict[TopicPartition, ErrorCode]
+) -> Steps[OffsetCommitResponse]:
+    topics: list[OffsetCommitResponseTopic] = []
+    for topic in asked:
+        parts = yield from listed(
+            OffsetCommitResponsePartition(
+                partition_index=part.partition_index,
+                error_code=errors[TopicPartition(topic.name, part.partition_index)],
+            )
+            for part in topic.partitions
+        )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, partitions=parts))
+        yield
+    return OffsetCommitResponse(topics=topics)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -25,28 +27,43 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetDeleteRequest = request.body
-    asked = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in body.topics]
-    named = dict.fromkeys(TopicPartition(name, number) for name, numbers in asked for number in numbers)
-    errors = {tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for tp in named if tp not in node.core.metadata}
+    errors: dict[TopicPartition, ErrorCode] = {}
+    known: dict[TopicPartition, None] = {}
+    for topic in body.topics:
+        yield
+        for part in topic.partitions:
+            tp = TopicPartition(topic.name, part.partition_index)
+            if tp in node.core.metadata:
+                known[tp] = None
+            else:
+                errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            yield
+    topics = body.topics
 
     def deliver(response: groups.ForgetResponse) -> None:
-        failed = response.error is not ErrorCode.NONE
+        if response.error is not ErrorCode.NONE:
+            request.respond(OffsetDeleteResponse(error_code=response.error, topics=[]), failed=True)
+            return
         errors.update(response.errors)
-        topics = [
-            OffsetDeleteResponseTopic(
-                name=name,
-                partitions=[
-                    OffsetDeleteResponsePartition(
-                        partition_index=number, error_code=errors[TopicPartition(name, number)]
-                    )
-                    for number in numbers
-                ],
-            )
-            for name, numbers in ([] if failed else asked)
-        ]
-        request.respond(OffsetDeleteResponse(error_code=response.error, topics=topics), failed=failed)
+        request.respond_with(_answer(topics, errors))
 
-    known = tuple(tp for tp in named if tp not in errors)
-    node.groups.ask(groups.ForgetRequest(body.group_id, known), deliver)
+    node.groups.ask(groups.ForgetRequest(body.group_id, tuple(known)), deliver)
+
+
+def _answer(
+    asked: list[OffsetDeleteRequestTopic], errors: dict[TopicPartition, ErrorCode]
+) -> Steps[OffsetDeleteResponse]:
+    topics: list[OffsetDeleteResponseTopic] = []
+    for topic in asked:
+        parts = yield from listed(
+            OffsetDeleteResponsePartition(
+                partition_index=part.partition_index,
+                error_code=errors[TopicPartition(topic.name, part.partition_index)],
+            )
+            for part in topic.partitions
+        )
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=parts))
+        yield
+    return OffsetDeleteResponse(topics=topics)

@@ -8,15 +8,18 @@ Not done: ``require_stable`` makes no difference, because there are no transacti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
+from tidelog.broker.handlers.named_partitions import named_partitions
 from tidelog.broker.inter_broker import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
-from tidelog.wire.errors import ErrorCode
+from tidelog.storage.background import Steps, listed
+from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -33,39 +36,62 @@ ONE_ERROR_SINCE = 2
 SEVERAL_SINCE = 8
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetFetchRequest = request.body
     asked = body.groups
     if request.header.api_version < SEVERAL_SINCE:
         asked = [OffsetFetchRequestGroup(group_id=body.group_id, topics=body.topics)]
-    answers = [OffsetFetchResponseGroup(group_id=group.group_id, topics=[]) for group in asked]
-    gather = Gather(lambda: _respond(request, answers))
-    for group, answer in zip(asked, answers, strict=True):
-        question = groups.PositionsRequest(group.group_id, _partitions(group))
-        fill = partial(_fill, answer, question.partitions, request.header.api_version)
-        node.groups.ask(question, gather.expect(fill))
+    found: dict[str, _Found] = {}
+    gather = Gather(lambda: _respond(request, found))
+    for group in asked:
+        if group.group_id in found:
+            raise ProtocolError("a request that names a group twice")
+        partitions = None
+        if group.topics is not None:
+            named = ((topic.name, topic.partition_indexes) for topic in group.topics)
+            partitions = tuple((yield from named_partitions(named)))
+        of_group = found[group.group_id] = _Found()
+        fill = partial(of_group.fill, partitions, request.header.api_version)
+        node.groups.ask(groups.PositionsRequest(group.group_id, partitions), gather.expect(fill))
+        yield
     gather.asked_all()
 
 
-def _partitions(group: OffsetFetchRequestGroup) -> tuple[TopicPartition, ...] | None:
-    if group.topics is None:
-        return None
-    return tuple(
-        TopicPartition(topic.name, number) for topic in group.topics for number in topic.partition_indexes
-    )
+class _Found:
+    """What is known of a group."""
+
+    __slots__ = ("error", "positions")
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.positions: Mapping[TopicPartition, groups.Position] = {}
+
+    def fill(
+        self, asked: tuple[TopicPartition, ...] | None, version: int, response: groups.PositionsResponse
+    ) -> None:
+        self.error, self.positions = response.error, response.positions
+        if response.error is not ErrorCode.NONE and version < ONE_ERROR_SINCE:
+            self.positions = dict.fromkeys(asked or (), groups.NO_POSITION)
 
 
-def _fill(
-    answer: OffsetFetchResponseGroup,
-    asked: tuple[TopicPartition, ...] | None,
-    version: int,
-    response: groups.PositionsResponse,
-) -> None:
-    answer.error_code, positions = response.error, response.positions
-    if response.error is not ErrorCode.NONE and version < ONE_ERROR_SINCE:
-        positions = dict.fromkeys(asked or (), groups.NO_POSITION)
-    parts = by_topic((tp, _part(tp, position, response.error)) for tp, position in positions.items())
-    answer.topics = [OffsetFetchResponseTopic(name=name, partitions=part) for name, part in parts.items()]
+def _respond(request: Request, found: Mapping[str, _Found]) -> None:
+    failed = any(of_group.error for of_group in found.values())
+    request.respond_with(_answer(request.header.api_version, found), failed=failed)
+
+
+def _answer(version: int, found: Mapping[str, _Found]) -> Steps[OffsetFetchResponse]:
+    answers: list[OffsetFetchResponseGroup] = []
+    for group, each in found.items():
+        error = each.error
+        parts = yield from listed((tp, _part(tp, at, error)) for tp, at in each.positions.items())
+        named = by_topic(parts).items()
+        topics = [OffsetFetchResponseTopic(name=name, partitions=part) for name, part in named]
+        answers.append(OffsetFetchResponseGroup(group_id=group, topics=topics, error_code=error))
+        yield
+    if version >= SEVERAL_SINCE:
+        return OffsetFetchResponse(groups=answers)
+    (only,) = answers
+    return OffsetFetchResponse(topics=only.topics, error_code=only.error_code)
 
 
 def _part(tp: TopicPartition, position: groups.Position, error: ErrorCode) -> OffsetFetchResponsePartition:
@@ -76,12 +102,3 @@ def _part(tp: TopicPartition, position: groups.Position, error: ErrorCode) -> Of
         metadata=position.metadata,
         error_code=error,
     )
-
-
-def _respond(request: Request, answers: list[OffsetFetchResponseGroup]) -> None:
-    failed = any(answer.error_code for answer in answers)
-    if request.header.api_version >= SEVERAL_SINCE:
-        request.respond(OffsetFetchResponse(groups=answers), failed=failed)
-        return
-    (only,) = answers
-    request.respond(OffsetFetchResponse(topics=only.topics, error_code=only.error_code), failed=failed)

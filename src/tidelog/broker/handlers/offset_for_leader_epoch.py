@@ -15,6 +15,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetForLeaderEpochRequest = request.body
-    topics = [OffsetForLeaderTopicResult(topic=topic.topic, partitions=[]) for topic in body.topics]
+    topics: list[OffsetForLeaderTopicResult] = []
     gather = Gather(lambda: request.respond(OffsetForLeaderEpochResponse(topics=topics)))
-    for topic, answer in zip(body.topics, topics, strict=True):
+    for topic in body.topics:
+        answer = OffsetForLeaderTopicResult(topic=topic.topic, partitions=[])
+        topics.append(answer)
+        yield
         for part in topic.partitions:
             place = EpochEndOffset(partition=part.partition)
             answer.partitions.append(place)
@@ -41,6 +45,7 @@ def handle(node: Node, request: Request) -> None:
                 part.leader_epoch,
             )
             gather.ask(node, question, partial(_fill, place))
+            yield
     gather.asked_all()
 
 

@@ -15,13 +15,14 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import partition_errors_to_wire, stop_replica_from_wire
 from tidelog.core.messages import ControlResponse
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     answer = StopReplicaResponse(partition_errors=[])
     gather = Gather(lambda: request.respond(answer))
 
@@ -31,5 +32,5 @@ def handle(node: Node, request: Request) -> None:
             response.partition_errors, StopReplicaPartitionError
         )
 
-    gather.ask(node, stop_replica_from_wire(request.body), fill)
+    gather.ask(node, (yield from stop_replica_from_wire(request.body)), fill)
     gather.asked_all()

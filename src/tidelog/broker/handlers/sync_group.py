@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
+from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
 NAMES_PROTOCOL_SINCE = 5
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: SyncGroupRequest = request.body
     nameless = body.protocol_type is None or body.protocol_name is None
     if nameless and request.header.api_version >= NAMES_PROTOCOL_SINCE:
         error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         request.respond(SyncGroupResponse(error_code=error, assignment=b""), failed=True)
         return
+    assignments = yield from listed((each.member_id, each.assignment) for each in body.assignments)
     question = groups.SyncRequest(
         group=body.group_id,
         generation=body.generation_id,
@@ -35,7 +37,7 @@ def handle(node: Node, request: Request) -> None:
         instance_id=body.group_instance_id,
         protocol_type=body.protocol_type,
         protocol=body.protocol_name,
-        assignments={each.member_id: each.assignment for each in body.assignments},
+        assignments=dict(assignments),
     )
 
     def deliver(response: groups.SyncResponse) -> None:

@@ -14,13 +14,14 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import update_metadata_from_wire
 from tidelog.core.messages import ControlResponse
+from tidelog.storage.background import Steps
 from tidelog.wire.messages.update_metadata import UpdateMetadataResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     answer = UpdateMetadataResponse()
     gather = Gather(lambda: request.respond(answer))
 
@@ -28,5 +29,5 @@ def handle(node: Node, request: Request) -> None:
         answer.error_code = response.error
         node.peers.connections_changed()
 
-    gather.ask(node, update_metadata_from_wire(request.body), fill)
+    gather.ask(node, (yield from update_metadata_from_wire(request.body)), fill)
     gather.asked_all()
