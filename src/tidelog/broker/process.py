@@ -52,6 +52,7 @@ from tidelog.storage.file_storage import FileStorage, wall_clock
 log = logging.getLogger("tidelog")
 
 WAITING_SAID_AFTER_SECONDS = 1.0
+SWITCH_SECONDS = 0.001
 
 
 class CannotStart(Exception):
@@ -62,6 +63,8 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code."""
     # The allocations of the hot path are short-lived and free of cycles: look for garbage less often.
     gc.set_threshold(50_000, 50, 100)
+    # For so long the event loop may wait for a thread that compacts or inflates, whenever it has work to do.
+    sys.setswitchinterval(SWITCH_SECONDS)
     # Every log and every client is an open file; what the system allows at most is what a broker may need.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
