@@ -14,6 +14,7 @@ from tests.storage.folders import TP, after_a_crash, folder, storage
 
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
+from tidelog.storage.background import finished
 from tidelog.storage.checkpoint import CLEANED, read_offsets
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.recovery import NEVER_CLEANED
@@ -234,9 +235,9 @@ def test_reads_pass_over_gaps(place: Path) -> None:
             for start in range(log.end_offset):
                 expected = [offset for offset in left if offset >= start]
                 assert [offset for offset, *_ in records(log, start=start, max_bytes=1)] == expected
-                found = log.offset_for_timestamp(1_000 + start)
+                found = finished(log.offset_for_timestamp(1_000 + start))
                 assert found == (1_000 + expected[0], expected[0])
-            assert log.offset_of_max_timestamp() == (1_044, 44)
+            assert finished(log.offset_of_max_timestamp()) == (1_044, 44)
 
 
 def test_the_largest_timestamp_may_be_gone(place: Path) -> None:
@@ -247,7 +248,7 @@ def test_the_largest_timestamp_may_be_gone(place: Path) -> None:
         states.append(log.append_as_leader(keyed(("a", "1"), timestamp=9_000, producer=1, sequence=0), 0))
         fill(log, [("b", "1"), ("a", "2")])
         compact(one)
-        assert log.offset_of_max_timestamp() == (1_000, 1)
+        assert finished(log.offset_of_max_timestamp()) == (1_000, 1)
 
 
 def test_a_follower_takes_what_a_compacted_leader_has(place: Path) -> None:
@@ -452,7 +453,7 @@ def test_a_segment_may_lose_all_its_records(place: Path) -> None:
         first = log.segments.first
         assert [each.record_count for each in read_all(log)] == [0, 1]
         assert (first.size, first.max_timestamp, len(first.time_index)) == (61, -1, 0)
-        assert log.offset_of_max_timestamp() == (1_000, 1)
+        assert finished(log.offset_of_max_timestamp()) == (1_000, 1)
     with storage(place, defaults=compacted()) as again:
         assert not again.recovered
-        assert again.open(TP).offset_for_timestamp(0) == (1_000, 1)
+        assert finished(again.open(TP).offset_for_timestamp(0)) == (1_000, 1)

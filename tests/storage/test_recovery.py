@@ -13,6 +13,7 @@ from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, va
 from tests.storage.folders import TP, after_a_crash, folder, log, small, storage
 
 from tidelog.core.producers import ProducerStates
+from tidelog.storage.background import finished
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log_folder import CLEAN_SHUTDOWN
 from tidelog.wire.records import RecordBatch
@@ -157,7 +158,7 @@ def test_a_flipped_bit_is_never_served(data: st.DataObject) -> None:
                 assert found == batches[start // 2 : start // 2 + 1]
             for timestamp in range(1_000, 1_120, 10):
                 try:
-                    at = one.offset_for_timestamp(timestamp)
+                    at = finished(one.offset_for_timestamp(timestamp))
                 except CorruptLog:
                     assert target.suffix == ".log"
                     continue
@@ -188,12 +189,12 @@ def test_indexes_are_rebuilt(tmp_path: Path, suffix: str, damage: str, clean: bo
             path.unlink()
     with log(tmp_path, defaults=small(), tail_bytes=0) as one:
         assert bytes_of(read_all(one, max_bytes=1)) == batches
-        assert one.offset_for_timestamp(1_055) == (1_060, 12)
-        assert one.offset_of_max_timestamp() == (1_111, 23)
+        assert finished(one.offset_for_timestamp(1_055)) == (1_060, 12)
+        assert finished(one.offset_of_max_timestamp()) == (1_111, 23)
         append(one, *(batch("more", timestamp=2_000) for _ in range(8)))
     with log(tmp_path, defaults=small(), tail_bytes=0) as again:
         assert again.end_offset == 32
-        assert again.offset_for_timestamp(1_200) == (2_000, 24)
+        assert finished(again.offset_for_timestamp(1_200)) == (2_000, 24)
 
 
 def test_an_index_from_before_the_last_appends_hides_nothing(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_an_index_from_before_the_last_appends_hides_nothing(tmp_path: Path) -> 
     with log(killed) as one:
         assert one.recovery_point == 3
         assert one.segments.first.max_timestamp == 2_000
-        assert one.offset_for_timestamp(1_500) == (2_000, 1)
+        assert finished(one.offset_for_timestamp(1_500)) == (2_000, 1)
 
 
 def test_epochs_are_learnt_from_the_batches(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tests.storage.folders import TP, log, small, storage
 from tidelog.core.log import StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
+from tidelog.storage.background import finished
 
 
 @contextmanager
@@ -117,6 +118,6 @@ def test_what_cannot_be_read_is_a_failure_whatever_is_looked_for(tmp_path: Path)
         sealed = [segment.path for segment in one.segments][:-1]
         with refusing("open", lambda path: path in sealed):
             with pytest.raises(StorageFailure, match="cannot read"):
-                one.offset_for_timestamp(1_001)
+                finished(one.offset_for_timestamp(1_001))
             one.restore_producers(ProducerStates())
-        assert one.offset_for_timestamp(1_001) == (1_001, 1)
+        assert finished(one.offset_for_timestamp(1_001)) == (1_001, 1)

@@ -12,7 +12,7 @@ Rules of this file:
   place of the base timestamp. Kafka 2.7 goes by the age of files, and loses count when it merges them.
 * Control records stay. So do tombstones of transactions, and their records never count as the last of a key:
   whether they were committed is not known here.
-* A batch whose records cannot be read stays as it is.
+* A batch whose records cannot be read, or are too many to be looked at, stays as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from struct import Struct
 from crc32c import crc32c
 
 from tidelog.core.types import Millis
-from tidelog.storage.keyed_records import KeyedRecord, content_of, keyed_records, shifted
+from tidelog.storage.keyed_records import RECORDS_MAX, KeyedRecord, content_of, keyed_records, shifted
 from tidelog.storage.offset_map import OffsetMap
 from tidelog.wire.batch import (
     COMPRESSION_BITS,
@@ -42,7 +42,7 @@ _CRC = Struct(">I")
 
 def note_keys(batch: RecordBatch, offsets: OffsetMap) -> bool:
     """Tell the map of the batch's records. False if it has no room for them, and then it has none of them."""
-    if batch.is_control or batch.is_transactional:
+    if batch.is_control or batch.is_transactional or batch.record_count > RECORDS_MAX:
         return True
     if not offsets.has_room_for(batch.record_count):
         return False

@@ -29,6 +29,7 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
+from tidelog.storage.background import StepsAndJobs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.flush import Durability
 from tidelog.storage.index import RELATIVE_OFFSET_MAX
@@ -245,17 +246,19 @@ class FileLog:
                 reason = f"leader epoch {found} at offset {batch.base_offset}, which is of epoch {expected}"
                 raise CorruptLog(segment.path, position, reason)
 
-    def offset_for_timestamp(self, timestamp: Millis) -> TimestampedOffset | None:
+    def offset_for_timestamp(self, timestamp: Millis) -> StepsAndJobs[TimestampedOffset | None]:
         """The first record that is not older."""
-        return self._search(lambda: first_since(self.segments, timestamp, self.start_offset))
+        return self._search(first_since(self.segments, timestamp, self.start_offset))
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+    def offset_of_max_timestamp(self) -> StepsAndJobs[TimestampedOffset | None]:
         """The first record with the largest timestamp (ListOffsets with -3)."""
-        return self._search(lambda: with_max_timestamp(self.segments, self.start_offset))
+        return self._search(with_max_timestamp(self.segments, self.start_offset))
 
-    def _search(self, search: Callable[[], TimestampedOffset | None]) -> TimestampedOffset | None:
+    def _search(
+        self, search: StepsAndJobs[TimestampedOffset | None]
+    ) -> StepsAndJobs[TimestampedOffset | None]:
         try:
-            return search()
+            return (yield from search)
         except OSError as error:
             raise StorageFailure(f"cannot read {self.folder}: {error.strerror or error}") from None
 

@@ -2,44 +2,99 @@
 
 Reading every field of every record (``wire.record_reader``) takes several times as long, and compaction
 copies what it keeps. Nothing here is trusted: bytes that cannot be records raise ``CorruptBatch``.
+
+Ten kilobytes may stand for a hundred megabytes and millions of records. So nothing is inflated beyond
+``INFLATED_MAX``, and a batch with more than ``RECORDS_MAX`` records is not looked into at all: a compacted
+topic does not take it. Within these bounds the event loop inflates what is small, has a thread do the rest,
+and goes through the records a few at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+
+from tidelog.storage.background import Steps, StepsAndJobs, in_thread
 from tidelog.wire.batch import HEADER_SIZE, CorruptBatch, RecordBatch
-from tidelog.wire.compression import decompress
+from tidelog.wire.compression import Compression, TooMuchInflated, decompress
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import encode_varlong, read_varlong
+from tidelog.wire.record_reader import RECORD_SIZE_MIN
+
+RECORDS_MAX = 250_000
+INFLATED_MAX = 64 << 20
+KEYLESS_MAX = 1_000
+"""So many records without a key are told apart; then it is enough."""
+
+_AT_ONCE = 500
+"""Records that are read in a fraction of a millisecond."""
+_INFLATED_HERE_MAX = 128 << 10
+"""What is inflated in a fraction of a millisecond."""
 
 KeyedRecord = tuple[int, bytes | None, bool, int, int, int]
 """Offset, key, whether there is a value, timestamp as a difference to the base timestamp of the batch, where
 the record begins (with its length) and where it ends. A plain tuple: there are very many of them."""
 
 
-def content_of(batch: RecordBatch) -> bytes:
+class BatchTooLarge(CorruptBatch):
+    """Not necessarily corrupt, but more than is looked into."""
+
+
+def content_of(batch: RecordBatch, limit: int = INFLATED_MAX) -> bytes:
     """The records of a batch, inflated."""
+    count = batch.record_count
+    if count > RECORDS_MAX:
+        raise BatchTooLarge(f"a batch of {count} records; up to {RECORDS_MAX} are looked into")
     try:
-        return decompress(batch.data[HEADER_SIZE:], batch.compression)
+        content = decompress(batch.data[HEADER_SIZE:], batch.compression, limit=limit)
+    except TooMuchInflated as error:
+        raise BatchTooLarge(str(error)) from None
     except ProtocolError as error:
         raise CorruptBatch(str(error)) from None
+    if not 0 <= count * RECORD_SIZE_MIN <= len(content):
+        raise CorruptBatch(f"{count} records do not fit {len(content)} bytes")
+    return content
+
+
+def content_in_steps(batch: RecordBatch) -> StepsAndJobs[bytes]:
+    """The same for the event loop."""
+    if batch.compression is Compression.NONE or batch.record_count > RECORDS_MAX:
+        return content_of(batch)
+    try:
+        return content_of(batch, _INFLATED_HERE_MAX)
+    except BatchTooLarge:
+        return (yield from in_thread(partial(content_of, batch)))
 
 
 def keyed_records(batch: RecordBatch, content: bytes) -> list[KeyedRecord]:
     """The records that ``content``, the inflated part of ``batch``, consists of."""
-    try:
-        return _records(batch.base_offset, batch.record_count, content)
-    except IndexError:
-        raise CorruptBatch("a record is cut off") from None
-    except CorruptBatch:
-        raise
-    except ProtocolError as error:
-        raise CorruptBatch(str(error)) from None
+    return list(chain.from_iterable(records_by_part(batch, content)))
 
 
-def _records(base_offset: int, count: int, data: bytes) -> list[KeyedRecord]:
+def records_by_part(batch: RecordBatch, content: bytes) -> Iterator[list[KeyedRecord]]:
+    """The same, a few at a time."""
+    position = 0
+    for first in range(0, batch.record_count, _AT_ONCE):
+        count = min(batch.record_count - first, _AT_ONCE)
+        try:
+            records = _records(batch.base_offset, count, content, position)
+        except IndexError:
+            raise CorruptBatch("a record is cut off") from None
+        except CorruptBatch:
+            raise
+        except ProtocolError as error:
+            raise CorruptBatch(str(error)) from None
+        position = records[-1][-1]
+        yield records
+    if position != len(content):
+        raise CorruptBatch(f"{len(content) - position} bytes follow the last record of a batch")
+
+
+def _records(base_offset: int, count: int, data: bytes, position: int) -> list[KeyedRecord]:
+    """So many records from ``position`` on."""
     records: list[KeyedRecord] = []
     size = len(data)
-    position = 0
     for _ in range(count):
         # Most of these numbers have one byte: then the call is spared.
         start = position
@@ -75,16 +130,26 @@ def _records(base_offset: int, count: int, data: bytes) -> list[KeyedRecord]:
         # An odd first byte is a negative number, and that is no value.
         records.append((base_offset + delta, key, not data[position] & 1, timestamp, start, end))
         position = end
-    if position != size:
-        raise CorruptBatch(f"{size - position} bytes follow the last record of a batch")
     return records
 
 
-def keyless_records(batch: RecordBatch) -> list[int]:
-    """What a compacted topic refuses: the records without a key, by their places in the batch.
-    ``CorruptBatch`` if that cannot be told."""
-    records = keyed_records(batch, content_of(batch))
-    return [place for place, (_, key, *_) in enumerate(records) if key is None]
+def keyless_records(batch: RecordBatch) -> StepsAndJobs[list[int]]:
+    """What a compacted topic refuses: the records without a key, by their places in the batch, up to
+    ``KEYLESS_MAX`` of them. ``CorruptBatch`` if that cannot be told."""
+    content = yield from content_in_steps(batch)
+    return (yield from _keyless(batch, content))
+
+
+def _keyless(batch: RecordBatch, content: bytes) -> Steps[list[int]]:
+    found: list[int] = []
+    before = 0
+    for records in records_by_part(batch, content):
+        found += [before + place for place, (_, key, *_) in enumerate(records) if key is None]
+        if len(found) >= KEYLESS_MAX:
+            return found[:KEYLESS_MAX]
+        before += len(records)
+        yield
+    return found
 
 
 def shifted(content: bytes, record: KeyedRecord, by_ms: int) -> bytes:

@@ -29,6 +29,10 @@ _GROWTH = 8
 _OVERFLOW = "failed to write whole buffer"
 
 
+class TooMuchInflated(ProtocolError):
+    """It stands for more bytes than its reader can afford."""
+
+
 class Compression(IntEnum):
     """The codec in the lowest three bits of a batch's attributes."""
 
@@ -46,7 +50,8 @@ def compress(data: Buffer, compression: Compression) -> bytes:
 
 
 def decompress(data: Buffer, compression: Compression, *, limit: int = INFLATED_MAX) -> bytes:
-    """`ProtocolError` if this is not the codec's output, or stands for more than `limit` bytes."""
+    """`ProtocolError` if this is not the codec's output, `TooMuchInflated` if it stands for more than `limit`
+    bytes."""
     if compression is Compression.NONE:
         return bytes(data)
     try:
@@ -84,7 +89,7 @@ def _inflate(data: Buffer, inflate_into: Callable[[Buffer, bytearray], int], lim
         else:
             return bytes(memoryview(output)[:size])
         if capacity == limit:
-            raise ProtocolError(f"a batch inflates to more than {limit} bytes")
+            raise TooMuchInflated(f"a batch inflates to more than {limit} bytes")
         capacity *= _GROWTH
 
 
@@ -110,5 +115,5 @@ def _decompress_snappy(data: bytes, limit: int) -> bytes:
 
 def _inflate_snappy_block(block: bytes, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(block) > limit:
-        raise ProtocolError("a batch inflates to more than its reader allows")
+        raise TooMuchInflated("a batch inflates to more than its reader allows")
     return bytes(cramjam.snappy.decompress_raw(block))

@@ -17,7 +17,7 @@ from tidelog.wire.primitives import read_varlong
 Header = tuple[str, bytes | None]
 
 # Length, attributes, two differences, two lengths and a count, one byte each.
-_RECORD_SIZE_MIN = 7
+RECORD_SIZE_MIN = 7
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ def read_records(batch: RecordBatch, *, limit: int = INFLATED_MAX) -> Iterator[R
     """
     try:
         data = decompress(batch.data[HEADER_SIZE:], batch.compression, limit=limit)
-        if not 0 <= batch.record_count * _RECORD_SIZE_MIN <= len(data):
+        if not 0 <= batch.record_count * RECORD_SIZE_MIN <= len(data):
             raise CorruptBatch(f"{batch.record_count} records do not fit {len(data)} bytes")
         append_time = batch.max_timestamp if batch.timestamp_type else None
         position = 0

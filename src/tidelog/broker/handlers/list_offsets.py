@@ -2,7 +2,8 @@
 
 Behaviour: the core says whether we lead and where the log ends for whoever asks (consumers: the high
 watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
-index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR.
+index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR. Of a batch that
+is too large to be looked into (``storage/keyed_records.py``) the first offset is told.
 Versions: 1 to 7 (7: the record with the largest timestamp, KIP-734).
 Not done: version 0, which lists segments.
 """
@@ -10,7 +11,7 @@ Not done: version 0, which lists segments.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
@@ -18,6 +19,7 @@ from tidelog.core import messages as core
 from tidelog.core.events import StorageFailed
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.timestamps import TimestampedOffset
 from tidelog.wire.errors import ErrorCode
@@ -35,18 +37,49 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> Steps[None]:
     body: ListOffsetsRequest = request.body
-    topics = [ListOffsetsTopicResponse(name=topic.name, partitions=[]) for topic in body.topics]
-    gather = Gather(lambda: request.respond(ListOffsetsResponse(topics=topics)))
-    for topic, answer in zip(body.topics, topics, strict=True):
+    topics: list[ListOffsetsTopicResponse] = []
+    answered: list[_Answered] = []
+    gather = Gather(lambda: request.respond_with(_answer(node, topics, answered)))
+    for topic in body.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name, partitions=[])
+        topics.append(answer)
+        yield
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             place = ListOffsetsPartitionResponse(partition_index=part.partition_index)
             answer.partitions.append(place)
             question = core.ListOffsetsRequest(tp, BrokerId(body.replica_id), part.current_leader_epoch)
-            gather.ask(node, question, partial(_fill, node, part, place))
+            gather.ask(node, question, partial(_note, answered, part, place))
+            yield
     gather.asked_all()
+
+
+class _Answered(NamedTuple):
+    """What was asked, what the core says, and where the answer belongs."""
+
+    part: ListOffsetsPartition
+    place: ListOffsetsPartitionResponse
+    response: core.ListOffsetsResponse
+
+
+def _note(
+    answered: list[_Answered],
+    part: ListOffsetsPartition,
+    place: ListOffsetsPartitionResponse,
+    response: core.ListOffsetsResponse,
+) -> None:
+    answered.append(_Answered(part, place, response))
+
+
+def _answer(
+    node: Node, topics: list[ListOffsetsTopicResponse], answered: list[_Answered]
+) -> StepsAndJobs[ListOffsetsResponse]:
+    for each in answered:
+        yield from _fill(node, *each)
+        yield None
+    return ListOffsetsResponse(topics=topics)
 
 
 def _fill(
@@ -54,7 +87,7 @@ def _fill(
     part: ListOffsetsPartition,
     place: ListOffsetsPartitionResponse,
     response: core.ListOffsetsResponse,
-) -> None:
+) -> StepsAndJobs[None]:
     place.error_code = response.error
     if response.error is ErrorCode.OFFSET_NOT_AVAILABLE and part.timestamp != LATEST:
         place.error_code = ErrorCode.NONE
@@ -70,7 +103,7 @@ def _fill(
         place.offset = response.log_start_offset
     else:
         try:
-            found = _by_time(cast(FileLog, replica.log), part.timestamp)
+            found = yield from _by_time(cast(FileLog, replica.log), part.timestamp)
         except StorageFailure as failure:
             node.observe(StorageFailed(node.id, response.tp, str(failure)))
             place.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -81,7 +114,7 @@ def _fill(
         place.leader_epoch = replica.log.epochs.epoch_at(place.offset)
 
 
-def _by_time(log: FileLog, timestamp: int) -> TimestampedOffset | None:
+def _by_time(log: FileLog, timestamp: int) -> StepsAndJobs[TimestampedOffset | None]:
     if timestamp == MAX_TIMESTAMP:
         return log.offset_of_max_timestamp()
     return log.offset_for_timestamp(timestamp)

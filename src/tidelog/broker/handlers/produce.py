@@ -2,9 +2,10 @@
 
 Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are looked at only
 if the topic is compacted, because there each must have a key; those without are named in the answer, and
-their batch is not stored. acks=0 gets no answer, acks=1 one when the
-leader has it, acks=all one when every in-sync replica has it. A request for several partitions is answered
-when the last of them is.
+their batch is not stored. Nor is one that is too large to be looked into (``storage/keyed_records.py``):
+MESSAGE_TOO_LARGE. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync
+replica has it. A request for several partitions is answered when the last of them is. To
+``__consumer_offsets`` nobody writes but the coordinators of groups.
 Versions: 3 to 9 (0 to 2 are listed, because older clients compress only where they see them; KAFKA-18659).
 Not done: transactions, message formats before 2.
 """
@@ -18,7 +19,8 @@ from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
-from tidelog.storage.keyed_records import keyless_records
+from tidelog.storage.background import Steps, StepsAndJobs
+from tidelog.storage.keyed_records import BatchTooLarge, keyless_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -38,17 +40,22 @@ if TYPE_CHECKING:
 VALID_ACKS = (-1, 0, 1)
 KEYS_NEEDED = "Every record of a compacted topic must have a key."
 COORDINATORS_ONLY = "Only the coordinators of groups write to this topic."
+_AT_ONCE = 100
+"""Partitions that are named, or answered, without a pause."""
 ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
-def handle(node: Node, request: Request) -> None:
+def handle(node: Node, request: Request) -> StepsAndJobs[None]:
     body: ProduceRequest = request.body
-    pending = PendingProduce(request, body, node)
     acks, timeout = body.acks, body.timeout_ms
+    pending = PendingProduce(request, acks, node)
+    yield from pending.name(body)
     for topic in body.topic_data:
         name = topic.name
         config = node.topics.of(name)
+        yield None
         for data in topic.partition_data:
+            yield None
             tp = TopicPartition(name, data.index)
             error, batch = _checked(data, config.max_message_bytes)
             if acks not in VALID_ACKS:
@@ -56,7 +63,10 @@ def handle(node: Node, request: Request) -> None:
             if batch is None or error is not ErrorCode.NONE:
                 pending.deliver(core.ProduceResponse(tp, error))
                 continue
-            if config.compacts and _refused_by_compaction(pending, tp, batch):
+            if name == OFFSETS_TOPIC:
+                pending.refuse(tp, ErrorCode.INVALID_TOPIC_EXCEPTION, COORDINATORS_ONLY)
+                continue
+            if config.compacts and (yield from _refused_by_compaction(pending, tp, batch)):
                 continue
             if config.append_time:
                 batch.stamp_append_time(pending.stamp())
@@ -65,8 +75,8 @@ def handle(node: Node, request: Request) -> None:
             ):
                 pending.deliver(core.ProduceResponse(tp, ErrorCode.INVALID_TIMESTAMP))
                 continue
-            node.ask(pending, core.ProduceRequest(tp, acks, batch, timeout))
-    pending.complete_if_unanswerable(acks)
+            pending.ask(core.ProduceRequest(tp, acks, batch, timeout))
+    pending.asked_all()
 
 
 def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, RecordBatch | None]:
@@ -82,12 +92,15 @@ def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, Rec
     return batch.validation_error(bytes_max), batch
 
 
-def _refused_by_compaction(pending: PendingProduce, tp: TopicPartition, batch: RecordBatch) -> bool:
-    if tp.topic == OFFSETS_TOPIC:
-        pending.refuse(tp, ErrorCode.INVALID_TOPIC_EXCEPTION, COORDINATORS_ONLY)
-        return True
+def _refused_by_compaction(
+    pending: PendingProduce, tp: TopicPartition, batch: RecordBatch
+) -> StepsAndJobs[bool]:
     try:
-        keyless = keyless_records(batch)
+        keyless = yield from keyless_records(batch)
+    except BatchTooLarge as error:
+        # Upon this Kafka's producer divides the batch and sends its parts.
+        pending.refuse(tp, ErrorCode.MESSAGE_TOO_LARGE, str(error))
+        return True
     except CorruptBatch:
         pending.deliver(core.ProduceResponse(tp, ErrorCode.CORRUPT_MESSAGE))
         return True
@@ -105,25 +118,49 @@ def _is_off(batch: RecordBatch, node: Node, config: LogConfig) -> bool:
 class PendingProduce:
     """A request on its way through the core, one part a partition."""
 
-    __slots__ = ("_append_time", "_node", "_parts", "_request", "_topics", "_waiting")
+    __slots__ = (
+        "_acks",
+        "_append_time",
+        "_failed",
+        "_node",
+        "_parts",
+        "_request",
+        "_topics",
+        "_waiting",
+    )
 
-    def __init__(self, request: Request, body: ProduceRequest, node: Node) -> None:
+    def __init__(self, request: Request, acks: int, node: Node) -> None:
         self._request = request
+        self._acks = acks
         self._node = node
         self._append_time = -1
         self._topics: list[TopicProduceResponse] = []
         self._parts: dict[TopicPartition, PartitionProduceResponse] = {}
+        self._failed = False
+        self._waiting = 1  # for the asking itself: nothing is complete before all has been asked
+
+    def name(self, body: ProduceRequest) -> Steps[None]:
+        """What the answer will be about, each once: a request that breaks this is none, and does nothing."""
         for topic in body.topic_data:
-            parts = []
+            parts: list[PartitionProduceResponse] = []
+            self._topics.append(TopicProduceResponse(name=topic.name, partition_responses=parts))
             for data in topic.partition_data:
                 part = PartitionProduceResponse(index=data.index, base_offset=-1)
-                self._parts[TopicPartition(topic.name, data.index)] = part
                 parts.append(part)
-            self._topics.append(TopicProduceResponse(name=topic.name, partition_responses=parts))
-        if sum(len(topic.partition_data) for topic in body.topic_data) != len(self._parts):
+                self._parts[TopicPartition(topic.name, data.index)] = part
+                self._waiting += 1
+                if not self._waiting % _AT_ONCE:
+                    yield
+            if not len(self._topics) % _AT_ONCE:
+                yield
+        if self._waiting != len(self._parts) + 1:
             raise ProtocolError("a produce request that names a partition twice")
-        # With acks=0 one part more than there are, so that nothing ever completes: nobody waits for that.
-        self._waiting = len(self._parts) + (body.acks == 0)
+
+    def ask(self, question: core.ProduceRequest) -> None:
+        self._node.ask(self, question)
+        # The core says nothing to acks=0, so ask what it would have said.
+        if self._acks == 0 and not self._node.leads(question.tp):
+            self._failed = True
 
     def stamp(self) -> int:
         """The append time of this request's batches, one for all of them."""
@@ -145,22 +182,27 @@ class PendingProduce:
         part.error_code = response.error
         part.base_offset = response.base_offset
         if response.error is not ErrorCode.NONE:
+            self._failed = True
             self._node.metrics.error_answered(Api.PRODUCE, response.error)
         else:
             part.log_append_time_ms = self._append_time
             replica = self._node.core.replicas.get(response.tp)
             part.log_start_offset = replica.log.start_offset if replica is not None else -1
+        self._arrived()
+
+    def asked_all(self) -> None:
+        if self._acks != 0:
+            self._arrived()
+            return
+        # Nobody waits for an answer. Kafka closes the connection on an error, so that the producer at least
+        # refreshes its metadata.
+        self._request.respond_nothing()
+        if self._failed:
+            self._request.connection.close()
+
+    def _arrived(self) -> None:
         self._waiting -= 1
         if not self._waiting:
-            failed = any(part.error_code for part in self._parts.values())
-            self._request.respond(ProduceResponse(responses=self._topics), failed=failed)
-
-    def complete_if_unanswerable(self, acks: int) -> None:
-        if acks == 0:
-            # Nobody waits for an answer. Kafka closes the connection on an error, so that the producer at
-            # least refreshes its metadata; the core says nothing to acks=0, so ask what it would have said.
-            self._request.respond_nothing()
-            if any(part.error_code or not self._node.leads(tp) for tp, part in self._parts.items()):
-                self._request.connection.close()
-        elif not self._parts:
-            self._request.respond(ProduceResponse(responses=[]))
+            few = len(self._parts) <= _AT_ONCE and not self._failed
+            respond = self._request.respond_at_once if few else self._request.respond
+            respond(ProduceResponse(responses=self._topics), failed=self._failed)
