@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -324,3 +326,29 @@ def test_many_logs_close_and_open_again(tmp_path: Path) -> None:
         append(opened.open(partitions[0]), batch("more"))
     changed = [path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp]
     assert [path.parent.name for path in changed] == ["topic-0"]
+
+
+def test_new_logs_without_records_cost_one_sync_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their names must be durable. Their indexes are empty, no producer wrote to them, and the folder of all
+    logs need not be synced for each: a broker may have thousands, and stops within seconds."""
+    count = 30
+    synced: Counter[str] = Counter()
+    fsync, fdatasync = os.fsync, os.fdatasync
+
+    def counted(sync: Callable[[int], None], descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced["all logs" if path == tmp_path else "log" if path.is_dir() else "file"] += 1
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", partial(counted, fsync))
+    monkeypatch.setattr(os, "fdatasync", partial(counted, fdatasync))
+    partitions = [TopicPartition("topic", n) for n in range(count)]
+    with storage(tmp_path) as opened:
+        for tp in partitions:
+            opened.open(tp).restore_producers(ProducerStates())
+        synced.clear()
+    assert synced["log"] == count
+    assert synced["file"] + synced["all logs"] < count
+    with storage(tmp_path) as opened:
+        assert opened.clean_shutdown
+        assert sorted(opened.partitions()) == partitions

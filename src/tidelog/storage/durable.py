@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 
 def sync_data(descriptor: int) -> None:
@@ -28,17 +29,43 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+class SharedNames:
+    """The names in a folder to which many add, each of whom wants its own to be durable: a sync serves all
+    names that were there when it began."""
+
+    __slots__ = ("_added", "_lock", "_synced")
+
+    def __init__(self) -> None:
+        self._added = 0
+        self._synced = 0
+        self._lock = Lock()
+
+    def added(self) -> int:
+        """Returns what ``sync`` is to be called with, from whichever thread."""
+        self._added += 1
+        return self._added
+
+    def sync(self, folder: Path, name: int) -> None:
+        with self._lock:
+            if self._synced < name:
+                added = self._added
+                sync_folder(folder)
+                self._synced = added
+
+
 def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
     """Replace a file as a whole: a reader finds the old content or the new, also after a power cut.
 
-    Until the folder is synced a power cut may bring the old content back, never a mixture.
+    Until the folder is synced a power cut may bring the old content back, never a mixture. A file without
+    content has nothing to lose, and is not synced.
     """
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
         try:
-            write_all(descriptor, content)
-            sync_data(descriptor)
+            if content:
+                write_all(descriptor, content)
+                sync_data(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)

@@ -97,7 +97,7 @@ class FileLog:
         self.segments = Segments(opened.segments)
         self._active = self.segments.active
         self._shared = shared
-        self._durability = Durability(folder, opened.recovery_point, new=opened.new)
+        self._durability = Durability(folder, opened.recovery_point, shared.names, new=opened.new)
         self._producers = ProducerMemory(folder)
         self._tail = Tail(self.end_offset, shared.tails, shared.tail_bytes)
         written = None if opened.epochs_differ else self.epochs.entries
@@ -443,7 +443,9 @@ class FileLog:
         self._shared.dirty.discard(self)
         if self._clean_state == (self.end_offset, self._durability.cuts):
             return self._finish_upkeep
-        write_snapshot = self._producers.take_snapshot(self.end_offset)
+        write_snapshot = None
+        if self.end_offset > self.start_offset or self._producers.known:
+            write_snapshot = self._producers.take_snapshot(self.end_offset)
         self._durability.names_changed()
         sync = self.begin_sync()
         try:

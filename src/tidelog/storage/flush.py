@@ -18,16 +18,29 @@ from threading import Lock
 
 from tidelog.core.types import Offset
 from tidelog.storage.batch_file import BatchFile
-from tidelog.storage.durable import sync_data, sync_folder
+from tidelog.storage.durable import SharedNames, sync_data, sync_folder
 
 
 class Durability:
-    __slots__ = ("_folder", "_lock", "_names_changed", "_names_synced", "_new", "cuts", "recovery_point")
+    __slots__ = (
+        "_folder",
+        "_lock",
+        "_names_changed",
+        "_names_synced",
+        "_new",
+        "_siblings",
+        "cuts",
+        "recovery_point",
+    )
 
-    def __init__(self, folder: Path, recovery_point: Offset, *, new: bool = False) -> None:
+    def __init__(
+        self, folder: Path, recovery_point: Offset, siblings: SharedNames, *, new: bool = False
+    ) -> None:
+        """``siblings`` are the names beside the folder's own."""
         self.recovery_point = recovery_point
-        self._new = new
-        """The folder's own name is not durable yet."""
+        self._siblings = siblings
+        self._new = siblings.added() if new else 0
+        """Not 0: the folder's own name is not durable yet."""
         self._folder = folder
         self._lock = Lock()
         self.cuts = 0
@@ -65,8 +78,8 @@ class Durability:
             if names != self._names_synced:
                 sync_folder(self._folder)
                 if self._new:
-                    sync_folder(self._folder.parent)
-                    self._new = False
+                    self._siblings.sync(self._folder.parent, self._new)
+                    self._new = 0
             with self._lock:
                 self._names_synced = max(self._names_synced, names)
                 if advance and cuts == self.cuts:

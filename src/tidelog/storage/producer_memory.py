@@ -37,6 +37,11 @@ class ProducerMemory:
         self._unwritten: dict[Offset, bytes] = {}
         """Snapshots that a thread has still to write: what the folder has under their names may be older."""
 
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to remember, here or in a snapshot."""
+        return bool(self._last_timestamps or self._snapshots)
+
     def note(self, batch: RecordBatch) -> None:
         """A batch of a producer was appended. The core updates the states itself, a moment later."""
         self._last_timestamps[batch.producer_id] = batch.max_timestamp

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tidelog.core.types import Millis
 from tidelog.storage.background import Background, inline
 from tidelog.storage.descriptors import OpenFiles
+from tidelog.storage.durable import SharedNames
 from tidelog.storage.tail import TAIL_BYTES, TailBudget
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Shared:
     tail_bytes: int = TAIL_BYTES
     tails: TailBudget = field(default_factory=TailBudget)
     open_files: OpenFiles = field(default_factory=OpenFiles)
+    names: SharedNames = field(default_factory=SharedNames)
+    """Those of the logs' own folders."""
     dirty: set[FileLog] = field(default_factory=set)
     """Logs with ``flush=always`` and appends that no sync has taken up yet."""
     checkpoint_soon: Callable[[], None] = _nothing
