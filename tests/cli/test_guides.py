@@ -1,0 +1,73 @@
+"""What the README and the guides show of the lab is what the commands print: every `console` block, run.
+
+A line `…` stands for any lines, and `…` inside a line for anything. Scenario files that a page shows are
+saved under their names first, as the page tells its reader to do.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.calling import call, environment
+
+ROOT = Path(__file__).parents[2]
+
+_BLOCK = re.compile(r"^```(scenario|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LAB = re.compile(r"tidelog (scenario|explore|replay) ")
+_IN_A_SHELL = re.compile(r"[|>;']|^(?!tidelog )")
+_LONG = re.compile(r"exhaustive|--schedules 2000")
+
+
+def commands(page: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a page and what it says they print, its scenario files being written on the way."""
+    for kind, content in _BLOCK.findall((ROOT / page).read_text("utf-8")):
+        if kind == "scenario" and (named := re.search(r"^scenario (\S+)", content, re.MULTILINE)):
+            Path(f"{named[1]}.scenario").write_text(content, "utf-8")
+        if kind == "console":
+            for one in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
+                command, *shown = one.splitlines()
+                if _LAB.match(command) or re.search(r"\.(scenario|txt)\b", command):
+                    yield command, shown
+
+
+def printed(command: str) -> list[str]:
+    if not _IN_A_SHELL.search(command):
+        answer = call(*command.split()[1:])
+        return (answer.out + answer.err).splitlines()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, env=environment(PATH=path), check=False
+    )
+    return (done.stdout + done.stderr).splitlines()
+
+
+def pattern(shown: list[str]) -> str:
+    lines = [r"(.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r"\n" for line in shown]
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("page", "long"),
+    [
+        ("README.md", False),
+        ("docs/guide/lab.md", False),
+        pytest.param("docs/guide/lab.md", True, marks=pytest.mark.long),
+        ("docs/guide/questions.md", False),
+    ],
+)
+def test_a_page_shows_what_its_commands_print(
+    page: str, long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    ran = 0
+    for command, shown in commands(page):
+        if bool(_LONG.search(command)) == long:
+            ran += 1
+            lines = printed(command)
+            found = re.fullmatch(pattern(shown), "".join(f"{line}\n" for line in lines))
+            assert found, f"{page} does not show what this prints: {command}\n" + "\n".join(lines)
+    assert ran >= 3
