@@ -1,6 +1,7 @@
 """`tidelog dump`: every kind of file, what is wrong found where it is, and no input that breaks it."""
 
 import json
+import shutil
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -133,6 +134,24 @@ def damage(path: Path, position: int, data: bytes) -> None:
     content = bytearray(path.read_bytes())
     content[position : position + len(data)] = data
     path.write_bytes(content)
+
+
+def test_what_a_broker_removes_meanwhile_is_no_finding(logs: Path, first: Path):
+    """Segments that are too old, the folder of a topic that is deleted."""
+    last = first.with_name(f"{9:020d}.log")
+    last.write_bytes(batch(9, epoch=2))
+    reading = folder_rows(first.parent, records=True)
+    assert next(reading)["kind"] == "batch"
+    first.with_name(f"{SECOND}.log").unlink()
+    rest = list(reading)
+    assert [Path(row["file"]).name for row in rest if row["kind"] == "note"] == [f"{SECOND}.log"]
+    assert [row for row in rest if row["kind"] == "finding"] == []
+    assert rest[-1]["end_offset"] == 12
+    reading = folder_rows(logs)
+    assert next(row for row in reading if row["kind"] == "partition")["topic"] == "empty"
+    shutil.rmtree(first.parent)
+    rest = list(reading)
+    assert [row["kind"] for row in rest if row["kind"] in ("note", "finding")] == ["note"]
 
 
 def test_a_flipped_bit_is_found_and_the_rest_still_read(first: Path):

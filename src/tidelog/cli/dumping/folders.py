@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.cli.dumping.files import UnknownFile, file_rows
-from tidelog.cli.dumping.rows import FINDING, Row, Rows, finding, note
+from tidelog.cli.dumping.rows import FINDING, Row, Rows, finding, gone, note
 from tidelog.cli.dumping.segments import Extent, base_offset_of, segment_rows
 from tidelog.cli.dumping.small_files import CLEANED, OFFSET_CHECKPOINTS, PROPERTIES, epoch_rows, offset_rows
 from tidelog.storage.checkpoint import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
@@ -112,6 +112,9 @@ class Checkpoints:
 
 def partition_rows(folder: Path, checkpoints: Checkpoints, *, records: bool, detailed: bool) -> Rows:
     """One row about a partition and its findings; `detailed`, a row for each segment and small file too."""
+    if not folder.exists():
+        yield gone(folder)
+        return
     found = _PARTITION.fullmatch(folder.name)
     name = (found["topic"], int(found["partition"])) if found else (folder.name, -1)
     seen, findings = Extent(), 0

@@ -23,5 +23,12 @@ def note(path: Path, text: str) -> Row:
     return {"kind": NOTE, "file": str(path), "text": text}
 
 
+def gone(path: Path) -> Row:
+    """What was there a moment ago: retention and DeleteTopics of a broker that runs remove files."""
+    return note(path, "removed while it was read: a broker runs here")
+
+
 def unreadable(path: Path, error: OSError) -> Row:
+    if isinstance(error, FileNotFoundError):
+        return gone(path)
     return finding(path, (error.strerror or str(error)).lower())

@@ -83,6 +83,7 @@ def segment_rows(path: Path, seen: Extent, *, records: bool = False, gaps_allowe
             seen.bytes += os.fstat(file.fileno()).st_size
             yield from _Scan(path, file, seen, records=records, gaps_allowed=gaps_allowed).rows()
     except OSError as error:
+        seen.next_offset = -1  # what comes next need not follow what came before
         yield unreadable(path, error)
 
 
