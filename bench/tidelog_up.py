@@ -51,9 +51,12 @@ class TidelogUp:
         directory: Path,
         brokers: int = 3,
         settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         on_line: Callable[[str], None] = lambda line: None,
     ) -> None:
-        """`on_line` gets what the cluster prints, in a thread of its own."""
+        """`environment` is added to that of its processes. `on_line` gets what the cluster prints, in its own
+        thread."""
+        self._environment = environment
         self._on_line = on_line
         self._directory = directory
         self._brokers = brokers
@@ -92,7 +95,7 @@ class TidelogUp:
         where = ("--brokers", str(self._brokers), "--port", "0", "--data-dir", str(self._directory))
         command = [COMMAND, "up", *where, *settings]
         # Told, not killed, so that it can stop its brokers.
-        self._up = spawn(command, stdout=subprocess.PIPE, when_orphaned="TERM")
+        self._up = spawn(command, stdout=subprocess.PIPE, environment=self._environment, when_orphaned="TERM")
         self.bootstrap_servers = self._ready(self._up)
 
     def stop(self) -> None:

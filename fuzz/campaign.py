@@ -54,6 +54,8 @@ _LOOK_EVERY_SECONDS: Final = 1.0
 _SWEEP_EVERY_SECONDS: Final = 3.0
 _TELL_EVERY_SECONDS: Final = 10.0
 _UNREACHABLE_MAX: Final = 200
+_HUNG_MAX: Final = 40
+"""After so many the rest would only be waiting."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +64,7 @@ class Plan:
     frames: int | None = 100_000
     """None: as many as fit in the time."""
     seconds: float | None = None
-    lines: int = 8
+    lines: int = 24
     """Connections to each broker."""
     attacks: tuple[str, ...] = tuple(ATTACKS)
     warm_up_frames: int = 10_000
@@ -146,6 +148,7 @@ class Campaign:
             or time.monotonic() >= self._deadline
             or self._down
             or self._unreachable > _UNREACHABLE_MAX
+            or self.tally.ends[End.HUNG] > _HUNG_MAX
         )
 
     # ------------------------------------------------------------ frames
@@ -177,10 +180,10 @@ class Campaign:
             if ended.end is End.HUNG or (full and ended.end is End.LEFT and self._is_late(burst[-1])):
                 why = ended.why or f"{burst[-1].named}: no answer in {wait:g} s"
                 self._watch.trouble(Kind.HUNG, f"broker {broker.id}: {why}")
-                self._sent.keep(line.local_port, why)
+                self._sent.keep(broker.id, line.local_port, why)
             elif ended.end is End.WRONG:
                 self._watch.trouble(Kind.WRONG, f"broker {broker.id}: {ended.why}")
-                self._sent.keep(line.local_port, ended.why)
+                self._sent.keep(broker.id, line.local_port, ended.why)
             if ended.end is not End.ANSWERED:
                 return
 

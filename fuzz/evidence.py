@@ -35,15 +35,16 @@ class Sent:
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder = folder
         self._seed = seed
-        self._by_port: OrderedDict[int, _Burst] = OrderedDict()
+        self._by_port: OrderedDict[tuple[int, int], _Burst] = OrderedDict()
+        """By broker and port: a port is used again, for another broker."""
         self._size = 0
         self.files: list[Path] = []
 
     def note(self, broker: int, port: int, frames: Sequence[Frame]) -> None:
-        found = self._by_port.get(port)
-        if found is None or found.broker != broker:
-            self._forget(port)
-            found = self._by_port[port] = _Burst(broker)
+        place = broker, port
+        if place not in self._by_port:
+            self._by_port[place] = _Burst(broker)
+        found = self._by_port[place]
         found.frames += frames
         size = sum(len(frame.data) for frame in frames)
         found.size += size
@@ -51,13 +52,12 @@ class Sent:
         while self._size > _REMEMBERED_BYTES and len(self._by_port) > 1:
             self._forget(next(iter(self._by_port)))
 
-    def _forget(self, port: int) -> None:
-        if (gone := self._by_port.pop(port, None)) is not None:
-            self._size -= gone.size
+    def _forget(self, place: tuple[int, int]) -> None:
+        self._size -= self._by_port.pop(place).size
 
-    def keep(self, port: int, why: str) -> Path | None:
-        """Write down what was sent on the connection from that port, if it is still known."""
-        found = self._by_port.get(port)
+    def keep(self, broker: int, port: int, why: str) -> Path | None:
+        """Write down what was sent to a broker from that port, if it is still known."""
+        found = self._by_port.get((broker, port))
         if found is None or len(self.files) >= _FILES_MAX:
             return None
         path = self._folder / f"trouble-{len(self.files) + 1}.json"

@@ -21,7 +21,7 @@ from fuzz.frames import Frame, Frames
 from fuzz.line import End, open_line
 from fuzz.target import IDLE_SECONDS, SETTINGS, Target
 from fuzz.verdict import DESCRIPTORS_MARGIN, Result, judge
-from fuzz.watch import TRACEBACK, Kind, Log, Watch
+from fuzz.watch import ENVIRONMENT, TRACEBACK, Kind, Log, Watch
 from tidelog.broker.cluster_status import BrokerStatus
 
 _SETTLE_SECONDS: Final = 2 * IDLE_SECONDS + 10.0
@@ -34,7 +34,7 @@ def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) 
     sent = Sent(folder, plan.seed)
     try:
         with ExitStack() as stack:
-            stack.enter_context(TidelogUp(data, brokers, SETTINGS, on_line=log.heard))
+            stack.enter_context(TidelogUp(data, brokers, SETTINGS, ENVIRONMENT, on_line=log.heard))
             target = Target(data)
             target.furnish()
             page = stack.enter_context(Page()) if PAGE in plan.attacks else None
@@ -46,6 +46,7 @@ def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) 
             campaign = Campaign(plan, target, watch, frames, sent, page=served, said=said)
             uvloop.run(campaign.run())
             said("settling")
+            watch.end_silent()
             settle(target, watch)
             account = neighbour.finish()
             watch.read_metrics()
@@ -80,9 +81,9 @@ def _keep(folder: Path, log: Log, sent: Sent) -> None:
     """The frames that were sent on connections on which a broker failed, and what it said."""
     for number, traceback in enumerate(log.tracebacks, 1):
         (folder / f"traceback-{number}.txt").write_text("\n".join(traceback) + "\n", "utf-8")
-        port = Log.port_of(traceback)
-        if port is not None:
-            sent.keep(port, next((line for line in traceback if "failed on" in line), traceback[0]))
+        place = Log.place_of(traceback)
+        if place is not None:
+            sent.keep(*place, next((line for line in traceback if "failed on" in line), traceback[0]))
 
 
 # ---------------------------------------------------------------- again
@@ -94,7 +95,7 @@ def replay(path: Path, folder: Path, brokers: int, said: Callable[[str], None]) 
     said(f"{len(frames)} frames, kept because: {why}")
     log = Log(folder / "brokers.log")
     try:
-        with TidelogUp(folder / "cluster", brokers, SETTINGS, on_line=log.heard):
+        with TidelogUp(folder / "cluster", brokers, SETTINGS, ENVIRONMENT, on_line=log.heard):
             target = Target(folder / "cluster")
             target.furnish()
             watch = Watch(target.brokers, log)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -19,13 +20,17 @@ from urllib.request import urlopen
 from bench.processes import cpu_seconds, is_alive, resident_bytes
 from prometheus_client.parser import text_string_to_metric_families
 
+from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster_status import BrokerStatus
 
+ENVIRONMENT: Final = {"PYTHONFAULTHANDLER": "1"}
+"""Of the brokers: a fatal signal prints the stack of every thread."""
 _METRICS_SECONDS: Final = 10.0
+_SILENT_SECONDS: Final = 20.0
 TRACEBACK: Final = "Traceback (most recent call last)"
 _LINES_AROUND: Final = 60
 _TRACEBACKS_KEPT: Final = 50
-_PEER: Final = re.compile(r"from \S+:(\d+)$")
+_PEER: Final = re.compile(r"broker +(\d+) │ .* from \S+:(\d+)$")
 _PASSED_OVER: Final = re.compile(r"closed the connection from")
 """One for each frame that is no request: counted, not kept."""
 _LINES_KEPT: Final = 20_000
@@ -81,11 +86,11 @@ class Log:
         self._file.close()
 
     @staticmethod
-    def port_of(traceback: Iterable[str]) -> int | None:
-        """The client's port, where the broker named the connection on which it failed."""
+    def place_of(traceback: Iterable[str]) -> tuple[int, int] | None:
+        """The broker and the client's port, where it named the connection on which it failed."""
         for line in traceback:
-            if found := _PEER.search(line.rstrip()):
-                return int(found[1])
+            if found := _PEER.match(line.rstrip()):
+                return int(found[1]), int(found[2])
         return None
 
 
@@ -147,6 +152,18 @@ class Watch:
         for each in self.vitals:
             each.rss_warm = min((rss for rss, _ in each.recent), default=0)
             each.descriptors_warm = min((count for _, count in each.recent), default=0)
+
+    def end_silent(self) -> None:
+        """A broker that answers no client any more is made to show its stack in the log (faulthandler, see
+        `ENVIRONMENT`), and ends with that."""
+        for broker, each in zip(self._brokers, self.vitals, strict=True):
+            if not is_alive(each.pid):
+                continue
+            try:
+                Client(broker.host, broker.port, _SILENT_SECONDS).close()
+            except ClientError as error:
+                self.trouble(Kind.HUNG, f"{error}: broker {broker.id} is silent, its stack is in brokers.log")
+                os.kill(each.pid, signal.SIGABRT)
 
     def read_metrics(self) -> None:
         for broker, each in zip(self._brokers, self.vitals, strict=True):

@@ -105,7 +105,7 @@ def test_the_log_names_the_connection(watch: Watch) -> None:
     """By it the frames are found that were sent on it."""
     traceback(watch)
     (found,) = watch.log.tracebacks
-    assert Log.port_of(found) == 4711
+    assert Log.place_of(found) == (1, 4711)
 
 
 # ---------------------------------------------------------------- what is kept
@@ -116,14 +116,14 @@ def test_frames_that_did_harm_are_kept_and_read_again(tmp_path: Path) -> None:
     sent = Sent(tmp_path, seed=1)
     sent.note(1, 4711, frames[:5])
     sent.note(1, 4711, frames[5:])
-    sent.note(2, 4712, frames)
-    path = sent.keep(4711, "it hung")
+    sent.note(2, 4711, frames[:1])  # the same port, to another broker
+    path = sent.keep(1, 4711, "it hung")
     assert path is not None
     why, again = read_frames(path)
     assert why == "it hung"
     assert [frame.data for frame in again] == [frame.data for frame in frames]
     assert [frame.fate for frame in again] == [frame.fate for frame in frames]
-    assert sent.keep(1, "nobody sent anything from there") is None
+    assert sent.keep(1, 1, "nobody sent anything from there") is None
 
 
 def test_what_is_no_file_of_frames_is_refused(tmp_path: Path) -> None:
