@@ -19,6 +19,7 @@ def test_a_client_does_not_wait_for_an_answer_that_cannot_be_encoded(caplog):
         server = Server({Api.API_VERSIONS: waiting.append}, Limits(), Metrics(), lambda: None, print)
         port = await server.listen("127.0.0.1", 0)
         await server.serve()
+        server.open()
         try:
             (unlucky, first), (other, second) = [
                 await asyncio.open_connection("127.0.0.1", port) for _ in range(2)
