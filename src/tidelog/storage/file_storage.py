@@ -32,7 +32,7 @@ from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_log import FileLog, LogDescription
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
-from tidelog.storage.recovery import NEVER_CLEANED, LogOpener, OpenedLog, Recovered
+from tidelog.storage.recovery import NEVER_CLEANED, LogOpener, Recovered, new_log
 from tidelog.storage.retention import retained_from
 from tidelog.storage.shared import Shared
 from tidelog.storage.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
@@ -177,11 +177,10 @@ class FileStorage:
         except OSError as error:
             raise _not_created(folder, error) from None
         try:
-            opened: OpenedLog = LogOpener(folder, self._config(tp), self._shared).open(0, 0, clean=False)
+            opened = new_log(folder, self._config(tp), self._shared)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise _not_created(folder, error) from None
-        opened.new = True
         return FileLog(tp, folder, opened, self._config(tp), self._shared)
 
     def partitions(self) -> Sequence[TopicPartition]:

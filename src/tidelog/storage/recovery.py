@@ -67,6 +67,13 @@ class OpenedLog:
     findings: list[str] = field(default_factory=list)
 
 
+def new_log(folder: Path, config: LogConfig, shared: Shared) -> OpenedLog:
+    """The first segment of a log whose folder was made just now: there is nothing in it to be looked for."""
+    segment = Segment(folder, 0, shared.open_files, config.index_interval_bytes)
+    segment.create()
+    return OpenedLog([segment], 0, 0, 0, EpochCache(), new=True)
+
+
 class LogOpener:
     __slots__ = ("_config", "_epochs", "_epochs_known_to", "_folder", "_opened", "_shared")
 
