@@ -44,6 +44,7 @@ class Echo:
         self.settings = SimpleNamespace(fetch_max_bytes=1 << 30, num_partitions=1)
         self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
         self.peers = SimpleNamespace(connections_changed=lambda: None)
+        self.keeper = SimpleNamespace(connected=True)
         log = SimpleNamespace(epochs=SimpleNamespace(epoch_at=lambda offset: -1))
         self.core = SimpleNamespace(replicas=SimpleNamespace(get=lambda tp: SimpleNamespace(log=log)))
         self.topics = SimpleNamespace(

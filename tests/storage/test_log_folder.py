@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.storage.folders import TP, storage
 
+from tidelog.core.log import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage
@@ -111,7 +112,7 @@ def test_a_log_of_an_impossible_name_is_not_made(tmp_path: Path) -> None:
     """No topic leads out of the folder."""
     with storage(tmp_path / "data") as opened:
         for topic in ("../escape", "a/b", "", "x" * 260, "sp ace"):
-            with pytest.raises(ValueError, match="cannot be the name"):
+            with pytest.raises(StorageFailure, match="cannot be the name"):
                 opened.open(TopicPartition(topic, 0))
         assert opened.partitions() == ()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]

@@ -8,7 +8,7 @@ Not done: ``require_stable`` makes no difference, because there are no transacti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from tidelog.broker.inter_broker import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
-from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -41,16 +41,15 @@ def handle(node: Node, request: Request) -> Steps[None]:
     asked = body.groups
     if request.header.api_version < SEVERAL_SINCE:
         asked = [OffsetFetchRequestGroup(group_id=body.group_id, topics=body.topics)]
-    found: dict[str, _Found] = {}
+    found: list[_Found] = []
     gather = Gather(lambda: _respond(request, found))
     for group in asked:
-        if group.group_id in found:
-            raise ProtocolError("a request that names a group twice")
         partitions = None
         if group.topics is not None:
             named = ((topic.name, topic.partition_indexes) for topic in group.topics)
             partitions = tuple((yield from named_partitions(named)))
-        of_group = found[group.group_id] = _Found()
+        of_group = _Found(group.group_id)
+        found.append(of_group)
         fill = partial(of_group.fill, partitions, request.header.api_version)
         node.groups.ask(groups.PositionsRequest(group.group_id, partitions), gather.expect(fill))
         yield
@@ -58,11 +57,12 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 
 class _Found:
-    """What is known of a group."""
+    """What is known of a group, to one of the questions about it."""
 
-    __slots__ = ("error", "positions")
+    __slots__ = ("error", "group", "positions")
 
-    def __init__(self) -> None:
+    def __init__(self, group: str) -> None:
+        self.group = group
         self.error = ErrorCode.NONE
         self.positions: Mapping[TopicPartition, groups.Position] = {}
 
@@ -74,19 +74,19 @@ class _Found:
             self.positions = dict.fromkeys(asked or (), groups.NO_POSITION)
 
 
-def _respond(request: Request, found: Mapping[str, _Found]) -> None:
-    failed = any(of_group.error for of_group in found.values())
+def _respond(request: Request, found: Sequence[_Found]) -> None:
+    failed = any(of_group.error for of_group in found)
     request.respond_with(_answer(request.header.api_version, found), failed=failed)
 
 
-def _answer(version: int, found: Mapping[str, _Found]) -> Steps[OffsetFetchResponse]:
+def _answer(version: int, found: Sequence[_Found]) -> Steps[OffsetFetchResponse]:
     answers: list[OffsetFetchResponseGroup] = []
-    for group, each in found.items():
+    for each in found:
         error = each.error
         parts = yield from listed((tp, _part(tp, at, error)) for tp, at in each.positions.items())
         named = by_topic(parts).items()
         topics = [OffsetFetchResponseTopic(name=name, partitions=part) for name, part in named]
-        answers.append(OffsetFetchResponseGroup(group_id=group, topics=topics, error_code=error))
+        answers.append(OffsetFetchResponseGroup(group_id=each.group, topics=topics, error_code=error))
         yield
     if version >= SEVERAL_SINCE:
         return OffsetFetchResponse(groups=answers)
