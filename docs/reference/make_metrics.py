@@ -160,6 +160,14 @@ ALERTS = (
         "a machine with too little processor, or a request too large: see `tidelog_loop_worked_seconds_max`",
     ),
     Alert(
+        "soon",
+        "max(tidelog_recovery_missing_offsets_total) > 0",
+        "",
+        "a replica started without records that it had: files were removed, or a power cut took what was not "
+        "synced; followers have them, if there were any in sync",
+        "the broker's log names the offsets; see what removes files in its data directory",
+    ),
+    Alert(
         "note",
         "max(tidelog_recovery_truncated_bytes_total) > 0",
         "",

@@ -364,13 +364,14 @@ def test_what_recovery_found() -> None:
     assert not read(Bench().core).has("clean_start")
     metrics = observed(
         [
-            p.LogRecovered(TP, 5, 100, "cut off"),
-            p.LogRecovered(TopicPartition("u", 1), 7, 11, "cut off"),
+            p.LogRecovered(TP, 5, 100, 3, "cut off"),
+            p.LogRecovered(TopicPartition("u", 1), 7, 11, 4, "cut off"),
             p.StorageRecovered(False, 9, 2, 1_500),
         ]
     )
     page = read(Bench().core, metrics)
     assert (page["logs_repaired_total"], page["recovery_truncated_bytes_total"]) == (2, 111)
+    assert page["recovery_missing_offsets_total"] == 7
     assert (page["recovery_seconds"], page["clean_start"]) == (1.5, 0)
 
 

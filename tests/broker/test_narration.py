@@ -148,7 +148,7 @@ def test_the_controller_tells_who_comes_and_goes(narration: Narration, lines: Sa
 
 def test_how_a_broker_came_and_went(narration: Narration, lines: Said):
     for event in (
-        p.LogRecovered(A, 7, 20, "cut 20 bytes at offset 7: a batch is torn"),
+        p.LogRecovered(A, 7, 20, 0, "cut 20 bytes at offset 7: a batch is torn"),
         p.StorageRecovered(False, 3, 1, 250),
         e.BrokerRegistered(ONE, 5),
         p.KeeperSessionLost(1, "it expired"),

@@ -39,7 +39,7 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.ReplicaDeleted(ME, TP),
     e.StrayReplicaFound(ME, TP, "the topic was deleted"),
     p.ProcessStarted("0.1.0", "epoch", 4711, "127.0.0.1", 9092, "az1"),
-    p.LogRecovered(TP, 100, 2_112, "the batch at offset 100 is cut off"),
+    p.LogRecovered(TP, 100, 2_112, 7, "the batch at offset 100 is cut off"),
     p.StorageRecovered(False, 12, 1, 340),
     p.KeeperSessionStarted(72_057_594_037_927_936),
     p.KeeperReconnected(72_057_594_037_927_936),

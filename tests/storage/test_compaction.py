@@ -15,9 +15,8 @@ from tests.storage.folders import TP, after_a_crash, folder, storage
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import finished
-from tidelog.storage.checkpoint import CLEANED, read_offsets
+from tidelog.storage.checkpoint import CLEANED, NEVER_CLEANED, read_offsets
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.recovery import NEVER_CLEANED
 from tidelog.wire.records import Compression, RecordBatch, build_batch, read_records
 
 

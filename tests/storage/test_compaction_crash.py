@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from tests.effort import tries
 from tests.storage.compacting import Found, compact, compacted, fill, keyed, opened, records
 from tests.storage.folders import TP, after_a_crash, folder, storage
+from tests.storage.killing import Killed, killed_at
 from tests.storage.power import Disk
 
 from tidelog.core.producers import ProducerStates
+from tidelog.storage.checkpoint import NEVER_CLEANED
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.recovery import NEVER_CLEANED
 
-CALLS = ("open", "pwrite", "write", "ftruncate", "fsync", "fdatasync", "rename", "replace", "unlink", "utime")
 SETTINGS = compacted(segment_bytes=330, tidelog_flush="always")
 NOW = 1_000_000
-
-
-class Killed(BaseException):
-    """The process ends here."""
-
-
-@contextmanager
-def killed_at(call: int) -> Iterator[Callable[[], int]]:
-    """The process ends instead of making the given call that could change a file. The value counts them."""
-    made = 0
-
-    def counting(original: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any, **options: Any) -> Any:
-            nonlocal made
-            if original.__name__ != "open" or arguments[1] & os.O_CREAT:
-                if made == call:
-                    raise Killed
-                made += 1
-            return original(*arguments, **options)
-
-        return counted
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in CALLS:
-            original = getattr(os, name)
-            if not hasattr(original, "__name__"):
-                original.__name__ = name
-            patch.setattr(os, name, counting(original))
-        yield lambda: made
 
 
 def filled(path: Path) -> tuple[FileStorage, FileLog]:

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.storage.batches import append, batch, read_all, values
 from tests.storage.folders import TP, log, small, storage
+from tests.storage.refusing import refusing
 
 from tidelog.core.log import StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import finished
-
-
-@contextmanager
-def refusing(call: str, concerns: Callable[[Path], bool]) -> Iterator[None]:
-    """The system refuses ``os.<call>`` of such paths."""
-    true_call = getattr(os, call)
-
-    def refuse(path: Any, *args: Any, **options: Any) -> Any:
-        if concerns(Path(path)):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        return true_call(path, *args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, call, refuse)
-        yield
 
 
 def test_a_name_that_is_taken_is_free_once_it_is_moved_away(tmp_path: Path) -> None:

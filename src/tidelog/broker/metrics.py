@@ -95,6 +95,7 @@ class Metrics:
         self.stray_replicas = 0
         self.logs_repaired = 0
         self.recovery_truncated_bytes = 0
+        self.recovery_missing_offsets = 0
         self.recovery: p.StorageRecovered | None = None
         """How the start went, once the logs are open."""
         self._isrs: dict[TopicPartition, tuple[BrokerId, ...]] = {}
@@ -198,6 +199,7 @@ class Metrics:
     def _log_recovered(self, event: p.LogRecovered) -> None:
         self.logs_repaired += 1
         self.recovery_truncated_bytes += event.truncated_bytes
+        self.recovery_missing_offsets += event.missing_offsets
 
     def _storage_recovered(self, event: p.StorageRecovered) -> None:
         self.recovery = event

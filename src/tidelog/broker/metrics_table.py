@@ -350,6 +350,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "Bytes cut off damaged logs at the start.",
             counted("recovery_truncated_bytes"),
         ),
+        _counter(
+            "recovery_missing_offsets",
+            "Offsets that checkpoints knew of and the logs did not have at the start: files were removed, or "
+            "a power cut took what was not synced.",
+            counted("recovery_missing_offsets"),
+        ),
         _gauge(
             "evidence_recording",
             "1 while events are recorded, 0 after a write failed. Absent without tidelog.evidence.dir.",

@@ -191,7 +191,13 @@ async def assemble(
 def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
     for found in storage.recovered:
         node.observe(
-            happened.LogRecovered(found.tp, found.log_end_offset, found.truncated_bytes, found.finding)
+            happened.LogRecovered(
+                found.tp,
+                found.log_end_offset,
+                found.truncated_bytes,
+                sum(missing.end - missing.first for missing in found.missing),
+                found.finding,
+            )
         )
     node.observe(
         happened.StorageRecovered(

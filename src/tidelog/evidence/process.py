@@ -26,11 +26,13 @@ class ProcessStarted:
 
 @dataclass(slots=True)
 class LogRecovered:
-    """Opening the log of one partition found something: its tail was cut, or an index was built anew."""
+    """Opening the log of one partition found something: its tail was cut, offsets that a checkpoint knows of
+    are missing, or an index was built anew."""
 
     tp: TopicPartition
     log_end_offset: Offset
     truncated_bytes: int
+    missing_offsets: int
     finding: str
 
 

@@ -67,6 +67,7 @@ COLUMNS = (
     Column("port", "int32", "where the broker listens: port"),
     Column("rack", "string", "the broker's rack or zone"),
     Column("truncated_bytes", "int64", "bytes that recovery cut off the end of a log"),
+    Column("missing_offsets", "int64", "how many offsets a log lacks that its checkpoints know of"),
     Column("clean_shutdown", "bool", "whether the process before this one had ended in order"),
     Column("partitions", "int32", "how many partitions this broker holds replicas of"),
     Column("findings", "int32", "how many logs needed repair"),
@@ -242,10 +243,12 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             p.LogRecovered,
-            "Opening this log found damage and repaired it; it ends at `log_end_offset` now.",
+            "Opening this log found damage and repaired it, or offsets that are missing; it ends at "
+            "`log_end_offset` now.",
             **_PARTITION,
             log_end_offset="log_end_offset",
             truncated_bytes="truncated_bytes",
+            missing_offsets="missing_offsets",
             cause="finding",
         ),
         _kind(

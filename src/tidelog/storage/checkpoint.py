@@ -9,6 +9,7 @@ or a high watermark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.core.epochs import EpochEntry
@@ -22,7 +23,21 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 
+NEVER_CLEANED: Offset = -1
+
 _VERSION = "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpointed:
+    """What the four files of the log folder say of one log."""
+
+    recovery_point: Offset = 0
+    start_offset: Offset = 0
+    """The log may have lost more than that, never less."""
+    high_watermark: Offset = 0
+    cleaned_to: Offset = NEVER_CLEANED
+    """Offsets may be missing, unless the log was never cleaned."""
 
 
 class MalformedCheckpoint(StorageRefused):

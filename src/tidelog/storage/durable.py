@@ -7,6 +7,7 @@ Everything here may take milliseconds; the event loop hands it to a thread.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -78,6 +79,11 @@ def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
 def write_durably(path: Path, content: bytes) -> None:
     write_synced(path, content)
     sync_folder(path.parent)
+
+
+def unlink_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def write_all(descriptor: int, content: bytes | bytearray | memoryview) -> None:

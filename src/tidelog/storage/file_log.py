@@ -15,6 +15,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,19 +30,20 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
-from tidelog.storage.background import StepsAndJobs
+from tidelog.storage.checkpoint import NEVER_CLEANED
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.flush import Durability
 from tidelog.storage.index import RELATIVE_OFFSET_MAX
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.producer_memory import ProducerMemory
-from tidelog.storage.recovery import NEVER_CLEANED, OpenedLog
+from tidelog.storage.recovery import OpenedLog
+from tidelog.storage.renames import Renames
 from tidelog.storage.segment import Segment
 from tidelog.storage.segments import Segments
 from tidelog.storage.shared import Shared
 from tidelog.storage.swap import swap_in
 from tidelog.storage.tail import Tail
-from tidelog.storage.timestamps import TimestampedOffset, first_since, with_max_timestamp
+from tidelog.storage.timestamps import TimestampSearch, first_since, with_max_timestamp
 from tidelog.storage.upkeep import Upkeep
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.record_builder import leader_change_batch
@@ -66,7 +68,9 @@ class FileLog:
         "_active",
         "_clean_state",
         "_durability",
+        "_gaps_are_checkpointed",
         "_index_may_fill",
+        "_owes_checkpoint",
         "_producers",
         "_roll_timestamp",
         "_segment_bytes",
@@ -98,17 +102,19 @@ class FileLog:
         self._active = self.segments.active
         self._shared = shared
         self._durability = Durability(folder, opened.recovery_point, shared.names, new=opened.new)
-        self._producers = ProducerMemory(folder)
+        self._producers = ProducerMemory(folder, opened.snapshots)
         self._tail = Tail(self.end_offset, shared.tails, shared.tail_bytes)
         written = None if opened.epochs_differ else self.epochs.entries
         self._upkeep = Upkeep(folder, self._durability, written, shared)
         self._clean_state = (self.end_offset, self._durability.cuts) if opened.clean else None
+        self._gaps_are_checkpointed = self.cleaned_to != NEVER_CLEANED
+        self._owes_checkpoint = opened.owes_checkpoint
         self.configure(config)
         if opened.findings:
             self._durability.names_changed()
         if opened.epochs_differ:
             self.epochs_changed()
-        self._upkeep.remove(self.segments.drop_below(self.start_offset))
+        self._upkeep.remove(self._drop_below_start())
 
     def configure(self, config: LogConfig) -> None:
         self.config = config
@@ -133,9 +139,10 @@ class FileLog:
                 raise InvariantViolation(
                     f"offset {batch.base_offset} was appended to {self.tp}, which ends at {self.end_offset}"
                 )
-            if self.cleaned_to == NEVER_CLEANED:
+            if not self._gaps_are_checkpointed:
                 self.expect_gaps()
                 self._shared.checkpoint_now()
+                self._gaps_are_checkpointed = True
         self._append(batch)
 
     def append_leader_change(self, epoch: Epoch) -> RecordBatch:
@@ -144,6 +151,9 @@ class FileLog:
         return self.append_as_leader(RecordBatch.parse(bytearray(content)), epoch)
 
     def _append(self, batch: RecordBatch) -> None:
+        if self._upkeep.failure or self._owes_checkpoint:
+            self._upkeep.check()
+            self._settle()
         active = self._active
         size = active.size
         if size and (
@@ -154,8 +164,6 @@ class FileLog:
         ):
             active = self._roll()
             size = 0
-        if self._upkeep.failure:
-            raise StorageFailure(self._upkeep.failure)
         active.append(batch)
         self._tail.push(batch)
         self.end_offset = batch.next_offset
@@ -178,11 +186,13 @@ class FileLog:
 
     def _roll(self) -> Segment:
         sealed, base = self._active, self.end_offset
+        created = self._segment(base)
+        self._upkeep.check()
         try:
             sealed.trim()
-            created = self._create_segment(base)
+            created.create()
         except OSError as error:
-            raise StorageFailure(f"cannot roll {sealed.path}: {error.strerror or error}") from None
+            raise self._upkeep.refused("roll", error) from None
         for segment in self.segments:
             segment.release()
         indexes = sealed.seal()
@@ -200,12 +210,8 @@ class FileLog:
 
     def _segment(self, base_offset: Offset) -> Segment:
         interval = self.config.index_interval_bytes
-        return Segment(self.folder, base_offset, self._shared.open_files, interval)
-
-    def _create_segment(self, base_offset: Offset) -> Segment:
-        segment = self._segment(base_offset)
+        segment = Segment(self.folder, base_offset, self._shared.open_files, interval)
         segment.sparse = self.cleaned_to != NEVER_CLEANED
-        segment.create()
         return segment
 
     # ------------------------------------------------------------ reading
@@ -222,10 +228,8 @@ class FileLog:
         if start >= end:
             return []
         segment = self.segments.holding(start)
-        try:
+        with self._reading():
             batches = segment.read(start, end, max_bytes)
-        except OSError as error:
-            raise StorageFailure(f"cannot read {segment.path}: {error.strerror or error}") from None
         if self._shared.verify_epochs:
             self._verify_epochs(segment, batches)
         return batches
@@ -246,21 +250,25 @@ class FileLog:
                 reason = f"leader epoch {found} at offset {batch.base_offset}, which is of epoch {expected}"
                 raise CorruptLog(segment.path, position, reason)
 
-    def offset_for_timestamp(self, timestamp: Millis) -> StepsAndJobs[TimestampedOffset | None]:
+    def offset_for_timestamp(self, timestamp: Millis) -> TimestampSearch:
         """The first record that is not older."""
         return self._search(first_since(self.segments, timestamp, self.start_offset))
 
-    def offset_of_max_timestamp(self) -> StepsAndJobs[TimestampedOffset | None]:
+    def offset_of_max_timestamp(self) -> TimestampSearch:
         """The first record with the largest timestamp (ListOffsets with -3)."""
         return self._search(with_max_timestamp(self.segments, self.start_offset))
 
-    def _search(
-        self, search: StepsAndJobs[TimestampedOffset | None]
-    ) -> StepsAndJobs[TimestampedOffset | None]:
-        try:
+    def _search(self, search: TimestampSearch) -> TimestampSearch:
+        with self._reading():
             return (yield from search)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise StorageFailure(f"cannot read {self.folder}: {error.strerror or error}") from None
+            where = error.filename or self.folder
+            raise StorageFailure(f"cannot read {where}: {error.strerror or error}") from None
 
     # ------------------------------------------------------------ losing an end
 
@@ -271,66 +279,68 @@ class FileLog:
             self.restart_at(self.start_offset)
             return
         segment = self.segments.holding(offset)
-        position, end = segment.locate(offset)
-        if segment.sparse:
-            end = segment.end_before(position)
+        with self._reading():
+            position, end = segment.locate(offset)
+            if segment.sparse:
+                end = segment.end_before(position)
         if end < self.start_offset:
             # A batch that began below the start reached beyond ``offset``, and went whole.
             self.restart_at(self.start_offset)
             return
-        self._cut_at(end)
-        try:
-            self._upkeep.remove(self.segments.drop_after(segment))
-            if not segment.active:
-                segment.activate()
-                self._active = segment
-            segment.truncate(position, end)
-        except OSError as error:
-            raise self._upkeep.give_up(error) from None
-        self._note_roll_time()
+        self._upkeep.remove(self._drop(end, end, lambda: self.segments.truncate(segment, position, end)))
+        self.end_offset = end
+        self._tail.truncate(end)
 
     def restart_at(self, offset: Offset) -> None:
-        lower = offset < self.start_offset
-        self.start_offset = offset
-        self._cut_at(min(offset, self.recovery_point), snapshots=-1)
-        self.end_offset = offset
-        self._tail.clear(offset)
+        fresh, start = self._segment(offset), self.start_offset
+        # A start that is checkpointed above would hide what is appended then.
+        self._owes_checkpoint |= offset < start
+        self.start_offset = min(offset, start)
         try:
-            self._upkeep.remove(self.segments.drop_all())
-            self._active = self._create_segment(offset)
+            dropped = self._drop(min(offset, self.recovery_point), -1, lambda: self.segments.restart(fresh))
+        except StorageFailure:
+            self.start_offset = start
+            raise
+        self.start_offset = self.end_offset = offset
+        self._tail.clear(offset)
+        self._upkeep.remove(dropped, start_moved=True)
+
+    def _drop(self, end: Offset, snapshots: Offset, drop: Callable[[], list[Path]]) -> list[Path]:
+        """Whatever speaks of what is at or beyond ``end`` stops doing so before the files are dropped."""
+        self._upkeep.check()
+        cleaned, self.cleaned_to = self.cleaned_to, min(self.cleaned_to, end)
+        self._owes_checkpoint |= self._durability.cut(end) or end < cleaned
+        self._settle()
+        try:
+            if self._producers.cut(snapshots):
+                self._durability.names_changed()
+            dropped = drop()
         except OSError as error:
-            raise self._upkeep.give_up(error) from None
-        self.segments.add(self._active)
+            raise self._upkeep.refused("cut", error) from None
+        self._active = self.segments.active
         self._durability.names_changed()
         self._note_roll_time()
-        if lower:
-            # Else the checkpointed start would hide what is appended now.
-            self._shared.checkpoint_now()
+        return dropped
 
-    def _cut_at(self, end: Offset, snapshots: Offset | None = None) -> None:
-        """Whatever speaks of what is at or beyond ``end`` must stop doing so before the files do."""
-        cleaned = self.cleaned_to
-        self.cleaned_to = min(cleaned, end)
-        if self._durability.cut(end) or end < cleaned:
+    def _settle(self) -> None:
+        """The folder's checkpoints may still say of this log what is no longer true, if they could not be
+        written. Until they are, nothing is appended or dropped: the next start would judge it by them."""
+        if self._owes_checkpoint:
             self._shared.checkpoint_now()
-        remove_snapshots = self._producers.cut(end if snapshots is None else snapshots)
-        if remove_snapshots is not None:
-            self._durability.names_changed()
-            self._upkeep.later(remove_snapshots)
-        self._tail.truncate(end)
-        self.end_offset = end
+            self._owes_checkpoint = False
 
     def advance_start(self, offset: Offset) -> None:
         if offset > self.end_offset:
             raise InvariantViolation(f"{self.tp} ends at {self.end_offset} and cannot start at {offset}")
         if offset > self.start_offset:
             self.start_offset = offset
-            try:
-                self._upkeep.remove(self.segments.drop_below(offset))
-            except OSError as error:
-                # Nobody reads these files any more. They go when the start moves on, or with the next start.
-                self._shared.report(f"{error.filename or self.folder}: {error.strerror or error}")
+            self._upkeep.remove(self._drop_below_start(), start_moved=True)
             self._shared.checkpoint_soon()
+
+    def _drop_below_start(self) -> list[Path]:
+        renames = Renames()
+        self._upkeep.attempt(lambda: self.segments.drop_below(self.start_offset, renames))
+        return renames.deleted
 
     # ------------------------------------------------------------ losing what is obsolete
 
@@ -354,10 +364,11 @@ class FileLog:
         end = self.segments.end_of(obsolete[-1])
         replacement = self._segment(cleaned.base_offset)
         replacement.know_as(cleaned)
+        self._upkeep.check()
         try:
             self._upkeep.remove(swap_in(obsolete, replacement))
         except OSError as error:
-            raise self._upkeep.give_up(error) from None
+            raise self._upkeep.refused("swap segments of", error) from None
         self.segments.replace(obsolete, replacement)
         self._durability.names_changed()
         self._tail.forget_below(end)
@@ -380,8 +391,9 @@ class FileLog:
 
     def _replay(self, batches: Callable[[], Iterable[RecordBatch]]) -> None:
         try:
-            self._producers.replay(batches())
-        except (StorageFailure, OSError) as failure:
+            with self._reading():
+                self._producers.replay(batches())
+        except StorageFailure as failure:
             # Who reads this part of the log is told so. Producers may still append behind it.
             self._shared.report(f"producers of {self.tp} may be forgotten: {failure}")
 

@@ -22,17 +22,21 @@ from tidelog.storage.checkpoint import (
     CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
+    NEVER_CLEANED,
     RECOVERY_POINTS,
+    Checkpointed,
     read_offsets,
     write_offsets,
 )
 from tidelog.storage.cleaner import DEDUPE_BYTES, UNLIMITED, Cleaner
 from tidelog.storage.descriptors import OPEN_SEGMENTS_MAX, OpenFiles
+from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_log import FileLog, LogDescription
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
-from tidelog.storage.recovery import NEVER_CLEANED, LogOpener, Recovered, new_log
+from tidelog.storage.missing_offsets import MissingOffsets, missing_at_the_end
+from tidelog.storage.recovery import LogOpener, Recovered, new_log
 from tidelog.storage.retention import retained_from
 from tidelog.storage.shared import Shared
 from tidelog.storage.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
@@ -81,6 +85,7 @@ class FileStorage:
             open_files=OpenFiles(open_segments_max),
             checkpoint_soon=self.write_checkpoints,
             checkpoint_now=self._checkpoint_now,
+            after_checkpoint=self._after_checkpoint,
             report=self._report,
         )
         self._producer_expiration_ms = producer_expiration_ms
@@ -90,8 +95,14 @@ class FileStorage:
         self._high_watermarks: dict[TopicPartition, Offset] = {}
         self._gone: set[TopicPartition] = set()
         """Deleted, and perhaps still in the checkpoints."""
+        self._half_made: set[TopicPartition] = set()
+        """Could not be created. If the disk did not let go of the folder either, the next try removes it."""
         self._offsets_due = self._high_watermarks_due = False
+        self._cleaned_written: dict[TopicPartition, Offset] | None = None
+        """What the file says; None if a write of it has failed."""
         self._writing = Lock()
+        self._closed = False
+        """The folder may be another process's now: a thread that comes late writes nothing more to it."""
         self._unsynced_since: dict[FileLog, Millis] = {}
         self._cleaner = Cleaner(
             self._logs,
@@ -101,19 +112,24 @@ class FileStorage:
             bytes_per_second=cleaner_bytes_per_second,
         )
         self._folder = LogFolder(folder, broker_id)
+        self._open_or_let_go(cluster_id)
+
+    def _open_or_let_go(self, cluster_id: str | None) -> None:
         try:
             if cluster_id is not None:
                 self.claim(cluster_id)
             self._open_all()
         except OSError as error:
             self._let_go()
-            where = error.filename or folder
+            where = error.filename or self._folder.path
             raise StorageRefused(f"cannot open the logs in {where}: {error.strerror or error}") from None
         except BaseException:
             self._let_go()
             raise
 
     def _let_go(self) -> None:
+        with self._writing:
+            self._closed = True
         for log in self._logs.values():
             log.release()
         self._logs.clear()
@@ -127,25 +143,51 @@ class FileStorage:
     # ------------------------------------------------------------ logs
 
     def _open_all(self) -> None:
-        path = self._folder.path
-        recovery_points = read_offsets(path / RECOVERY_POINTS)
-        starts = read_offsets(path / LOG_STARTS)
-        cleaned = self._cleaned_written = read_offsets(path / CLEANED)
-        self._high_watermarks = read_offsets(path / HIGH_WATERMARKS)
+        checkpointed, taken_out = self._read_checkpoints(), list[Path]()
         self.clean_shutdown = self._folder.was_left_cleanly()
         for tp, folder in self._folder.logs():
             opener = LogOpener(folder, self._config(tp), self._shared)
-            opened = opener.open(
+            opened = opener.open(checkpointed.pop(tp, Checkpointed()), clean=self.clean_shutdown)
+            self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
+            self._found(tp, opened.end_offset, opened.truncated_bytes, opened.missing, opened.findings)
+            taken_out += opened.taken_out
+        for tp, gone in checkpointed.items():
+            # Removed by hand, or deleted just before a kill. A log that is created must not be judged by it.
+            self._gone.add(tp)
+            self._high_watermarks.pop(tp, None)
+            if self.clean_shutdown:
+                self._found(tp, gone.start_offset, 0, missing_at_the_end(gone, gone.start_offset), ())
+        self._folder.remove_clean_mark()
+        if taken_out or self.recovered:
+            self._after_checkpoint(lambda: unlink_all(taken_out))
+
+    def _read_checkpoints(self) -> dict[TopicPartition, Checkpointed]:
+        path = self._folder.path
+        recovery_points, starts = read_offsets(path / RECOVERY_POINTS), read_offsets(path / LOG_STARTS)
+        cleaned, watermarks = read_offsets(path / CLEANED), read_offsets(path / HIGH_WATERMARKS)
+        self._cleaned_written = cleaned
+        self._high_watermarks = watermarks
+        return {
+            tp: Checkpointed(
                 recovery_points.get(tp, 0),
                 starts.get(tp, 0),
-                clean=self.clean_shutdown,
-                cleaned_to=cleaned.get(tp, NEVER_CLEANED),
+                watermarks.get(tp, 0),
+                cleaned.get(tp, NEVER_CLEANED),
             )
-            self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
-            if opened.findings:
-                finding = "; ".join(opened.findings)
-                self.recovered.append(Recovered(tp, opened.end_offset, opened.truncated_bytes, finding))
-        self._folder.remove_clean_mark()
+            for tp in {**recovery_points, **starts, **cleaned, **watermarks}
+        }
+
+    def _found(
+        self,
+        tp: TopicPartition,
+        end_offset: Offset,
+        truncated_bytes: int,
+        missing: Sequence[MissingOffsets],
+        findings: Sequence[str],
+    ) -> None:
+        if missing or findings:
+            finding = "; ".join([*findings, *map(str, missing)])
+            self.recovered.append(Recovered(tp, end_offset, truncated_bytes, tuple(missing), finding))
 
     def _config(self, tp: TopicPartition) -> LogConfig:
         return self._configs.get(tp.topic, self._default_config)
@@ -169,6 +211,8 @@ class FileStorage:
             self._checkpoint_now()
         try:
             folder = self._folder.path_of(tp)
+            if tp in self._half_made:
+                shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
         except ValueError as error:
             raise StorageFailure(str(error)) from None
@@ -179,8 +223,10 @@ class FileStorage:
         try:
             opened = new_log(folder, self._config(tp), self._shared)
         except OSError as error:
+            self._half_made.add(tp)
             shutil.rmtree(folder, ignore_errors=True)
             raise _not_created(folder, error) from None
+        self._half_made.discard(tp)
         return FileLog(tp, folder, opened, self._config(tp), self._shared)
 
     def partitions(self) -> Sequence[TopicPartition]:
@@ -232,6 +278,10 @@ class FileStorage:
             self._offsets_due = True
             self._jobs.submit(self._write_offsets)
 
+    def _after_checkpoint(self, job: Job) -> None:
+        self.write_checkpoints()
+        self._jobs.submit(job)
+
     def _checkpoint_now(self) -> None:
         try:
             self._write_offsets()
@@ -242,6 +292,8 @@ class FileStorage:
     def _write_offsets(self) -> None:
         with self._writing:
             self._offsets_due = False
+            if self._closed:
+                return
             gone = frozenset(self._gone)
             logs = self._logs.copy()
             path = self._folder.path
@@ -250,6 +302,7 @@ class FileStorage:
             write_offsets(path / LOG_STARTS, starts)
             cleaned = {tp: log.cleaned_to for tp, log in logs.items() if log.cleaned_to != NEVER_CLEANED}
             if cleaned != self._cleaned_written:
+                self._cleaned_written = None
                 write_offsets(path / CLEANED, cleaned)
                 self._cleaned_written = cleaned
             self._gone -= gone
@@ -257,7 +310,8 @@ class FileStorage:
     def _write_high_watermarks(self) -> None:
         with self._writing:
             self._high_watermarks_due = False
-            write_offsets(self._folder.path / HIGH_WATERMARKS, self._high_watermarks.copy())
+            if not self._closed:
+                write_offsets(self._folder.path / HIGH_WATERMARKS, self._high_watermarks.copy())
 
     def _failed(self, error: OSError) -> None:
         self._report(f"{error.filename or self._folder.path}: {error.strerror or error}")

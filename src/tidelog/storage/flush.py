@@ -65,7 +65,13 @@ class Durability:
         """Take up what ``files`` hold below ``end_offset``: durable when the returned call has returned.
         That call blocks, may be made in any thread, and must be made; its argument says whether the recovery
         point may follow."""
-        descriptors = [file.duplicate_descriptor() for file in files]
+        descriptors: list[int] = []
+        try:
+            for file in files:
+                descriptors.append(file.duplicate_descriptor())
+        except OSError:
+            _close(descriptors)
+            raise
         names, cuts = self._names_changed, self.cuts
 
         def sync(advance: bool) -> None:
@@ -73,8 +79,7 @@ class Durability:
                 for descriptor in descriptors:
                     sync_data(descriptor)
             finally:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+                _close(descriptors)
             if names != self._names_synced:
                 sync_folder(self._folder)
                 if self._new:
@@ -86,3 +91,8 @@ class Durability:
                     self.recovery_point = max(self.recovery_point, end_offset)
 
         return sync
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

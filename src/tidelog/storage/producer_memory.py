@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from threading import Lock
 
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_PRODUCER, Millis, Offset
@@ -18,7 +19,6 @@ from tidelog.storage.producer_snapshot import (
     SnapshotEntry,
     decode_snapshot,
     encode_snapshot,
-    snapshot_offsets,
     snapshot_path,
 )
 from tidelog.wire.batch import RecordBatch
@@ -27,15 +27,27 @@ NO_TIMESTAMP: Millis = -1
 
 
 class ProducerMemory:
-    __slots__ = ("_folder", "_last_timestamps", "_snapshots", "_states", "_unwritten")
+    __slots__ = (
+        "_folder",
+        "_last_timestamps",
+        "_outdated",
+        "_snapshots",
+        "_states",
+        "_unwritten",
+        "_writing",
+    )
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, snapshots: list[Offset]) -> None:
         self._folder = folder
         self._states: ProducerStates | None = None
         self._last_timestamps: dict[int, Millis] = {}
-        self._snapshots = snapshot_offsets(folder)
+        self._snapshots = snapshots
+        """Where there is one, oldest first."""
         self._unwritten: dict[Offset, bytes] = {}
         """Snapshots that a thread has still to write: what the folder has under their names may be older."""
+        self._outdated: set[Offset] = set()
+        """Snapshots that newer ones replace: once those are written, their files are removed."""
+        self._writing = Lock()
 
     @property
     def known(self) -> bool:
@@ -63,31 +75,36 @@ class ProducerMemory:
         self._unwritten[offset] = content
         if offset not in self._snapshots:
             self._snapshots = sorted([*self._snapshots, offset])
-        outdated = self._snapshots[:-SNAPSHOTS_KEPT]
+        for outdated in self._snapshots[:-SNAPSHOTS_KEPT]:
+            self._unwritten.pop(outdated, None)
+            self._outdated.add(outdated)
         self._snapshots = self._snapshots[-SNAPSHOTS_KEPT:]
 
         def write() -> None:
-            write_synced(snapshot_path(self._folder, offset), content)
-            if self._unwritten.get(offset) is content:
+            with self._writing:
+                if self._unwritten.get(offset) is not content:
+                    return  # there is a newer one, or what it spoke of was cut off
+                write_synced(snapshot_path(self._folder, offset), content)
                 del self._unwritten[offset]
-            self._remove(outdated)
+                for old in list(self._outdated):
+                    self._remove(old)
 
         return write
 
-    def cut(self, end_offset: Offset) -> Callable[[], None] | None:
-        """Forget the snapshots that speak of more than there is below ``end_offset``; the returned call
-        removes them. It must be made after the writes that were asked for before, or they would come back."""
-        beyond = [offset for offset in self._snapshots if offset > end_offset]
-        if not beyond:
-            return None
-        self._snapshots = [offset for offset in self._snapshots if offset <= end_offset]
-        for offset in beyond:
-            self._unwritten.pop(offset, None)
-        return lambda: self._remove(beyond)
+    def cut(self, end_offset: Offset) -> bool:
+        """Remove the snapshots that speak of more than there is below ``end_offset``; False if there were
+        none. Here and now: once the log has grown again, nothing would tell them from those that are true."""
+        with self._writing:
+            beyond = [offset for offset in (*self._snapshots, *self._outdated) if offset > end_offset]
+            for offset in beyond:
+                self._unwritten.pop(offset, None)
+                self._remove(offset)
+            self._snapshots = [offset for offset in self._snapshots if offset <= end_offset]
+        return bool(beyond)
 
-    def _remove(self, offsets: list[Offset]) -> None:
-        for offset in offsets:
-            snapshot_path(self._folder, offset).unlink(missing_ok=True)
+    def _remove(self, offset: Offset) -> None:
+        snapshot_path(self._folder, offset).unlink(missing_ok=True)
+        self._outdated.discard(offset)
 
     # ------------------------------------------------------------ telling again
 

@@ -5,42 +5,44 @@ indexes is looked at. From the segment of the recovery point on, every batch is 
 without a gap unless the log was compacted, leader epochs in order) and the indexes are built anew. The log
 ends before the first batch that fails: the file is cut there and later segments are dropped, because what
 follows a hole was never acknowledged as durable. Every such loss becomes a finding for whoever started the
-broker.
+broker, and so do offsets that only the checkpoints still know of (``missing_offsets``).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from tidelog.core.epochs import EpochCache
 from tidelog.core.types import NO_EPOCH, Epoch, Offset, TopicPartition
-from tidelog.storage.checkpoint import LEADER_EPOCHS, read_epochs
+from tidelog.storage.checkpoint import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.producer_snapshot import snapshot_offsets, snapshot_path
-from tidelog.storage.segment import (
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    Segment,
+from tidelog.storage.missing_offsets import (
+    MissingOffsets,
+    Witness,
+    missing_at_the_end,
+    missing_at_the_front,
 )
+from tidelog.storage.producer_snapshot import snapshot_offsets, snapshot_path
+from tidelog.storage.renames import DELETED_SUFFIX
+from tidelog.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from tidelog.storage.shared import Shared
 from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 
 _LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)
-NEVER_CLEANED: Offset = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Opening a log found something: its tail was cut, or an index had to be built anew."""
+    """Opening a log found something: its tail was cut, offsets are missing, an index was built anew."""
 
     tp: TopicPartition
     log_end_offset: Offset
     truncated_bytes: int
+    missing: tuple[MissingOffsets, ...]
     finding: str
 
     def __str__(self) -> str:
@@ -63,7 +65,15 @@ class OpenedLog:
     epochs_differ: bool = False
     """From their checkpoint: it must be written."""
     cleaned_to: Offset = NEVER_CLEANED
+    owes_checkpoint: bool = False
+    """The folder's checkpoints say more of it than there is: they must be written before it grows again."""
+    taken_out: list[Path] = field(default_factory=list)
+    """Segments that were renamed for removal, and may be why the log starts where it does. They are left to
+    be removed when that start is checkpointed."""
+    snapshots: list[Offset] = field(default_factory=list)
+    """Of producers: what they speak of is all there."""
     truncated_bytes: int = 0
+    missing: list[MissingOffsets] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 
 
@@ -84,53 +94,47 @@ class LogOpener:
         self._epochs = EpochCache(read_epochs(folder / LEADER_EPOCHS))
         self._opened = OpenedLog([], 0, 0, 0, self._epochs)
 
-    def open(
-        self,
-        recovery_point: Offset,
-        start_offset: Offset,
-        *,
-        clean: bool,
-        cleaned_to: Offset = NEVER_CLEANED,
-    ) -> OpenedLog:
-        """``start_offset`` is the checkpointed one: the log may have lost more than that, never less. Offsets
-        may be missing unless the log was never cleaned."""
+    def open(self, checkpointed: Checkpointed, *, clean: bool) -> OpenedLog:
         opened = self._opened
-        opened.cleaned_to = cleaned_to
+        opened.cleaned_to = checkpointed.cleaned_to
         written = self._epochs.entries
         try:
-            self._open_segments(recovery_point, start_offset, clean=clean)
+            self._open_segments(checkpointed, clean=clean)
         except BaseException:
             for segment in opened.segments:
                 segment.close()
             raise
         self._epochs.truncate_from_start(opened.start_offset)
         self._epochs.truncate_from_end(opened.end_offset)
-        opened.cleaned_to = min(cleaned_to, opened.end_offset)
+        opened.cleaned_to = min(opened.cleaned_to, opened.end_offset)
+        opened.owes_checkpoint = opened.end_offset < max(checkpointed.recovery_point, checkpointed.cleaned_to)
         opened.epochs_differ = self._epochs.entries != written
-        opened.clean = opened.clean and not opened.findings
+        opened.clean = opened.clean and not opened.findings and not opened.missing
         return opened
 
-    def _open_segments(self, recovery_point: Offset, start_offset: Offset, *, clean: bool) -> None:
-        opened = self._opened
+    def _open_segments(self, checkpointed: Checkpointed, *, clean: bool) -> None:
+        opened, recovery_point = self._opened, checkpointed.recovery_point
         for finding in complete_swaps(self._folder):
             self._find(finding)
         self._remove_leftovers()
         found = [self._segment(base) for base in self._bases()]
         opened.segments = found
         if not found:
-            found.append(self._segment(start_offset))
+            found.append(self._segment(checkpointed.start_offset))
             found[0].create()
+        if not opened.taken_out:
+            opened.missing += missing_at_the_front(checkpointed, found[0].base_offset)
         # Recovery starts with the segment of the recovery point; what comes before is taken as it is.
         first = max((slot for slot, s in enumerate(found) if s.base_offset <= recovery_point), default=0)
-        for segment in found[: len(found) - 1 if clean else first]:
-            self._load_sealed(segment, clean=clean)
+        self._load_sealed(found[: len(found) if clean else first + 1], clean=clean)
         if clean and self._trust(found[-1]):
             recovery_point = opened.end_offset
             opened.clean = True
         else:
             self._scan(found, first, recovery_point)
-        _remove_snapshots(self._folder, min(recovery_point, opened.end_offset))
-        opened.start_offset = max(start_offset, opened.segments[0].base_offset)
+        opened.missing += missing_at_the_end(checkpointed, opened.end_offset)
+        opened.snapshots = _sound_snapshots(self._folder, min(recovery_point, opened.end_offset))
+        opened.start_offset = max(checkpointed.start_offset, opened.segments[0].base_offset)
         if opened.start_offset > opened.end_offset:
             self._restart(opened.start_offset)
         opened.recovery_point = min(recovery_point, opened.end_offset)
@@ -144,7 +148,9 @@ class LogOpener:
             lonely = (
                 path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and not path.with_suffix(LOG_SUFFIX).exists()
             )
-            if path.suffix in _LEFTOVERS or lonely:
+            if path.suffix == DELETED_SUFFIX and LOG_SUFFIX in path.suffixes:
+                self._opened.taken_out.append(path)
+            elif path.suffix in _LEFTOVERS or lonely:
                 path.unlink()
 
     def _bases(self) -> list[Offset]:
@@ -160,17 +166,26 @@ class LogOpener:
         self._opened.findings.append(finding)
         self._opened.truncated_bytes += lost_bytes
 
-    def _load_sealed(self, segment: Segment, *, clean: bool) -> None:
-        fault = segment.load_sealed(trusted=clean)
-        if fault:
-            self._find(fault)
+    def _load_sealed(self, found: list[Segment], *, clean: bool) -> None:
+        """All but the last, which is written to again."""
+        for segment, following in pairwise(found):
+            fault = segment.load_sealed(trusted=clean)
+            if fault:
+                self._find(fault)
+            end = segment.end_if_sound()
+            segment.release()
+            # Other brokers leave a gap where they have cleaned the end of a segment away.
+            if end is not None and end < following.base_offset and not segment.sparse:
+                self._opened.missing.append(MissingOffsets(end, following.base_offset, Witness.NEXT_SEGMENT))
 
     # ------------------------------------------------------------ after a clean shutdown
 
     def _trust(self, last: Segment) -> bool:
         """Read only the very end of the log. False if it is not what a clean shutdown leaves."""
         try:
-            self._load_sealed(last, clean=True)
+            fault = last.load_sealed(trusted=True)
+            if fault:
+                self._find(fault)
             last.activate()
             self._opened.end_offset = last.load_contents()
         except CorruptLog as error:
@@ -195,12 +210,12 @@ class LogOpener:
                 break
             whole = segment.size = segment.path.stat().st_size
             segment.activate()
-            expected, reason = self._scan_segment(segment)
-            if segment.size < whole:
-                self._find(
-                    f"cut {whole - segment.size} bytes at offset {expected}: {reason}", whole - segment.size
-                )
+            sound, expected, reason = self._scan_segment(segment)
+            if sound < whole:
+                self._find(f"cut {whole - sound} bytes at offset {expected}: {reason}", whole - sound)
+                # First what follows: else a start that is interrupted here leaves a hole for the next one.
                 self._cut_after(slot, "")
+                segment.cut(sound)
                 break
             if slot < len(found) - 1:
                 indexes = segment.seal()
@@ -209,8 +224,8 @@ class LogOpener:
                     segment.save_indexes(indexes)
         opened.end_offset = expected
 
-    def _scan_segment(self, segment: Segment) -> tuple[Offset, str]:
-        """Index what is sound and cut the rest. Returns where the segment ends, and why there."""
+    def _scan_segment(self, segment: Segment) -> tuple[int, Offset, str]:
+        """Index what is sound. Returns how many bytes that are, which offset comes next, and why no more."""
         segment.start_indexes()
         segment.remove_index_files()
         position, end, reason = 0, segment.base_offset, ""
@@ -224,8 +239,7 @@ class LogOpener:
                 end = batch.next_offset
         except CorruptLog as error:
             reason = str(error)
-            segment.cut(position)
-        return end, reason
+        return position, end, reason
 
     def _learn_epoch(self, epoch: Epoch, base_offset: Offset) -> str:
         """As a follower does with what it fetches; returns what is wrong with it."""
@@ -252,24 +266,24 @@ class LogOpener:
             size = segment.path.stat().st_size
             why = f": {reason}" if reason else ""
             self._find(f"dropped {segment.path.name} of {size} bytes{why}", size)
-            for path in segment.mark_deleted():
-                path.unlink()
+            segment.remove_files()
 
     def _restart(self, offset: Offset) -> None:
         """Everything that was left lies below the start of the log."""
         self._find(f"nothing left above the log's start {offset}")
         for segment in reversed(self._opened.segments):
-            for path in segment.mark_deleted():
-                path.unlink()
+            segment.remove_files()
         segment = self._segment(offset)
         segment.create()
         self._opened.segments = [segment]
         self._opened.end_offset = offset
 
 
-def _remove_snapshots(folder: Path, beyond: Offset) -> None:
-    """A snapshot beyond what is known to be durable may be of a log that was truncated since."""
-    for offset in snapshot_offsets(folder):
-        if offset > beyond:
-            with suppress(FileNotFoundError):
-                snapshot_path(folder, offset).unlink()
+def _sound_snapshots(folder: Path, durable: Offset) -> list[Offset]:
+    """Those there are, once the others are removed: a snapshot of more than is known to be durable may be of
+    a log that was truncated since."""
+    found = snapshot_offsets(folder)
+    for offset in found:
+        if offset > durable:
+            snapshot_path(folder, offset).unlink(missing_ok=True)
+    return [offset for offset in found if offset <= durable]

@@ -15,14 +15,15 @@ from tidelog.core.log import UNBOUNDED
 from tidelog.core.types import Millis, Offset
 from tidelog.storage.batch_file import BatchFile
 from tidelog.storage.descriptors import OpenFiles
+from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.index import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex, TimeEntry, TimeIndex
+from tidelog.storage.renames import Renames
 from tidelog.wire.batch import RecordBatch
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-DELETED_SUFFIX = ".deleted"
 NO_TIMESTAMP: Millis = -1
 
 
@@ -72,14 +73,16 @@ class Segment(BatchFile):
 
     def create(self) -> None:
         """Make the file of a new segment, and write to it from now on."""
-        self.open_for_writing(create=True)
         self.start_indexes()
+        # Those of a segment that had the name before, and could not be taken away with it.
+        self.remove_index_files()
+        self.open_for_writing(create=True)
 
     def activate(self) -> None:
         """Write to this segment again: it is the last one of its log."""
-        self.open_for_writing()
         self.index.grow()
         self.time_index.grow()
+        self.open_for_writing()
 
     def seal(self) -> tuple[bytes, bytes]:
         """Write no more to this segment. What is returned is for ``save_indexes``."""
@@ -118,16 +121,18 @@ class Segment(BatchFile):
         self._open_files.forget(self)
         self.close_file()
 
-    def mark_deleted(self) -> list[Path]:
-        """Take the files out of the log by renaming them, and name what is left to be removed."""
+    def mark_deleted(self, renames: Renames) -> None:
+        """Take the files out of the log. They stay open: that it ends here may still be undone."""
+        renames.mark_deleted(self.path)
+        for index in (self.index, self.time_index):
+            # Without its segment it is nothing: the next start removes it, as does a segment of this name.
+            with suppress(OSError):
+                renames.mark_deleted(index.path)
+
+    def remove_files(self) -> None:
+        """The log first: an index alone is nothing."""
         self.close()
-        renamed = []
-        for path in (self.path, self.index.path, self.time_index.path):
-            target = path.with_name(path.name + DELETED_SUFFIX)
-            with suppress(FileNotFoundError):
-                os.rename(path, target)
-                renamed.append(target)
-        return renamed
+        unlink_all((self.path, self.index.path, self.time_index.path))
 
     def know_as(self, written: Segment) -> None:
         """These are the files that were written under other names: what is known of those holds for them."""
@@ -166,12 +171,19 @@ class Segment(BatchFile):
         return self.index.size + 8 > bytes_max or self.time_index.size + 24 > bytes_max
 
     def truncate(self, position: int, end_offset: Offset) -> None:
-        """Drop what is at or beyond ``position``, where the batch of ``end_offset`` begins."""
+        """Drop what is at or beyond ``position``, where the batch of ``end_offset`` begins. After an OSError
+        all of it is still there."""
         self.remove_index_files()
         self.cut(position)
         self.index.truncate(position)
         self.time_index.truncate(end_offset)
-        self.load_contents()
+        self.corruption = None
+        try:
+            self.load_contents()
+        except CorruptLog as error:
+            self.corruption = error
+        except OSError as error:
+            self.corruption = CorruptLog(self.path, position, f"cannot be read: {error.strerror or error}")
 
     # ------------------------------------------------------------ reading
 
@@ -188,6 +200,14 @@ class Segment(BatchFile):
     def locate(self, offset: Offset) -> tuple[int, Offset]:
         """Position and base offset of the batch that holds ``offset``; beyond the last: the segment's end."""
         return self.walk(*self._start_of_search(offset), offset)
+
+    def end_if_sound(self) -> Offset | None:
+        """Where it ends, as far as headers tell; None if they do not."""
+        everything = self.base_offset + RELATIVE_OFFSET_MAX + 1
+        try:
+            return self.locate(everything)[1]
+        except CorruptLog:
+            return None
 
     def end_before(self, position: int) -> Offset:
         """Where the batch ends that comes before the one at ``position``. In a sparse file that is not where

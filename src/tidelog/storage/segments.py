@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tidelog.core.types import Offset
+from tidelog.storage.renames import Renames
 from tidelog.storage.segment import Segment
 
 
@@ -68,28 +69,62 @@ class Segments:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
-    def drop_after(self, kept: Segment) -> list[Path]:
-        """Drop what follows ``kept``: the last first, so that a crash half-way leaves a log without a gap."""
-        dropped: list[Path] = []
-        while self._segments[-1] is not kept:
-            dropped += self._segments.pop().mark_deleted()
-            self._bases.pop()
-        return dropped
+    # ------------------------------------------------------------ losing an end
 
-    def drop_below(self, offset: Offset) -> list[Path]:
-        """Drop every segment that holds only offsets below ``offset``, the oldest first."""
-        dropped: list[Path] = []
+    def truncate(self, kept: Segment, position: int, end_offset: Offset) -> list[Path]:
+        """End the log at ``position`` of ``kept``, where ``end_offset`` comes next, and write to that segment
+        from now on. Returns the files that are left to be removed. After an OSError the log is as it was,
+        unless that is ``NotUndone``."""
+        dropped = self._segments[self._slot(kept.base_offset) + 1 :]
+        sealed = not kept.active
+        renames = Renames()
+        try:
+            if sealed:
+                kept.activate()
+            # The last first, so that a crash half-way leaves a log without a gap.
+            for segment in reversed(dropped):
+                segment.mark_deleted(renames)
+            kept.truncate(position, end_offset)
+        except OSError:
+            if sealed and kept.active:
+                kept.seal()
+            renames.undo()
+            raise
+        self._close(dropped)
+        return renames.deleted
+
+    def restart(self, fresh: Segment) -> list[Path]:
+        """Begin anew with ``fresh``, of which there is no file yet. The rest is as in ``truncate``."""
+        first = self._segments[0]
+        if first.base_offset == fresh.base_offset:
+            return self.truncate(first, 0, first.base_offset)
+        dropped = self._segments[:]
+        renames = Renames()
+        try:
+            for segment in reversed(dropped):
+                segment.mark_deleted(renames)
+            fresh.create()
+        except OSError:
+            renames.undo()
+            raise
+        self._close(dropped)
+        self.add(fresh)
+        return renames.deleted
+
+    def drop_below(self, offset: Offset, renames: Renames) -> None:
+        """Drop every segment that holds only offsets below ``offset``, the oldest first. An OSError ends it:
+        the rest stays in the log, and can be dropped later."""
         while len(self._segments) > 1 and self._bases[1] <= offset:
-            dropped += self._segments[0].mark_deleted()  # if the disk refuses, it is still one of ours
-            del self._segments[0], self._bases[0]
-        return dropped
+            self._segments[0].mark_deleted(renames)
+            self._close(self._segments[:1])
 
-    def drop_all(self) -> list[Path]:
-        dropped: list[Path] = []
-        while self._segments:
-            dropped += self._segments.pop().mark_deleted()
-        self._bases.clear()
-        return dropped
+    def _close(self, dropped: list[Segment]) -> None:
+        """Forget segments that follow each other: their files have no place in the log any more."""
+        if dropped:
+            slot = self._slot(dropped[0].base_offset)
+            del self._segments[slot : slot + len(dropped)], self._bases[slot : slot + len(dropped)]
+        for segment in dropped:
+            segment.close()
 
     @property
     def size_bytes(self) -> int:

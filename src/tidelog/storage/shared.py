@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tidelog.core.types import Millis
-from tidelog.storage.background import Background, inline
+from tidelog.storage.background import Background, Job, inline
 from tidelog.storage.descriptors import OpenFiles
 from tidelog.storage.durable import SharedNames
 from tidelog.storage.tail import TAIL_BYTES, TailBudget
@@ -41,5 +41,7 @@ class Shared:
     """Logs with ``flush=always`` and appends that no sync has taken up yet."""
     checkpoint_soon: Callable[[], None] = _nothing
     checkpoint_now: Callable[[], None] = _nothing
+    after_checkpoint: Callable[[Job], None] = inline
+    """Write the checkpoints, soon, and then do this."""
     report: Callable[[str], None] = _ignored
     """Something went wrong in the background that harms nobody yet."""

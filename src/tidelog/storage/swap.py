@@ -23,6 +23,7 @@ from tidelog.storage.batch_file import BatchFile
 from tidelog.storage.descriptors import OpenFiles
 from tidelog.storage.durable import sync_folder
 from tidelog.storage.errors import CorruptLog
+from tidelog.storage.renames import Renames
 from tidelog.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment, file_name
 
 CLEANED_SUFFIX = ".cleaned"
@@ -31,19 +32,27 @@ _EVERYTHING: Offset = 1 << 62
 
 
 def swap_in(obsolete: list[Segment], replacement: Segment) -> list[Path]:
-    """``replacement`` has been written, with the suffix ``.cleaned``. Returns what is left to be removed."""
+    """``replacement`` has been written, with the suffix ``.cleaned``. Returns what is left to be removed.
+    After an OSError everything is as it was, unless that is ``NotUndone``."""
     # The log comes last each time: what it is called decides.
     paths = [replacement.index.path, replacement.time_index.path, replacement.path]
-    for path in paths:
-        os.rename(_with(path, CLEANED_SUFFIX), _with(path, SWAP_SUFFIX))
-    removed: list[Path] = []
-    for segment in obsolete[1:]:
-        removed += segment.mark_deleted()
-    # The first has the names of its replacement, and is gone with the rename.
-    obsolete[0].close()
-    for path in paths:
-        os.rename(_with(path, SWAP_SUFFIX), path)
-    return removed
+    renames = Renames()
+    try:
+        for path in paths:
+            renames.rename(_with(path, CLEANED_SUFFIX), _with(path, SWAP_SUFFIX))
+        for segment in obsolete[1:]:
+            segment.mark_deleted(renames)
+        # The first has the names of its replacement. Its log goes with the last rename.
+        for path in paths[:-1]:
+            renames.mark_deleted(path)
+        for path in paths:
+            renames.rename(_with(path, SWAP_SUFFIX), path)
+    except OSError:
+        renames.undo()
+        raise
+    for segment in obsolete:
+        segment.close()
+    return renames.deleted
 
 
 def complete_swaps(folder: Path) -> Iterator[str]:

@@ -25,9 +25,10 @@ class TimestampedOffset(NamedTuple):
     offset: Offset
 
 
-def first_since(
-    segments: Segments, timestamp: Millis, start: Offset
-) -> StepsAndJobs[TimestampedOffset | None]:
+TimestampSearch = StepsAndJobs[TimestampedOffset | None]
+
+
+def first_since(segments: Segments, timestamp: Millis, start: Offset) -> TimestampSearch:
     """The first record from ``start`` on that is not older than ``timestamp``."""
     position = start
     while (batch := next(_batches(segments, timestamp, position), None)) is not None:
@@ -38,7 +39,7 @@ def first_since(
     return None
 
 
-def with_max_timestamp(segments: Segments, start: Offset) -> StepsAndJobs[TimestampedOffset | None]:
+def with_max_timestamp(segments: Segments, start: Offset) -> TimestampSearch:
     """The first record from ``start`` on that has the largest timestamp there."""
     for segment in segments:
         if segment.corruption is not None:
@@ -73,7 +74,7 @@ def _batches(segments: Segments, timestamp: Millis, start: Offset) -> Iterator[R
                     yield batch
 
 
-def _first_of(batch: RecordBatch, timestamp: Millis, start: Offset) -> StepsAndJobs[TimestampedOffset | None]:
+def _first_of(batch: RecordBatch, timestamp: Millis, start: Offset) -> TimestampSearch:
     append_time = batch.max_timestamp if batch.timestamp_type else None
     try:
         content = yield from content_in_steps(batch)

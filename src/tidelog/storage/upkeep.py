@@ -20,7 +20,9 @@ from tidelog.core.types import Offset
 from tidelog.storage.background import Job, JobQueue
 from tidelog.storage.batch_file import BatchFile
 from tidelog.storage.checkpoint import LEADER_EPOCHS, write_epochs
+from tidelog.storage.durable import unlink_all
 from tidelog.storage.flush import Durability
+from tidelog.storage.renames import NotUndone
 from tidelog.storage.shared import Shared
 
 Epochs = tuple[EpochEntry, ...]
@@ -58,9 +60,17 @@ class Upkeep:
             reason = error.strerror or error
             self.failure = f"{self._folder} failed: {reason}; check the disk and start the broker again"
 
-    def give_up(self, error: OSError) -> StorageFailure:
-        self.failed(error)
-        return StorageFailure(self.failure)
+    def refused(self, what: str, error: OSError) -> StorageFailure:
+        """The disk refused a change of the log. Unless that could not be undone, it can be tried again."""
+        if isinstance(error, NotUndone):
+            self.failed(error)
+            return StorageFailure(self.failure)
+        return StorageFailure(f"cannot {what} {self._folder}: {error.strerror or error}")
+
+    def check(self) -> None:
+        """Nothing more is written to a log that has failed: see ``failure``."""
+        if self.failure:
+            raise StorageFailure(self.failure)
 
     def abandon(self) -> None:
         """The log is deleted, and its folder about to be. What is still to be done must not be done any more:
@@ -68,15 +78,6 @@ class Upkeep:
         self._deleted = True
 
     # ------------------------------------------------------------ work
-
-    def later(self, job: Job) -> None:
-        """Do it in the background, after what was asked for before. If it fails, so has the log."""
-
-        def run() -> None:
-            if not self._deleted:
-                job()
-
-        self._jobs.submit(run)
 
     def sync_later(self, sync: Job, attempts: Sequence[Job | None], then: Job) -> None:
         """Sync in the background, attempting some other writes before so that they are part of it."""
@@ -105,25 +106,24 @@ class Upkeep:
         return True
 
     def attempt_later(self, job: Job) -> None:
-        def run() -> None:
-            self.attempt(job)
+        self._jobs.submit(lambda: self._attempt(job))
 
-        self._jobs.submit(run)
+    def _attempt(self, job: Job) -> None:
+        self.attempt(job)
 
     def finish(self) -> None:
         """Do here what is still to be done."""
         self._jobs.finish()
 
-    def remove(self, paths: list[Path]) -> None:
-        """Remove files that were taken out of the log by renaming them."""
-
-        def unlink() -> None:
-            for path in paths:
-                path.unlink(missing_ok=True)
-
+    def remove(self, paths: list[Path], *, start_moved: bool = False) -> None:
+        """Remove files that were taken out of the log by renaming them. If the log starts elsewhere now, that
+        is checkpointed before: as long as it is not, the files say why those offsets are not there."""
         if paths:
             self._durability.names_changed()
-            self.attempt_later(unlink)
+            if start_moved:
+                self._shared.after_checkpoint(lambda: self._attempt(lambda: unlink_all(paths)))
+            else:
+                self.attempt_later(lambda: unlink_all(paths))
 
     # ------------------------------------------------------------ epochs
 

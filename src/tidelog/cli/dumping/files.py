@@ -22,7 +22,8 @@ from tidelog.cli.dumping.small_files import (
 )
 from tidelog.storage.checkpoint import LEADER_EPOCHS
 from tidelog.storage.producer_snapshot import SNAPSHOT_SUFFIX
-from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from tidelog.storage.renames import DELETED_SUFFIX
+from tidelog.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
 class UnknownFile(Exception):
