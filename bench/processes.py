@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 LOOPBACK = "127.0.0.1"
+PATIENCE_SECONDS = 120.0
+"""For what would otherwise hang. A machine with much else to do is slow, not wrong: no claim rests on it."""
 
 Result = TypeVar("Result")
 
@@ -139,7 +141,10 @@ def accepts(port: int, host: str = LOOPBACK) -> bool:
 
 
 def eventually(
-    check: Callable[[], Result | None], what: str, timeout_seconds: float = 30.0, every_seconds: float = 0.02
+    check: Callable[[], Result | None],
+    what: str,
+    timeout_seconds: float = PATIENCE_SECONDS,
+    every_seconds: float = 0.02,
 ) -> Result:
     """Ask again and again until the answer is true, and return it."""
     deadline = time.monotonic() + timeout_seconds

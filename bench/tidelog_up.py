@@ -22,11 +22,10 @@ from queue import Empty, Queue
 from types import TracebackType
 from typing import IO, Any, Self
 
-from bench.processes import Unavailable, accepts, eventually, is_alive, spawn, stop
+from bench.processes import PATIENCE_SECONDS, Unavailable, accepts, eventually, is_alive, spawn, stop
 
 # The console script beside the Python that runs this: the one a user types.
 COMMAND = str(Path(sys.executable).with_name("tidelog"))
-READY_SECONDS_MAX = 60.0
 READY = re.compile(rb"^ready\b.*\bbootstrap\.servers=(\S+)")
 
 
@@ -178,7 +177,7 @@ class TidelogUp:
         self._reading = threading.Thread(target=read, args=(up.stdout,), daemon=True)
         self._reading.start()
         with contextlib.suppress(Empty):
-            if bootstrap_servers := found.get(timeout=READY_SECONDS_MAX):
+            if bootstrap_servers := found.get(timeout=PATIENCE_SECONDS):
                 return bootstrap_servers
         raise Unavailable(f"tidelog up did not become ready; it said: {' / '.join(said) or 'nothing'}")
 

@@ -10,6 +10,8 @@ import time
 import uuid
 from pathlib import Path
 
+from bench.processes import PATIENCE_SECONDS
+
 JARS = (
     "zookeeper-3",
     "zookeeper-jute",
@@ -20,7 +22,6 @@ JARS = (
     "log4j-core",
     "log4j-slf4j2",
 )
-START_WITHIN_S = 60.0
 ATTEMPTS = 5
 
 
@@ -84,7 +85,7 @@ class ZooKeeper:
             )
 
     def _serves(self) -> bool:
-        deadline = time.monotonic() + START_WITHIN_S
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             if b"Mode:" in self._ask(b"srvr"):
                 return True

@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar
 
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tidelog.broker.admin import Admin, PartitionView
@@ -22,13 +23,12 @@ from tidelog.broker.client import ClientError
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.reader import read_events
 
-DEADLINE_SECONDS = 60.0
 Answer = TypeVar("Answer")
 
 
 def eventually(check: Callable[[], Answer], what: str = "") -> Answer:
     """Ask until the answer is true, and return it."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (answer := check()):
         assert time.monotonic() < deadline, f"it does not become true: {what} (last: {answer!r})"
         time.sleep(0.02)
@@ -88,7 +88,7 @@ class Starter:
     def close(self) -> None:
         self._said.close()
         self._control.close()
-        self._process.wait(DEADLINE_SECONDS)
+        self._process.wait(PATIENCE_SECONDS)
 
 
 @contextmanager
@@ -244,7 +244,7 @@ def produce(cluster: LocalCluster, topic: str, values: Iterable[str], **settings
 
         producer.produce(topic, value, partition=0, on_delivery=delivered)
         producer.poll(0)
-    assert producer.flush(DEADLINE_SECONDS) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     return failed
 
 
@@ -262,7 +262,7 @@ def consume(cluster: LocalCluster, topic: str, count: int, *, start: int = 0) ->
     read: list[tuple[int, str]] = []
     try:
         consumer.assign([TopicPartition(topic, 0, start)])
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while len(read) < count:
             assert time.monotonic() < deadline, f"{len(read)} of {count} records: {read[-3:]}"
             for message in consumer.consume(count - len(read), timeout=0.2):

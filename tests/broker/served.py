@@ -8,12 +8,11 @@ from struct import unpack
 from typing import Any
 
 import uvloop
+from bench.processes import PATIENCE_SECONDS
 
 from tidelog.broker.metrics import Metrics
 from tidelog.broker.server import Handler, Limits, Server
 from tidelog.wire.api import Api, decode_response, encode_request
-
-DEADLINE_SECONDS = 20.0
 
 
 class Client:
@@ -76,7 +75,7 @@ def on_server(
         if not starting:
             server.open()
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await scene(running)
         finally:
             await running.close()

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 from prometheus_client.parser import text_string_to_metric_families
 from tests.broker import running
@@ -197,7 +198,7 @@ def everywhere(cluster: LocalCluster, topic: str) -> list[PartitionView]:
 
 def metric(cluster: LocalCluster, number: int, name: str) -> float:
     broker = next(broker for broker in cluster.brokers if broker.id == number)
-    with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=30) as page:
+    with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=PATIENCE_SECONDS) as page:
         families = text_string_to_metric_families(page.read().decode())
     (value,) = [s.value for family in families for s in family.samples if s.name == name]
     return float(value)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.zookeeper import ZooKeeper
 
 from tidelog.broker.client import Client
@@ -30,11 +31,9 @@ from tidelog.broker.settings import SettingsError
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_SECONDS = 60.0
-
 
 def eventually(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not check():
         assert time.monotonic() < deadline, "it does not become true"
         time.sleep(0.02)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from tests.broker.running import (
-    DEADLINE_SECONDS,
     QUIET,
     Lines,
     create,
@@ -51,7 +51,7 @@ def send(
     producer = Producer({**settings, "batch.num.messages": 50})
     for key, value in pairs:
         producer.produce(topic, value, key, partition=0, on_delivery=delivered)
-    assert producer.flush(DEADLINE_SECONDS) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     return refused
 
 
@@ -70,7 +70,7 @@ def read(cluster: LocalCluster, topic: str) -> tuple[int, dict[str, str | None]]
     count = 0
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        deadline = time.monotonic() + DEADLINE_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             for message in consumer.consume(500, timeout=0.2):
                 error = message.error()

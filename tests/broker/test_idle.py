@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
+from bench.processes import PATIENCE_SECONDS
 from prometheus_client.parser import text_string_to_metric_families
 from tests.broker.running import create, wait_in_sync
 
@@ -18,7 +19,7 @@ def fetches(cluster: LocalCluster) -> float:
     """The fetch requests that all brokers have answered so far."""
     total = 0.0
     for broker in cluster.brokers:
-        with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=30) as page:
+        with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=PATIENCE_SECONDS) as page:
             families = text_string_to_metric_families(page.read().decode())
         total += sum(
             sample.value

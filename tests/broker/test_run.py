@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.broker.running import (
     Lines,
     create,
@@ -33,7 +34,9 @@ TOPIC = "records"
 def scraped(cluster: LocalCluster, number: int, metric: str) -> float:
     """A gauge without labels, as a Prometheus would see it."""
     broker = next(broker for broker in cluster.brokers if broker.id == number)
-    with urllib.request.urlopen(f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=30) as page:
+    with urllib.request.urlopen(
+        f"http://127.0.0.1:{broker.metrics_port}/metrics", timeout=PATIENCE_SECONDS
+    ) as page:
         text = page.read().decode("utf-8")
     found = re.search(rf"^{metric} (\S+)$", text, re.MULTILINE)
     assert found, metric

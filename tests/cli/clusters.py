@@ -13,17 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, environment
 
 READY = re.compile(
     r"ready in \d+\.\d s · (?P<count>\d+) brokers? · generation (?P<generation>\w+)"
     r" · bootstrap\.servers=(?P<servers>\S+)"
 )
-DEADLINE_SECONDS = 60.0
 
 
 def eventually(check: Callable[[], bool], what: str = "") -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not check():
         assert time.monotonic() < deadline, f"it does not become true: {what}"
         time.sleep(0.02)
@@ -85,8 +85,8 @@ class Up:
     def end(self, sent: signal.Signals = signal.SIGINT) -> int:
         """Ask it to end, wait until it has, return its exit code."""
         self.process.send_signal(sent)
-        code = self.process.wait(DEADLINE_SECONDS)
-        self._reading.join(DEADLINE_SECONDS)
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reading.join(PATIENCE_SECONDS)
         return code
 
     def __exit__(
@@ -105,7 +105,7 @@ class Up:
             capture_output=True,
             env=self.environment,
             check=False,
-            timeout=DEADLINE_SECONDS,
+            timeout=PATIENCE_SECONDS,
             text=True,
             encoding="utf-8",
         )

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused
 
 from tidelog.cli.explore import explore
@@ -170,7 +171,7 @@ def _interrupted(*arguments: str, after: str) -> tuple[int, str, str]:
         while not process.stdout.readline().startswith(after):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_SECONDS)
     return process.returncode, out, err
 
 

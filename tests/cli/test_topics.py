@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.against import Against
 from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
@@ -91,7 +92,7 @@ def test_offsets_follow_what_is_produced(topics: Topics, name: str):
     producer = Producer({"bootstrap.servers": topics.servers, "acks": "all"})
     for number in range(5):
         producer.produce(name, str(number).encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     ((part,),) = [topic["partitions"] for topic in topics("describe", name, "--json").json]
     assert (part["start_offset"], part["high_watermark"], part["log_end_offset"]) == (0, 5, 5)
 

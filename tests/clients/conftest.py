@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.processes import eventually
+from bench.processes import PATIENCE_SECONDS, eventually
 from bench.tidelog_up import TidelogUp
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -58,7 +58,9 @@ class Topics:
         name = self.name()
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
         replicas = min(3, len(self._cluster.brokers))
-        self._admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(30)
+        self._admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(
+            PATIENCE_SECONDS
+        )
         self.wait_until_known(name, partitions)
         return name
 
@@ -75,7 +77,7 @@ class Topics:
         present = self._admin.list_topics(timeout=10).topics
         if left := [name for name in self._named if name in present]:
             for deleted in self._admin.delete_topics(left, operation_timeout=10).values():
-                deleted.result(30)
+                deleted.result(PATIENCE_SECONDS)
 
 
 def start(against: Against, tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:

@@ -7,7 +7,7 @@ from typing import Any
 
 import kafka  # type: ignore[import-untyped]
 import pytest
-from bench.processes import eventually
+from bench.processes import PATIENCE_SECONDS, eventually
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     ElectionType,
@@ -39,8 +39,6 @@ from tests.clients.drivers.confluent import Confluent, quiet
 from tidelog.broker.client import Client
 from tidelog.wire.api import Api
 from tidelog.wire.messages.describe_acls import DescribeAclsRequest
-
-PATIENCE_SECONDS = 20
 
 
 @pytest.fixture(scope="module")

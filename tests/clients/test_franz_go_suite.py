@@ -14,7 +14,7 @@ PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
 NOT_OFFERED = "Txn|Share|SCRAM|848"
 """Transactions, share groups, SASL and the consumer protocol of KIP-848."""
 RECORDS = "20000"
-SECONDS_MAX = 240
+SECONDS_MAX = 540
 
 
 def suite() -> tuple[str, str]:

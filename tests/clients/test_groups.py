@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient  # type: ignore[import-untyped]
@@ -71,7 +72,9 @@ def test_positions_without_a_membership(cluster: Cluster, topic: str, group: str
         wanted = [TopicPartition(topic, 0, 7, metadata="noted", leader_epoch=0), TopicPartition(topic, 2, 3)]
         consumer.commit(offsets=wanted, asynchronous=False)
     with closing(Consumer(settings)) as consumer:
-        found = consumer.committed([TopicPartition(topic, number) for number in range(3)], timeout=20)
+        found = consumer.committed(
+            [TopicPartition(topic, number) for number in range(3)], timeout=PATIENCE_SECONDS
+        )
     assert [each.offset for each in found] == [7, -1001, 3]
     assert found[0].metadata == "noted"
 
@@ -81,26 +84,30 @@ def test_administration(admin: AdminClient, cluster: Cluster, topic: str, group:
     member = ConfluentMember(cluster.bootstrap_servers, group, topic, client_id="someone")
     with closing(member):
         eventually(lambda: len(member.partitions()) == PARTITIONS, [member])
-        listed = {each.group_id: each for each in admin.list_consumer_groups().result(20).valid}
+        listed = {each.group_id: each for each in admin.list_consumer_groups().result(PATIENCE_SECONDS).valid}
         assert listed[group].state == ConsumerGroupState.STABLE
-        described = admin.describe_consumer_groups([group])[group].result(20)
+        described = admin.describe_consumer_groups([group])[group].result(PATIENCE_SECONDS)
         assert described.state == ConsumerGroupState.STABLE
         assert [each.client_id for each in described.members] == ["someone"]
         assert len(described.members[0].assignment.topic_partitions) == PARTITIONS
         with pytest.raises(Exception, match="NON_EMPTY_GROUP"):
-            admin.delete_consumer_groups([group])[group].result(20)
+            admin.delete_consumer_groups([group])[group].result(PATIENCE_SECONDS)
     reset = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 1, 5)])
-    admin.alter_consumer_group_offsets([reset])[group].result(20)
-    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+    admin.alter_consumer_group_offsets([reset])[group].result(PATIENCE_SECONDS)
+    offsets = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+        PATIENCE_SECONDS
+    )
     assert [(each.partition, each.offset) for each in offsets.topic_partitions] == [(1, 5)]
-    admin.delete_consumer_groups([group])[group].result(20)
-    assert group not in {each.group_id for each in admin.list_consumer_groups().result(20).valid}
+    admin.delete_consumer_groups([group])[group].result(PATIENCE_SECONDS)
+    assert group not in {
+        each.group_id for each in admin.list_consumer_groups().result(PATIENCE_SECONDS).valid
+    }
 
 
 def test_administration_by_kafka_python(admin: AdminClient, cluster: Cluster, topic: str, group: str) -> None:
     """Another library's view of the same: also single positions can be deleted."""
     reset = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, number, 5) for number in range(2)])
-    admin.alter_consumer_group_offsets([reset])[group].result(20)
+    admin.alter_consumer_group_offsets([reset])[group].result(PATIENCE_SECONDS)
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as other:
         assert group in str(other.list_groups())
         assert "Empty" in str(other.describe_groups([group]))
@@ -113,6 +120,6 @@ def test_administration_by_kafka_python(admin: AdminClient, cluster: Cluster, to
 def test_the_topic_is_internal(cluster: Cluster, admin: AdminClient, topic: str, group: str) -> None:
     """Positions are in a compacted topic that clients know to be none of theirs."""
     test_positions_without_a_membership(cluster, topic, group)
-    found = admin.list_topics(timeout=20).topics["__consumer_offsets"]
+    found = admin.list_topics(timeout=PATIENCE_SECONDS).topics["__consumer_offsets"]
     replicas = {len(partition.replicas) for partition in found.partitions.values()}
     assert replicas == {min(3, len(cluster.brokers))}

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import (
     Consumer,
     ConsumerGroupState,
@@ -44,11 +45,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("groups") / "data"
     with LocalCluster(folder, overrides=SETTINGS) as running:
         admin = AdminClient(quiet(running.bootstrap_servers))
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(PATIENCE_SECONDS)
         producer = Producer(quiet(running.bootstrap_servers))
         for number in range(10):
             producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_SECONDS) == 0
         yield running
 
 
@@ -165,7 +166,7 @@ def test_a_rebalance_outlives_its_coordinator(cluster: LocalCluster) -> None:
 
 def state(admin: AdminClient, group: str) -> ConsumerGroupState | None:
     try:
-        return admin.describe_consumer_groups([group])[group].result(20).state
+        return admin.describe_consumer_groups([group])[group].result(PATIENCE_SECONDS).state
     except KafkaException:
         return None
 
@@ -200,7 +201,7 @@ def figures(cluster: LocalCluster, name: str) -> float:
     """The sum of one sample over all brokers."""
     total = 0.0
     for broker in cluster.brokers:
-        with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=30) as page:
+        with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=PATIENCE_SECONDS) as page:
             lines = page.read().decode().splitlines()
         total += sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == name)
     return total
@@ -220,12 +221,14 @@ def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:
             return True
 
         def forgotten() -> bool:
-            return bool(consumer.committed([TopicPartition("fleeting", 0)], timeout=30)[0].offset < 0)
+            return bool(
+                consumer.committed([TopicPartition("fleeting", 0)], timeout=PATIENCE_SECONDS)[0].offset < 0
+            )
 
-        admin.create_topics([NewTopic("fleeting", 1, 3)])["fleeting"].result(30)
+        admin.create_topics([NewTopic("fleeting", 1, 3)])["fleeting"].result(PATIENCE_SECONDS)
         eventually(commit)
         assert not forgotten()
-        admin.delete_topics(["fleeting"], operation_timeout=30)["fleeting"].result(30)
+        admin.delete_topics(["fleeting"], operation_timeout=30)["fleeting"].result(PATIENCE_SECONDS)
         eventually(forgotten)
 
 
@@ -239,12 +242,12 @@ def test_nobody_else_touches_the_topic(cluster: LocalCluster) -> None:
         refused.append(0 if error is None else error.code())
 
     producer.produce("__consumer_offsets", b"junk", b"\0\1", partition=0, on_delivery=told)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_SECONDS) == 0
     assert refused == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     admin = AdminClient(quiet(cluster.bootstrap_servers))
     more = admin.create_partitions([NewPartitions("__consumer_offsets", 9)])["__consumer_offsets"]
     with pytest.raises(KafkaException, match="cannot change"):
-        more.result(30)
+        more.result(PATIENCE_SECONDS)
 
 
 def test_a_dead_member_is_noticed(cluster: LocalCluster) -> None:

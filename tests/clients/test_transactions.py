@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import aiokafka  # type: ignore[import-untyped]
 import kafka  # type: ignore[import-untyped]
@@ -11,6 +10,7 @@ import pytest
 from aiokafka.errors import KafkaError as AioKafkaError  # type: ignore[import-untyped]
 from confluent_kafka import KafkaError, KafkaException, Producer
 from kafka.errors import KafkaError as KafkaPythonError  # type: ignore[import-untyped]
+from tests.against import Against
 from tests.clients.conftest import Cluster
 from tests.clients.drivers.confluent import quiet
 
@@ -20,13 +20,15 @@ from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TIDELOG_TEST_SYSTEM") == "kafka", reason="Apache Kafka serves them"
-)
-
 PATIENCE_SECONDS = 30
 WORDS = "tidelog does not serve transactions yet"
 TRANSACTION = 1
+
+
+@pytest.fixture(autouse=True)
+def not_kafka(against: Against) -> None:
+    if against.kafka:
+        pytest.skip("Apache Kafka serves them")
 
 
 def test_librdkafka(cluster: Cluster) -> None:

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from bench.apache_kafka import ApacheKafka
-from bench.processes import LOOPBACK, eventually
+from bench.processes import LOOPBACK, PATIENCE_SECONDS, eventually
 from bench.tidelog_up import TidelogUp
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.clients import raw
-
-PATIENCE_SECONDS = 60.0
 
 Answer = TypeVar("Answer")
 
@@ -45,7 +43,7 @@ class ControlledCluster:
         """Start a broker again; returns when it knows the others and they know it."""
         self._system.start_broker(broker)
         self._down.discard(broker)
-        eventually(self._is_whole, f"broker {broker} is back", PATIENCE_SECONDS)
+        eventually(self._is_whole, f"broker {broker} is back")
 
     def pause(self, broker: int) -> None:
         self._system.pause_broker(broker)
@@ -61,7 +59,7 @@ class ControlledCluster:
         for broker in sorted(self._down):
             self._system.start_broker(broker)
         self._down.clear()
-        eventually(self._is_whole, "all brokers know each other", PATIENCE_SECONDS)
+        eventually(self._is_whole, "all brokers know each other")
 
     @property
     def reachable(self) -> list[int]:
@@ -94,7 +92,7 @@ class ControlledCluster:
             wanted = dict.fromkeys(range(partitions), isr)
             return all(each and each.isr == wanted for each in known)
 
-        eventually(settled, f"the ISR of {topic} is {isr}", PATIENCE_SECONDS)
+        eventually(settled, f"the ISR of {topic} is {isr}")
 
     def new_topic(self, partitions: int = 1, **config: str | int) -> str:
         """Three replicas, two of which must be in sync; all are when this returns."""
@@ -103,7 +101,7 @@ class ControlledCluster:
             key.replace("_", "."): str(value) for key, value in config.items()
         }
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 3, config=settings)])[name].result(30)
+        admin.create_topics([NewTopic(name, partitions, 3, config=settings)])[name].result(PATIENCE_SECONDS)
         self.wait_for_isr(name, set(self.brokers), partitions)
         return name
 
@@ -116,7 +114,7 @@ class ControlledCluster:
             (only,) = answers if len(answers) == 1 else (None,)
             return (only,) if only is not None and only in self.reachable else None
 
-        return eventually(answer, f"all brokers name {what}", PATIENCE_SECONDS)[0]
+        return eventually(answer, f"all brokers name {what}")[0]
 
     def ask(self, broker: int, topic: str) -> raw.Metadata | None:
         try:

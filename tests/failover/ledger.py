@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from bench.processes import eventually
+from bench.processes import PATIENCE_SECONDS, eventually
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 Place = tuple[int, int]
@@ -123,7 +123,7 @@ class Load:
         self._ending.set()
         self._thread.join()
         if kind is None:
-            assert self._producer.flush(90) == 0
+            assert self._producer.flush(PATIENCE_SECONDS) == 0
             assert len(self.ledger.acknowledged) + len(self.ledger.failed) == len(self.ledger.sent)
         self._producer.purge()
 
@@ -173,7 +173,9 @@ def read_all(bootstrap_servers: str, topic: str, partitions: int) -> dict[Place,
     log: dict[Place, bytes] = {}
     try:
         wheres = [TopicPartition(topic, number, 0) for number in range(partitions)]
-        ends = [(consumer.get_watermark_offsets(where, timeout=30) or (0, 0))[1] for where in wheres]
+        ends = [
+            (consumer.get_watermark_offsets(where, timeout=PATIENCE_SECONDS) or (0, 0))[1] for where in wheres
+        ]
         consumer.assign(wheres)
         deadline = time.monotonic() + 60
         while len(log) < sum(ends):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.failover.control import ControlledCluster
@@ -32,7 +33,7 @@ def test_leadership_moves_before_the_process_ends(cluster: ControlledCluster) ->
     assert cluster.leader(topic) == second
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     where = TopicPartition(topic, 0)
-    answer = admin.elect_leaders(ElectionType.PREFERRED, [where]).result(30)
+    answer = admin.elect_leaders(ElectionType.PREFERRED, [where]).result(PATIENCE_SECONDS)
     assert answer[where] is None
     assert cluster.leader(topic) == first
 

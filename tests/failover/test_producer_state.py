@@ -6,7 +6,7 @@ import struct
 import time
 
 import pytest
-from bench.processes import LOOPBACK, eventually
+from bench.processes import LOOPBACK, PATIENCE_SECONDS, eventually
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients import raw
@@ -114,7 +114,7 @@ def test_deleted_records_are_still_counted(cluster: ControlledCluster) -> None:
         assert producer.send(sequence).error == raw.NONE
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     for deleted in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
-        deleted.result(30)
+        deleted.result(PATIENCE_SECONDS)
     producer.check(6)
     cluster.kill9(cluster.leader(topic))
     producer.check(6)

@@ -17,6 +17,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
 from aiokafka import ConsumerRebalanceListener as AIOKafkaListener
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 with warnings.catch_warnings():
@@ -24,7 +25,6 @@ with warnings.catch_warnings():
     from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
 
 SESSION_MS = 6_000
-PATIENCE_SECONDS = 60.0
 
 
 class Member(ABC):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench.processes import PATIENCE_SECONDS
 from tests.keeper import keeper_process
 
 from tidelog.core.coordination import Get, SessionStarted
@@ -19,11 +20,10 @@ from tidelog.keeper.remote import RemoteConnection
 
 SESSION_MS = 1_000
 BEAT = b"beat"
-PATIENCE_S = 60.0
 
 
 def eventually(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not check():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -39,9 +39,9 @@ async def test_a_busy_loop_keeps_its_session(tmp_path: Path) -> None:
             connection = RemoteConnection("127.0.0.1", int(keeper.stdout.readline()), SESSION_MS)
             heard: list[Notice] = []
             connection.start(heard.append)
-            await connection.request(Get("/"), PATIENCE_S)
+            await connection.request(Get("/"), PATIENCE_SECONDS)
             time.sleep(3 * SESSION_MS / 1000)  # this is the fault, not the cure
-            await connection.request(Get("/"), PATIENCE_S)
+            await connection.request(Get("/"), PATIENCE_SECONDS)
             assert [type(notice) for notice in heard] == [SessionStarted]
             await connection.close()
         finally:

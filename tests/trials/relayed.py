@@ -12,6 +12,7 @@ from subprocess import Popen
 from types import TracebackType
 from typing import Any, Self
 
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -156,7 +157,7 @@ class RelayedCluster:
         name = f"t-{uuid.uuid4().hex[:8]}"
         self._topics.append(name)
         admin = AdminClient({"bootstrap.servers": self.bootstrap("admin"), **QUIET})
-        admin.create_topics([NewTopic(name, 1, replica_assignment=[replicas])])[name].result(30)
+        admin.create_topics([NewTopic(name, 1, replica_assignment=[replicas])])[name].result(PATIENCE_SECONDS)
         for number in range(3):
             self.wait_for_leader(name, replicas[0], number)
             self.wait_for_isr(name, set(replicas), number)
@@ -166,7 +167,7 @@ class RelayedCluster:
         """So that followers fetch only what a test has made."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap("admin"), **QUIET})
         for name, deleted in (admin.delete_topics(self._topics) if self._topics else {}).items():
-            deleted.result(30)
+            deleted.result(PATIENCE_SECONDS)
             eventually(partial(self._is_unknown, name), f"{name} is gone")
         self._topics.clear()
 

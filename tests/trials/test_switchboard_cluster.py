@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, TopicPartition
 from tests.broker.running import QUIET, eventually
 from tests.trials.relayed import RelayedCluster, Sender
@@ -67,7 +68,7 @@ def test_clients_of_each_zone_see_the_cluster_through_their_own_relays(cluster: 
     sender = Sender(cluster.bootstrap(here))
     assert [sender.sent(topic, value) for value in "abc"] == ["ok"] * 3
     assert read(cluster, there, topic, 3) == ["a", "b", "c"]
-    told = sender.producer.list_topics(topic, timeout=30).brokers
+    told = sender.producer.list_topics(topic, timeout=PATIENCE_SECONDS).brokers
     seen = {number: (broker.host, broker.port) for number, broker in told.items()}
     assert seen == {number: cluster.board.route(here, number) for number in range(3)}
     assert not {cluster.board.route(there, number) for number in range(3)} & set(seen.values())

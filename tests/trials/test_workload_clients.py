@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.folder import EvidenceFolder, Manifest
@@ -22,7 +23,6 @@ from tidelog.trials.load.workload import Workload
 pytestmark = pytest.mark.slow
 
 PARTITIONS = 3
-SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> EvidenceFolder:
 
 
 def eventually(check: Callable[[], bool], worker: Worker) -> None:
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not check():
         assert worker.failure() is None, worker.failure()
         assert time.monotonic() < deadline, worker.status
@@ -64,7 +64,7 @@ def producers(cluster: LocalCluster, topic: Topic, folder: EvidenceFolder, **set
 
 
 def ended(worker: Worker) -> None:
-    assert worker.wait(SECONDS)
+    assert worker.wait(PATIENCE_SECONDS)
     worker.close()
 
 
@@ -80,7 +80,7 @@ def test_every_send_has_a_row_and_every_record_is_read(
     eventually(lambda: reading.status.get("reads", 0) > 100, reading)
     sending.stop()
     ended(sending)
-    ends = topic.ends(SECONDS)
+    ends = topic.ends(PATIENCE_SECONDS)
     reading.drain({topic.name: {str(part): end for part, end in ends.items()}})
     ended(reading)
     assert seal_journals(folder).trouble == {}
@@ -108,10 +108,10 @@ def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
     sending = producers(cluster, topic, folder, rate=3000)
     eventually(lambda: sending.status.get("ok", 0) > 1000, sending)
     os.kill(sending.pid, signal.SIGKILL)
-    assert sending.wait(SECONDS)
+    assert sending.wait(PATIENCE_SECONDS)
     assert "producers-1 ended with exit code -9" in (sending.failure() or "")
     sending.close()
-    ends = {topic.name: {str(part): end for part, end in topic.ends(SECONDS).items()}}
+    ends = {topic.name: {str(part): end for part, end in topic.ends(PATIENCE_SECONDS).items()}}
     plan = Workload().final_reader({topic.name: PARTITIONS}, lambda name, zone: cluster.bootstrap_servers)
     final = Worker("consumers", "final", [plan], folder.path, ends=ends)
     ended(final)
@@ -143,7 +143,7 @@ def test_a_record_that_is_too_large_certainly_failed(
     assert {(row["outcome"], row["error"], row["error_code"]) for row in rows} == {
         ("failed", "MESSAGE_TOO_LARGE", 10)
     }
-    assert sum(topic.ends(SECONDS).values()) == 0
+    assert sum(topic.ends(PATIENCE_SECONDS).values()) == 0
 
 
 def test_what_nobody_answers_is_unknown(topic: Topic, folder: EvidenceFolder, tmp_path: Path):
@@ -169,12 +169,12 @@ def test_a_disk_without_room_ends_the_load_in_one_line(
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
     try:
         sending = producers(cluster, topic, folder)
-        assert sending.wait(SECONDS)
+        assert sending.wait(PATIENCE_SECONDS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert sending.failure() == "producers-1 cannot write down what it does: file too large"
     sending.close()
-    assert sum(topic.ends(SECONDS).values()) == 0
+    assert sum(topic.ends(PATIENCE_SECONDS).values()) == 0
 
 
 # ---------------------------------------------------------------- the topic

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
+from bench.processes import PATIENCE_SECONDS
+
 from tidelog.lab.network import Channel
 from tidelog.wire.api import Api
 
-DEADLINE_SECONDS = 30.0
 HANG_MS = 100.0
 
 FETCH, PRODUCE = Api.FETCH, Api.PRODUCE
@@ -28,7 +29,7 @@ Link = Callable[[], "tuple[Wire, Wire]"]
 
 def eventually(check: Callable[[], Answer], what: str = "") -> Answer:
     """Ask until the answer is true, and return it."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (answer := check()):
         assert time.monotonic() < deadline, f"it does not become true: {what} (last: {answer!r})"
         time.sleep(0.002)
@@ -40,11 +41,11 @@ class Wire:
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
-        self.socket.settimeout(DEADLINE_SECONDS)
+        self.socket.settimeout(PATIENCE_SECONDS)
 
     @classmethod
     def to(cls, address: tuple[str, int]) -> Wire:
-        return cls(socket.create_connection(address, DEADLINE_SECONDS))
+        return cls(socket.create_connection(address, PATIENCE_SECONDS))
 
     def send(self, body: bytes) -> None:
         self.socket.sendall(struct.pack(">i", len(body)) + body)
@@ -98,7 +99,7 @@ class Server:
 
     def __init__(self, port: int = 0) -> None:
         self._listener = socket.create_server(("127.0.0.1", port))
-        self._listener.settimeout(DEADLINE_SECONDS)
+        self._listener.settimeout(PATIENCE_SECONDS)
         self.address: tuple[str, int] = self._listener.getsockname()
 
     def accept(self) -> Wire:

@@ -23,6 +23,7 @@ from aiokafka.admin import (  # type: ignore[import-untyped]
 from aiokafka.admin.config_resource import ConfigResource as AioConfigResource  # type: ignore[import-untyped]
 from aiokafka.admin.config_resource import ConfigResourceType as AioConfigResourceType
 from aiokafka.errors import KafkaError as AioKafkaError  # type: ignore[import-untyped]
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -41,7 +42,6 @@ with warnings.catch_warnings():
     import kafka.admin  # type: ignore[import-untyped]
     from kafka.errors import KafkaError  # type: ignore[import-untyped]
 
-PATIENCE_SECONDS = 20
 
 Answer = TypeVar("Answer")
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from tests.clients.drivers.base import Driver, Incoming, Outgoing, Reader, Refused
 
@@ -111,7 +112,7 @@ class Confluent(Driver):
     def watermarks(self, topic: str, partition: int = 0) -> tuple[int, int]:
         consumer = Consumer(self._consumer_settings())
         try:
-            found = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+            found = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_SECONDS)
         except KafkaException as error:
             raise refusal(error) from None
         finally:
@@ -122,9 +123,9 @@ class Confluent(Driver):
     def offset_for_time(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
         consumer = Consumer(self._consumer_settings())
         try:
-            found = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp_ms)], timeout=20)[
-                0
-            ]
+            found = consumer.offsets_for_times(
+                [TopicPartition(topic, partition, timestamp_ms)], timeout=PATIENCE_SECONDS
+            )[0]
         except KafkaException as error:
             raise refusal(error) from None
         finally:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.clients import raw
 from tests.clients.conftest import Cluster, Topics
@@ -126,7 +127,7 @@ def all_committed(ground: Ground, group: str, topic: str, members: list[Member])
     wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     with closing(Consumer({**quiet(ground.servers), "group.id": group})) as anybody:
         try:
-            found = anybody.committed(wanted, timeout=20)
+            found = anybody.committed(wanted, timeout=PATIENCE_SECONDS)
         except KafkaException:
             return False
     return [each.offset for each in found] == [len(VALUES) // PARTITIONS] * PARTITIONS

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Sequence
 from typing import ClassVar
 
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 from tests.clients.matrix.client import Client, Member
 
-SECONDS_MAX = 60
 _REBALANCED = re.compile(r"% Group \S+ rebalanced.*?(assign|revoke)")
 _PARTITION = re.compile(r"\S+ \[(\d+)\]")
 
@@ -56,7 +56,7 @@ class KcatMember(Member):
 
     def close(self) -> None:
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(SECONDS_MAX)
+        self._process.wait(PATIENCE_SECONDS)
         self._listening.join()
         assert self._process.stderr is not None
         self._process.stderr.close()
@@ -84,7 +84,7 @@ class Kcat(Client):
             input=given,
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stderr
