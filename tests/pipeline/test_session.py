@@ -24,6 +24,28 @@ except Exception as error:
 spark.stop()
 """
 
+# Interrupted as Ctrl-C does, while pyspark waits for its Java.
+INTERRUPTED_RUN = """
+import subprocess
+import time
+from pyspark import java_gateway
+from tidelog.pipeline.session import open_session
+
+class Seen(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        print(self.pid, flush=True)
+
+def interrupted(seconds):
+    raise KeyboardInterrupt
+
+java_gateway.Popen, time.sleep = Seen, interrupted
+try:
+    open_session(master="local[1]", memory_mb=512)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
 
 def fake_java(folder: Path, version: str) -> Path:
     """A Java of that version, as far as anybody can tell who only asks."""
@@ -132,3 +154,12 @@ def test_what_cannot_be_asked_for() -> None:
         open_session(remote="http://127.0.0.1")
     with pytest.raises(PipelineError, match="512 or more"):
         open_session(memory_mb=100)
+
+
+def test_a_start_that_is_interrupted_leaves_no_java() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_RUN], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+    pid, end = done.stdout.split()
+    assert end == "interrupted"
+    assert not Path(f"/proc/{pid}").exists()

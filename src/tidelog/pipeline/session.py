@@ -128,7 +128,7 @@ def _launched(wanted: Settings, say: Callable[[str], object]) -> SparkSession:
         # Errors reach whoever called; that pyspark also prints them, with all of Java's frames, is too much.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with _environment(home, _is_local(master)):
+    with _environment(home, _is_local(master)), _no_java_left():
         spark: SparkSession = builder.getOrCreate()
     say(words)
     return spark
@@ -200,6 +200,33 @@ def _environment(home: Path | None, local: bool) -> Iterator[None]:
                 os.environ[name] = before[name]
             else:
                 os.environ.pop(name, None)
+
+
+@contextmanager
+def _no_java_left() -> Iterator[None]:
+    """A start that fails, or that Ctrl-C ends, leaves no Java behind.
+
+    Java writes into a folder of pyspark's where it can be reached, and pyspark removes that folder when it is
+    interrupted. A Java that is not so far yet would fail there, and then wait for ever without a reader.
+    """
+    from pyspark import java_gateway
+
+    launch, started = vars(java_gateway)["Popen"], []
+
+    def launched(*words: Any, **options: Any) -> Any:
+        started.append(launch(*words, **options))
+        return started[-1]
+
+    vars(java_gateway)["Popen"] = launched
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        vars(java_gateway)["Popen"] = launch
 
 
 # ---------------------------------------------------------------- somebody else's
