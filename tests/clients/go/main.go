@@ -168,7 +168,7 @@ func join(topic, group, assignor, instance string) (*member, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.Balancers(balancer),
 		kgo.DisableAutoCommit(),
-		kgo.SessionTimeout(6 * time.Second),
+		kgo.SessionTimeout(45 * time.Second),
 		kgo.HeartbeatInterval(200 * time.Millisecond),
 		kgo.OnPartitionsAssigned(joined.assigned),
 		kgo.OnPartitionsRevoked(joined.lost),

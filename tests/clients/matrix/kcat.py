@@ -100,7 +100,7 @@ class Kcat(Client):
 
     def member(self, group: str, topic: str, *, cooperative: bool, instance: str | None) -> Member:
         settings = {
-            "session.timeout.ms": "6000",
+            "session.timeout.ms": "45000",
             "heartbeat.interval.ms": "200",
             "auto.offset.reset": "earliest",
             "auto.commit.interval.ms": "100",

@@ -158,7 +158,7 @@ public final class Remote {
         Member(String topic, String group, String assignor, String instance) {
             Properties settings = settings();
             settings.put("group.id", group);
-            settings.put("session.timeout.ms", "6000");
+            settings.put("session.timeout.ms", "45000");
             settings.put("heartbeat.interval.ms", "200");
             String kind = assignor.equals("cooperative") ? "CooperativeStickyAssignor" : "RangeAssignor";
             settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + kind);
