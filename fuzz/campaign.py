@@ -67,6 +67,12 @@ class Plan:
     lines: int = 24
     """Connections to each broker."""
     attacks: tuple[str, ...] = tuple(ATTACKS)
+    patience_seconds: float = PATIENCE_SECONDS
+    """Each frame is answered, or its connection closed, within this time."""
+    stall_seconds_max: float = 10.0
+    """So long the neighbour may wait for an acknowledgement."""
+    probe_seconds_max: float = 5.0
+    """So long an answer to ApiVersions may take meanwhile."""
     warm_up_frames: int = 10_000
     """At most a fifth of all."""
     warm_up_seconds: float = 60.0
@@ -175,7 +181,7 @@ class Campaign:
             self._sent.note(broker.id, line.local_port, burst)
             full = burst[-1].fate is Fate.WAIT and self._is_checked()
             wait = _LONGEST_WAIT_SECONDS if full else _WAIT_SECONDS
-            ended = await line.burst(burst, PATIENCE_SECONDS, wait)
+            ended = await line.burst(burst, self._plan.patience_seconds, wait)
             self._count(burst, ended)
             if ended.end is End.HUNG or (full and ended.end is End.LEFT and self._is_late(burst[-1])):
                 why = ended.why or f"{burst[-1].named}: no answer in {wait:g} s"

@@ -50,7 +50,7 @@ def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) 
             settle(target, watch)
             account = neighbour.finish()
             watch.read_metrics()
-            judge(account, watch)
+            judge(plan, account, watch)
             if page is not None and any(TRACEBACK in line for line in page.lines):
                 watch.trouble(Kind.TRACEBACK, "in the log of tidelog lab")
                 (folder / "page.log").write_text("\n".join(page.lines) + "\n", "utf-8")

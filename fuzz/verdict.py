@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fuzz.campaign import Tally
+from fuzz.campaign import Plan, Tally
 from fuzz.frames import Fate
 from fuzz.line import End
 from fuzz.neighbour import Account
@@ -17,8 +17,6 @@ MEMORY_MARGIN_BYTES: Final = 64 << 20
 may grow by that."""
 DESCRIPTORS_MARGIN: Final = 20
 """Files of logs that are there now and were not then."""
-STALL_SECONDS_MAX: Final = 10.0
-PROBE_SECONDS_MAX: Final = 5.0
 _SESSIONS_LOST: Final = "tidelog_keeper_sessions_lost_total"
 _LOOP_HELD: Final = "tidelog_loop_held_seconds_max"
 _LOOP_WORKED: Final = "tidelog_loop_worked_seconds_max"
@@ -53,7 +51,7 @@ class Result:
         }
 
 
-def judge(account: Account, watch: Watch) -> None:
+def judge(plan: Plan, account: Account, watch: Watch) -> None:
     """Hold the limits against what was seen, and note what exceeds them."""
     for traceback in watch.log.tracebacks:
         watch.trouble(
@@ -63,7 +61,7 @@ def judge(account: Account, watch: Watch) -> None:
         watch.trouble(Kind.DIED, "a broker did not live to the end")
     for lost in filter(None, watch.metric(_SESSIONS_LOST)):
         watch.trouble(Kind.SESSION, f"{lost:g} times")
-    _judge_neighbour(account, watch)
+    _judge_neighbour(plan, account, watch)
     for each in watch.vitals:
         if each.rss_end > each.rss_warm + MEMORY_MARGIN_BYTES:
             grown = f"{each.rss_warm / _MB:.0f} MB after the warm-up, {each.rss_end / _MB:.0f} MB at the end"
@@ -73,15 +71,15 @@ def judge(account: Account, watch: Watch) -> None:
             watch.trouble(Kind.DESCRIPTORS, f"broker {each.broker}: {grown}")
 
 
-def _judge_neighbour(account: Account, watch: Watch) -> None:
+def _judge_neighbour(plan: Plan, account: Account, watch: Watch) -> None:
     if not account.held:
         what = f"{account.missing} missing, {account.failed} failed" if account.done else "it did not finish"
         watch.trouble(Kind.NEIGHBOUR, ", ".join((what, *account.faults)))
     for failure in account.probe_failures:
         watch.trouble(Kind.NEIGHBOUR, f"a probe was turned away: {failure}")
-    if account.stall_seconds_max > STALL_SECONDS_MAX:
+    if account.stall_seconds_max > plan.stall_seconds_max:
         watch.trouble(Kind.STALL, f"{account.stall_seconds_max:.1f} s for an acknowledgement")
-    if account.probe_seconds_max > PROBE_SECONDS_MAX:
+    if account.probe_seconds_max > plan.probe_seconds_max:
         watch.trouble(Kind.STALL, f"{account.probe_seconds_max:.1f} s for an answer to ApiVersions")
 
 

@@ -1,22 +1,51 @@
-"""What is broken is noticed, and the frames that broke it are kept."""
+"""A small attack on one broker, as `make fuzz` does it: nothing breaks. And what is broken is noticed."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fuzz.campaign import ATTACKS, PAGE, Plan
 from fuzz.evidence import BadFile, Sent, read_frames
 from fuzz.frames import Frames
 from fuzz.neighbour import Account
-from fuzz.verdict import DESCRIPTORS_MARGIN, MEMORY_MARGIN_BYTES, judge
+from fuzz.run import attack
+from fuzz.verdict import DESCRIPTORS_MARGIN, MEMORY_MARGIN_BYTES, judge, lines
 from fuzz.watch import Kind, Log, Watch
 from tests.fuzz.test_frames import OFFERED
 
 from tidelog.broker.cluster_status import BrokerStatus
 
+FRAMES = 2_000
+# Those that take long by their nature, or a process of their own, have tests elsewhere.
+QUICK = tuple(name for name in ATTACKS if name not in (PAGE, "frames left open"))
 GOOD = Account(acknowledged=10, read=10, done=True)
+
+
+@pytest.mark.slow
+def test_a_small_attack_breaks_nothing(tmp_path: Path) -> None:
+    """The neighbour's records are there, every frame got what it had to get, and nothing is left."""
+    plan = Plan(
+        seed=11,
+        frames=FRAMES,
+        lines=8,
+        attacks=QUICK,
+        # On a machine with much else to do everything takes long.
+        patience_seconds=60.0,
+        stall_seconds_max=60.0,
+        probe_seconds_max=60.0,
+    )
+    result = attack(plan, tmp_path, 1, print)
+    assert not result.watch.troubles, "\n".join(lines(result))
+    assert result.tally.sent >= FRAMES
+    assert result.account.held
+    assert result.account.acknowledged > 10
+    told = json.loads((tmp_path / "result.json").read_text())
+    assert (told["frames"], told["troubles"]) == (result.tally.sent, [])
+    assert not (tmp_path / "cluster").exists()
 
 
 # ---------------------------------------------------------------- what is broken is noticed
@@ -97,7 +126,7 @@ def late_probe(watch: Watch) -> Account:
     ],
 )
 def test_each_trouble_is_noticed(watch: Watch, seen: Callable[[Watch], Account], kinds: list[Kind]) -> None:
-    judge(seen(watch), watch)
+    judge(Plan(), seen(watch), watch)
     assert [trouble.kind for trouble in watch.troubles] == kinds
 
 
