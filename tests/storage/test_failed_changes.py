@@ -7,13 +7,13 @@ for those that nobody thought of.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all
 from tests.storage.compacting import NOW, compact, compacted, fill, opened, records
-from tests.storage.folders import TP, after_a_crash, small, storage
+from tests.storage.folders import TP, after_a_crash, folder, small, storage
 from tests.storage.killing import Killed, killed_at
 from tests.storage.refusing import refusing
 
@@ -25,6 +25,13 @@ from tidelog.storage.file_storage import FileStorage
 
 OTHER = TopicPartition("other", 0)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where files are in memory: what a disk makes of syncs is not what these tests are about."""
+    with folder() as path:
+        yield path
 
 
 def is_checkpoint(path: Path) -> bool:

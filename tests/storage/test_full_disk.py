@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.storage.batches import append, batch, bytes_of, read_all, values
-from tests.storage.folders import TP, log, small, storage
+from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, values
+from tests.storage.folders import TP, after_a_crash, log, small, storage
 
 from tidelog.core.log import StorageFailure
 from tidelog.storage.file_log import FileLog
@@ -44,6 +44,15 @@ def fill(one: FileLog, size: int) -> tuple[list[bytes], str]:
         except StorageFailure as failure:
             return stored, str(failure)
     raise AssertionError("the disk takes everything")
+
+
+def fill_up(disk: Path) -> Path:
+    """Leave no room at all. Returns the file to remove to make some."""
+    ballast = disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4_096))
+    return ballast
 
 
 def test_a_full_disk_leaves_the_log_as_it_was(tiny_disk: Path) -> None:
@@ -83,16 +92,63 @@ def test_a_full_disk_at_the_start(tiny_disk: Path) -> None:
     """A log that cannot be created is a failure with one line."""
     path = tiny_disk / "data"
     with storage(path) as opened:
-        ballast = tiny_disk / "ballast"
-        with suppress(OSError), ballast.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4_096))
+        ballast = fill_up(tiny_disk)
         one = opened.open(TP)
         with pytest.raises(StorageFailure, match="No space left on device"):
             append(one, batch("a"))
         ballast.unlink()
         append(one, batch("b"))
         assert values(read_all(one)) == [(0, "b")]
+
+
+@pytest.mark.parametrize("killed_first", [False, True])
+def test_a_follower_truncates_on_a_full_disk(tiny_disk: Path, tmp_path: Path, killed_first: bool) -> None:
+    """It cannot, until there is room again. Then it does, goes on with its new leader and is killed: the next
+    start finds all that was appended and nothing that was dropped. So too if it is killed while it waits."""
+    path = tiny_disk / "data"
+    with storage(path, defaults=small(), background=lambda _: None) as opened:
+        one = opened.open(TP)
+        stored = append(one, *(batch(f"{n}".ljust(50)) for n in range(26)), epoch=1)
+        one.epochs.assign(1, 0)
+        one.epochs_changed()
+        one.begin_sync()()
+        opened._checkpoint_now()
+        ballast = fill_up(tiny_disk)
+        for _ in range(2):
+            with pytest.raises(StorageFailure, match="cannot write checkpoints: No space left on device"):
+                one.truncate_to(1)
+        assert one.end_offset == 26
+        if killed_first:
+            expected = bytes_of(stored)
+        else:
+            ballast.unlink()
+            one.truncate_to(1)
+            one.epochs.truncate_from_end(1)
+            one.epochs_changed()
+            expected = bytes_of([stored[0], *append(one, *(batch("new") for _ in range(30)), epoch=3)])
+        found = after_a_crash(path, tmp_path / "found")
+    with storage(found, defaults=small(), tail_bytes=0) as after:
+        assert not any(each.truncated_bytes or each.missing for each in after.recovered)
+        assert bytes_of(read_all(after.open(TP))) == expected
+
+
+def test_a_follower_of_a_compacted_log_on_a_full_disk(tiny_disk: Path, tmp_path: Path) -> None:
+    """The first gap must be checkpointed, and there is no room for that. Later there is."""
+    path = tiny_disk / "data"
+    sent = batch("after a gap")
+    sent.stamp(7, 0)
+    with storage(path, background=lambda _: None) as opened:
+        one = opened.open(TP)
+        append(one, batch("before"))
+        ballast = fill_up(tiny_disk)
+        for _ in range(2):
+            with pytest.raises(StorageFailure, match="cannot write checkpoints: No space left on device"):
+                one.append_as_follower(copy_of(sent))
+        ballast.unlink()
+        one.append_as_follower(copy_of(sent))
+        found = after_a_crash(path, tmp_path / "found")
+    with storage(found) as after:
+        assert values(read_all(after.open(TP))) == [(0, "before"), (7, "after a gap")]
 
 
 LIMITED = """

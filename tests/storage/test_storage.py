@@ -69,7 +69,7 @@ def test_high_watermarks_are_written_down(tmp_path: Path) -> None:
         assert opened.checkpointed_high_watermark(TP) == 0
         opened.checkpoint_high_watermarks({TP: 1})
         assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\ntopic 0 1\n"
-        opened.open(OTHER)
+        append(opened.open(OTHER), batch(*"abcde"))
         opened.checkpoint_high_watermarks({OTHER: 5})
     with storage(tmp_path) as opened:
         assert opened.checkpointed_high_watermark(TP) == 1

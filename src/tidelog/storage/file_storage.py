@@ -151,6 +151,9 @@ class FileStorage:
             self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
             self._found(tp, opened.end_offset, opened.truncated_bytes, opened.missing, opened.findings)
             taken_out += opened.taken_out
+            if tp in self._high_watermarks:
+                # Named once if there is less: the next start need not find it again.
+                self._high_watermarks[tp] = min(self._high_watermarks[tp], opened.end_offset)
         for tp, gone in checkpointed.items():
             # Removed by hand, or deleted just before a kill. A log that is created must not be judged by it.
             self._gone.add(tp)
