@@ -19,7 +19,7 @@ from tidelog.broker.inter_broker import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
-from tidelog.wire.errors import ErrorCode
+from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -42,10 +42,16 @@ def handle(node: Node, request: Request) -> Steps[None]:
     if request.header.api_version < SEVERAL_SINCE:
         asked = [OffsetFetchRequestGroup(group_id=body.group_id, topics=body.topics)]
     found: list[_Found] = []
+    whole: set[str] = set()
     gather = Gather(lambda: _respond(request, found))
     for group in asked:
         partitions = None
-        if group.topics is not None:
+        if group.topics is None:
+            # Else an answer could be as large as all positions times the groups of the request.
+            if group.group_id in whole:
+                raise ProtocolError("a request that asks twice for all positions of a group")
+            whole.add(group.group_id)
+        else:
             named = ((topic.name, topic.partition_indexes) for topic in group.topics)
             partitions = tuple((yield from named_partitions(named)))
         of_group = _Found(group.group_id)
