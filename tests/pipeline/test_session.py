@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from socket import socket
 
 import pytest
 from pyspark.sql import SparkSession
@@ -154,6 +155,18 @@ def test_what_cannot_be_asked_for() -> None:
         open_session(remote="http://127.0.0.1")
     with pytest.raises(PipelineError, match="512 or more"):
         open_session(memory_mb=100)
+
+
+def test_the_end_of_java_is_not_reported_as_an_error(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """When Spark is stopped, Java may hang up before pyspark's server of accumulators has ended."""
+    with socket() as connection:
+        try:
+            raise EOFError
+        except EOFError:
+            spark.sparkContext._accumulatorServer.handle_error(connection, ("127.0.0.1", 1))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_start_that_is_interrupted_leaves_no_java() -> None:

@@ -124,12 +124,16 @@ def _launched(wanted: Settings, say: Callable[[str], object]) -> SparkSession:
     builder: Any = SparkSession.builder
     for name, value in {**wanted, _JAVA_OPTIONS: f"{_quiet()} {wanted.get(_JAVA_OPTIONS, '')}"}.items():
         builder = builder.config(name, value)
-    if "TIDELOG_SPARK_LOG" not in os.environ:
+    silent = "TIDELOG_SPARK_LOG" not in os.environ
+    if silent:
         # Errors reach whoever called; that pyspark also prints them, with all of Java's frames, is too much.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     with _environment(home, _is_local(master)), _no_java_left():
         spark: SparkSession = builder.getOrCreate()
+    if silent:
+        # Java hangs up a moment before pyspark, on its way out, stops listening, which is no error.
+        vars(spark.sparkContext._accumulatorServer)["handle_error"] = lambda request, address: None
     say(words)
     return spark
 
