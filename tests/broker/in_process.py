@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.clients import raw
 from tests.clients.raw import Fields
+from tests.forwarder import Forwarder
 
 from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
@@ -103,9 +104,10 @@ class Stage:
     """A keeper, and brokers with their threads."""
 
     def __init__(
-        self, keeper: EmbeddedKeeper, folder: Path, leaving: AsyncExitStack, settings: Mapping[str, str]
+        self, line: Forwarder, folder: Path, leaving: AsyncExitStack, settings: Mapping[str, str]
     ) -> None:
-        self._keeper = keeper
+        self.keeper_line = line
+        """To the keeper, of all brokers."""
         self._folder = folder
         self._leaving = leaving
         self._settings = settings
@@ -114,7 +116,7 @@ class Stage:
 
     @property
     def _url(self) -> str:
-        return f"embedded://127.0.0.1:{self._keeper.port}"
+        return f"embedded://127.0.0.1:{self.keeper_line.port}"
 
     async def keeper_client(self) -> KeeperConnection:
         """A session with the keeper that is not a broker's."""
@@ -181,9 +183,9 @@ async def stage(folder: Path, brokers: int = 1, **settings: str) -> AsyncIterato
     keeper = EmbeddedKeeper(None)
     await keeper.start()
     try:
-        async with AsyncExitStack() as leaving:
+        async with Forwarder("127.0.0.1", keeper.port) as line, AsyncExitStack() as leaving:
             given = {name.replace("_", "."): value for name, value in settings.items()}
-            set_up = Stage(keeper, folder, leaving, given)
+            set_up = Stage(line, folder, leaving, given)
             for number in range(1, brokers + 1):
                 await set_up.start(number)
             await until(lambda: all(len(n.core.metadata.endpoints) == brokers for n in set_up.nodes.values()))

@@ -11,9 +11,10 @@ from tests.broker.in_process import Stage, stage, until
 from tests.broker.served import Running, framed, on_server
 from tests.clients import raw
 
+from tidelog.broker import inter_broker, peers
 from tidelog.broker.connection import Request
 from tidelog.broker.node import Node
-from tidelog.broker.server import Handler
+from tidelog.broker.server import BETWEEN_BROKERS, Handler
 from tidelog.core import paths
 from tidelog.core.coordination import Create, Delete
 from tidelog.keeper.client import KeeperConnection
@@ -98,3 +99,11 @@ def test_brokers_are_served_while_clients_wait():
     }
     on_server(scene, handlers, starting=True)
     assert sorted(order) == ["broker", "broker", "client", "client", "client"]
+
+
+def test_whatever_comes_on_a_controllers_line_is_served_at_once():
+    """It would hold up what comes behind it, and that may be what the broker waits for."""
+    commands = {
+        api for message, (api, _, _) in inter_broker._REQUESTS.items() if message not in peers._QUESTIONS
+    }
+    assert commands <= BETWEEN_BROKERS

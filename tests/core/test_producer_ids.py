@@ -11,7 +11,7 @@ from tidelog.core.coordination import Create, Delete, KeeperReply
 from tidelog.core.effects import KeeperCall, Reply
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import InitProducerIdRequest, InitProducerIdResponse
-from tidelog.core.producer_ids import BLOCK_SIZE, ProducerIds
+from tidelog.core.producer_ids import BLOCK_SIZE, RESERVE, TRY_AGAIN, ProducerIds
 from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import BrokerId
 from tidelog.keeper.tree import Tree
@@ -73,9 +73,39 @@ def test_a_node_that_nobody_can_read_gives_no_ids() -> None:
     admin = Administrator()
     admin.tool(Create(paths.PRODUCER_ID_BLOCK, "lost"))
     answer = admin.ask(InitProducerIdRequest(), InitProducerIdResponse)
-    assert (answer.error, answer.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert (answer.error, answer.producer_id) == (TRY_AGAIN, -1)
     admin.tool(Delete(paths.PRODUCER_ID_BLOCK))
     assert init(admin, 0) == 0
+
+
+def away(admin: Administrator, broker: int) -> None:
+    admin.world.cut([(broker, f"keeper-{member}") for member in range(3)])
+
+
+def test_a_broker_with_a_reserve_has_ids_while_the_keeper_is_away() -> None:
+    """The first block before anything is asked for, the next one while a tenth of it is left."""
+    admin = Administrator()
+    admin.core(1).keep_producer_ids()
+    admin.world.settle()
+    away(admin, 1)
+    first = [init(admin, 1) for _ in range(BLOCK_SIZE - RESERVE)]
+    admin.world.heal()
+    admin.world.advance(20_000)
+    first.append(init(admin, 1))
+    away(admin, 1)
+    second = [init(admin, 1) for _ in range(RESERVE - 1 + BLOCK_SIZE)]
+    assert first + second == list(range(2 * BLOCK_SIZE))
+
+
+def test_a_reserve_that_cannot_be_had_is_not_asked_for_without_end() -> None:
+    admin = Administrator()
+    admin.tool(Create(paths.PRODUCER_ID_BLOCK, "lost"))
+    admin.core(1).keep_producer_ids()
+    admin.world.settle()
+    answer = admin.ask(InitProducerIdRequest(), InitProducerIdResponse, to=1)
+    assert answer.error is TRY_AGAIN
+    admin.tool(Delete(paths.PRODUCER_ID_BLOCK))
+    assert init(admin, 1) == 0
 
 
 class Process:
@@ -108,6 +138,8 @@ class Process:
         elif action == "ask for many":
             for _ in range(BLOCK_SIZE // 2):
                 self.ids.init("client")
+        elif action == "keep some":
+            self.ids.keep_reserve()
         elif action == "execute" and self.calls:
             call = self.calls.pop(0)
             result, _ = self.tree.apply(self.session, call.operation)
@@ -136,7 +168,7 @@ def test_two_processes_under_one_broker_id_never_share_a_block() -> None:
     assert sorted(id_ for process in twins for id_ in process.given) == [0, 1, 2, 1000, 1001, 1002]
 
 
-ACTIONS = ("ask", "ask for many", "execute", "answer", "break", "new session", "reboot")
+ACTIONS = ("ask", "ask for many", "keep some", "execute", "answer", "break", "new session", "reboot")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(ACTIONS)), max_size=120))

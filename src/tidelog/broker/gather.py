@@ -1,28 +1,51 @@
 """Collects the core's answers to the parts of one request and calls back when the last one is there.
 
 The parts are told apart by what was asked, so each question carries the function that takes its answer.
+
+Some questions are answered by the keeper in the end, and wait for it if it is away. A request with such parts
+has a deadline, the client's own or ``KEEPER_SECONDS_MAX``: what has no answer by then is answered as Kafka
+does, with REQUEST_TIMED_OUT, which means that it may be done later or not at all. What the core says after
+that goes nowhere.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tidelog.core import messages as core
 from tidelog.core.messages import Message
+from tidelog.core.producer_ids import TRY_AGAIN
+from tidelog.core.types import Millis
+from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+KEEPER_SECONDS_MAX = 10.0
+"""Within this time brokers find another member of a ZooKeeper; clients wait three times as long."""
+
 
 class Gather:
-    __slots__ = ("_finish", "_missing")
+    __slots__ = ("_deadline", "_finish", "_missing", "_seconds_max", "_unanswered")
 
-    def __init__(self, finish: Callable[[], None]) -> None:
+    def __init__(self, finish: Callable[[], None], *, seconds_max: float = 0.0) -> None:
+        """``seconds_max``, unless it is 0: that long the parts are waited for."""
         self._finish = finish
         self._missing = 1  # the asking itself: nothing is finished before all has been asked
+        self._seconds_max = seconds_max
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unanswered: dict[_Part, Message] = {}
 
     def ask(self, node: Node, question: Message, fill: Callable[[Any], None]) -> None:
-        node.ask(self._expect(fill), question)
+        part = self._expect(fill)
+        if self._seconds_max:
+            self._unanswered[part] = question
+            if self._deadline is None:
+                loop = asyncio.get_running_loop()
+                self._deadline = loop.call_later(self._seconds_max, self._late, node)
+        node.ask(part, question)
 
     def expect(self, fill: Callable[[Any], None]) -> Callable[[Any], None]:
         """One answer more to wait for, from whoever calls what is returned."""
@@ -33,23 +56,61 @@ class Gather:
         return _Part(self, fill)
 
     def asked_all(self) -> None:
-        self.arrived()
+        self._arrived()
 
-    def arrived(self) -> None:
+    def answered(self, part: _Part) -> None:
+        self._unanswered.pop(part, None)
+        self._arrived()
+
+    def _arrived(self) -> None:
         self._missing -= 1
         if not self._missing:
+            if self._deadline is not None:
+                self._deadline.cancel()
             self._finish()
+
+    def _late(self, node: Node) -> None:
+        for part, question in list(self._unanswered.items()):
+            part.deliver(_TOO_LATE[type(question)](question))
+        node.settle()
 
 
 class _Part:
-    """Where one answer goes."""
+    """Where one answer goes: the first."""
 
     __slots__ = ("_fill", "_gather")
 
     def __init__(self, gather: Gather, fill: Callable[[Any], None]) -> None:
-        self._gather = gather
+        self._gather: Gather | None = gather
         self._fill = fill
 
     def deliver(self, message: Any) -> None:
-        self._fill(message)
-        self._gather.arrived()
+        gather, self._gather = self._gather, None
+        if gather is not None:
+            self._fill(message)
+            self._fill = _ignore  # the core may hold on to us for as long as the keeper is away
+            gather.answered(self)
+
+
+def patience(timeout_ms: Millis = 0) -> float:
+    """The seconds that a request gives us, or that we give it if it says nothing."""
+    return timeout_ms / 1000 if timeout_ms > 0 else KEEPER_SECONDS_MAX
+
+
+def _ignore(_message: Any) -> None:
+    pass
+
+
+_TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
+_KEEPER_AWAY = "The keeper does not answer. The change may still be made when it does."
+
+_TOO_LATE: dict[type, Callable[[Any], Message]] = {
+    core.CreateTopicRequest: lambda q: core.CreateTopicResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
+    core.CreatePartitionsRequest: lambda q: core.CreatePartitionsResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
+    core.DeleteTopicRequest: lambda q: core.DeleteTopicResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
+    core.ElectLeadersRequest: lambda q: core.ElectLeadersResponse(q.tp, _TIMED_OUT),
+    core.AlterTopicConfigRequest: lambda q: core.AlterTopicConfigResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
+    core.DescribeTopicConfigRequest: lambda q: core.DescribeTopicConfigResponse(q.topic, _TIMED_OUT),
+    core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(TRY_AGAIN),
+}
+"""What is answered in place of the core. Nothing else may be asked with a deadline."""

@@ -40,6 +40,8 @@ from tidelog.wire.records import split
 FETCH, FETCH_VERSION = Api.FETCH, 12
 LATEST, EARLIEST = -1, -2
 LISTENER = "PLAINTEXT"
+CREATION_MS_MAX = 10_000
+"""Shorter than a peer may be silent: without its keeper the controller answers when this is over."""
 _KNOWN_CODES = frozenset(map(int, ErrorCode))
 
 
@@ -454,7 +456,9 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
             for name, value in request.config.items()
         ],
     )
-    return create_topics.CreateTopicsRequest(topics=[topic], validate_only=request.validate_only)
+    return create_topics.CreateTopicsRequest(
+        topics=[topic], validate_only=request.validate_only, timeout_ms=CREATION_MS_MAX
+    )
 
 
 def _create_topic_from_wire(asked: core.CreateTopicRequest, body: Any) -> core.CreateTopicResponse:

@@ -37,7 +37,13 @@ from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarte
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerRegistered, TopicConfigured
 from tidelog.core.leader import LeaderRole
-from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse, FetchResponse, Message
+from tidelog.core.messages import (
+    ControlledShutdownResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    FetchResponse,
+    Message,
+)
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
@@ -146,6 +152,12 @@ class Node:
             self.unexpected(error)
         self.settle()
 
+    def unreachable(self, peer: BrokerId) -> None:
+        """There is no connection to a peer. A broker that leaves does not wait for such a controller."""
+        if self.leaving and peer == self.core.known_controller:
+            self.answered(peer, ControlledShutdownResponse(ErrorCode.NETWORK_EXCEPTION))
+            self.settle()
+
     def keeper_says(self, notice: KeeperNotice) -> None:
         if isinstance(notice, SessionStarted):
             if self._session:
@@ -213,6 +225,8 @@ class Node:
         if self.server.starting and self.core.metadata.live_brokers:
             self.informed.set()
             self.server.open()
+            self.core.keep_producer_ids()
+            self.carry_out()
         while self._ready:
             actions, self._ready = self._ready, []
             for action in actions:

@@ -97,6 +97,7 @@ class _Peer:
     def _troubled(self, why: str) -> None:
         """Two lines and many attempts, but one incident: told once, and again when it is over. A dying
         process may still accept a connection, so that takes a moment to know."""
+        self._node.unreachable(self._broker)
         if self._relief is not None:
             self._relief.cancel()
             self._relief = None

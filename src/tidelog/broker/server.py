@@ -52,6 +52,7 @@ BETWEEN_BROKERS = frozenset(
         Api.CREATE_TOPICS,
         Api.ALTER_ISR,
         Api.VOTE,
+        Api.RELIEVE_REPLICA,
     }
 )
 """Whatever may come on the line on which a controller sends its commands: none of it may wait for them."""

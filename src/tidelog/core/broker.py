@@ -161,6 +161,10 @@ class Broker:
         self.controller.connected(peer)
         self._departure.connected(peer)
 
+    def keep_producer_ids(self) -> None:
+        """Have ids for producers at hand before the first one asks."""
+        self._producer_ids.keep_reserve()
+
     def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
         """A request for several partitions is about to be answered: do not let this one hold it up."""
         replica = self.replicas.get(tp)

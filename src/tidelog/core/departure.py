@@ -2,9 +2,9 @@
 
 A controller that has much to move may take its time, so an attempt lasts until it is answered, at most
 ``controller.socket.timeout.ms``. The next one follows after ``controlled.shutdown.retry.backoff.ms`` when
-something could not be moved yet, and at once when another controller introduces itself: the first one will
-not answer any more. After ``controlled.shutdown.max.retries`` attempts the broker leaves without having moved
-everything.
+something could not be moved yet or the controller cannot be reached, and at once when another controller
+introduces itself: the first one will not answer any more. After ``controlled.shutdown.max.retries`` attempts
+the broker leaves without having moved everything.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.broker.handlers.describe_configs import TOPIC
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
@@ -32,7 +32,8 @@ Values = dict[str, str | None]
 
 def handle(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
-    gather = Gather(lambda: request.respond(alter_configs.AlterConfigsResponse(responses=results)))
+    response = alter_configs.AlterConfigsResponse(responses=results)
+    gather = Gather(lambda: request.respond(response), seconds_max=patience())
     only = request.body.validate_only
     for resource in request.body.resources:
         result = alter_configs.AlterConfigsResourceResponse(
@@ -48,7 +49,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 def handle_incremental(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)
-    gather = Gather(lambda: request.respond(response))
+    gather = Gather(lambda: request.respond(response), seconds_max=patience())
     only = request.body.validate_only
     for resource in request.body.resources:
         result = incremental_alter_configs.AlterConfigsResourceResponse(

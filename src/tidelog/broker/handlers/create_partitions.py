@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
 from tidelog.core.types import BrokerId
@@ -50,7 +50,10 @@ def handle(node: Node, request: Request) -> Steps[None]:
         yield
     too_many = added > PARTITIONS_PER_REQUEST_MAX
     results: dict[str, CreatePartitionsTopicResult] = {}
-    gather = Gather(lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))))
+    gather = Gather(
+        lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))),
+        seconds_max=patience(body.timeout_ms),
+    )
     for topic in body.topics:
         result = results.setdefault(topic.name, CreatePartitionsTopicResult(name=topic.name))
         if too_many:

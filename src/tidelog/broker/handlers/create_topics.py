@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
@@ -48,7 +48,9 @@ def handle(node: Node, request: Request) -> Steps[None]:
         return
     twice = (name for name, times in named.items() if times > 1)
     results = [_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in twice]
-    gather = Gather(lambda: request.respond(CreateTopicsResponse(topics=results)))
+    gather = Gather(
+        lambda: request.respond(CreateTopicsResponse(topics=results)), seconds_max=patience(body.timeout_ms)
+    )
     for topic in body.topics:
         if named[topic.name] > 1:
             continue

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.errors import ErrorCode
@@ -37,7 +37,10 @@ def handle(node: Node, request: Request) -> Steps[None]:
         topics = yield from listed(DeleteTopicState(name=name) for name in body.topic_names)
     results: dict[str | None, DeletableTopicResult] = {}
     refused: list[DeletableTopicResult] = []
-    gather = Gather(lambda: request.respond(DeleteTopicsResponse(responses=[*refused, *results.values()])))
+    gather = Gather(
+        lambda: request.respond(DeleteTopicsResponse(responses=[*refused, *results.values()])),
+        seconds_max=patience(body.timeout_ms),
+    )
     for topic in topics:
         yield
         if topic.name is None or topic.topic_id != NO_UUID:

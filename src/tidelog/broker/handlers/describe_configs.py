@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import Described
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
@@ -38,7 +38,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeConfigsRequest = request.body
     results: list[DescribeConfigsResult] = []
     described: set[tuple[int, str]] = set()
-    gather = Gather(lambda: request.respond(DescribeConfigsResponse(results=results)))
+    response = DescribeConfigsResponse(results=results)
+    gather = Gather(lambda: request.respond(response), seconds_max=patience())
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]

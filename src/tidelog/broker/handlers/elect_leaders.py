@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.broker.handlers.named_partitions import named_partitions
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
@@ -61,7 +61,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
         )
 
     gather = Gather(
-        lambda: request.respond(ElectLeadersResponse(replica_election_results=list(topics.values())))
+        lambda: request.respond(ElectLeadersResponse(replica_election_results=list(topics.values()))),
+        seconds_max=patience(body.timeout_ms),
     )
     for tp in asked:
         gather.ask(node, core.ElectLeadersRequest(tp, ELECTIONS[body.election_type]), fill)

@@ -1,7 +1,9 @@
 """InitProducerId (22): a number for an idempotent producer, given to nobody else, ever.
 
-Behaviour: from a block that this broker reserved in the keeper. A producer that comes back with its id and
-epoch after an error (KIP-360) gets a new id: sequence numbers start over, as if the epoch had been raised.
+Behaviour: from a block that this broker reserved in the keeper before it was asked, so that producers can
+begin while the keeper is away. When there is none left they are told COORDINATOR_LOAD_IN_PROGRESS, and ask
+again. A producer that comes back with its id and epoch after an error (KIP-360) gets a new id: sequence
+numbers start over, as if the epoch had been raised.
 Versions: 0 to 4.
 Not done: transactions; a request with a transactional id is answered UNSUPPORTED_VERSION. Clients ask for its
 coordinator first, and are told there (see ``find_coordinator``).
@@ -12,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -27,7 +29,7 @@ def handle(node: Node, request: Request) -> None:
         error = ErrorCode.UNSUPPORTED_VERSION
         request.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1), failed=True)
         return
-    gather = Gather(lambda: None)
+    gather = Gather(lambda: None, seconds_max=patience())
 
     def fill(response: core.InitProducerIdResponse) -> None:
         request.respond(
