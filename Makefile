@@ -53,6 +53,7 @@ bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers again
 	$(BIN)/python bench/wire.py
 	$(BIN)/python -m bench.broker
 	$(BIN)/python -m bench.groups
+	$(BIN)/python -m bench.partitions
 	$(BIN)/python -m bench.sweep
 	$(BIN)/python -m bench.audit
 

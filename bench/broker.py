@@ -20,7 +20,7 @@ import signal
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,8 @@ from bench.tidelog_up import TidelogUp
 from confluent_kafka import KafkaException
 
 System = TidelogUp | ApacheKafka
-SYSTEMS: dict[str, Callable[[Path], System]] = {"tidelog": TidelogUp, "kafka": ApacheKafka}
+Systems = Mapping[str, Callable[[Path], System]]
+SYSTEMS: Systems = {"tidelog": TidelogUp, "kafka": ApacheKafka}
 BROKERS = 3
 
 
@@ -184,7 +185,7 @@ Measure = Callable[[System], Iterator[Figure]]
 
 
 def alternating_runs(
-    names: list[str], measure: Measure, runs: int, directory: Path | None
+    names: list[str], measure: Measure, runs: int, directory: Path | None, systems: Systems
 ) -> dict[str, list[Figure]]:
     """All figures of all runs, by system."""
     figures: dict[str, list[Figure]] = {name: [] for name in names}
@@ -192,7 +193,7 @@ def alternating_runs(
         for name in names:
             os.sync()  # nobody pays for what the other has left to write
             with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=directory) as scratch:
-                for figure in measure(SYSTEMS[name](Path(scratch))):
+                for figure in measure(systems[name](Path(scratch))):
                     note = f"run {run + 1} of {runs}  {name:<8} {figure.name:<52}"
                     print(f"{note} {figure.value:10.2f} {figure.unit}", file=sys.stderr, flush=True)
                     figures[name].append(figure)
@@ -284,11 +285,17 @@ def main() -> int:
 
 
 def run_and_tell(
-    names: list[str], measure: Measure, runs: int, directory: Path | None = None, *, as_json: bool
+    names: list[str],
+    measure: Measure,
+    runs: int,
+    directory: Path | None = None,
+    *,
+    systems: Systems | None = None,
+    as_json: bool,
 ) -> int:
     """Measure the systems, print the table, and say how it went: the exit code."""
     try:
-        figures = alternating_runs(names, measure, runs, directory)
+        figures = alternating_runs(names, measure, runs, directory, systems or SYSTEMS)
     except (Unavailable, client_load.Miscounted, KafkaException, TimeoutError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2

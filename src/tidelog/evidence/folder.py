@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 from tidelog.evidence.tables import SCHEMA_VERSION, TABLES
 
 MANIFEST: Final = "trial.json"
-_LOCK: Final = ".lock"
+LOCK: Final = ".lock"
 
 RUNNING: Final = "running"
 COMPLETE: Final = "complete"
@@ -172,13 +172,13 @@ class EvidenceFolder:
     def release(self) -> None:
         if self._lock >= 0:
             with suppress(OSError):
-                (self.path / _LOCK).unlink(missing_ok=True)
+                (self.path / LOCK).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
 
 
 def _locked(path: Path) -> int:
-    fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -3,21 +3,20 @@ when there is nothing more to come."""
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidelog.evidence.folder import RUNNING, EvidenceError, Manifest
+from tidelog.evidence.folder import LOCK, RUNNING, EvidenceError, Manifest
 from tidelog.evidence.growing import Growth
 from tidelog.pipeline.anomalies import NOTICE, VIOLATION
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.live import query
 from tidelog.pipeline.live.sightings import DUPLICATED, GAP, NONMONOTONIC_POLL, POLL_SKIP
+from tidelog.storage.lock_file import is_held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,21 +75,8 @@ class TrialTarget:
         return query.of_evidence(spark, self.folder)
 
     def has_ended(self) -> bool:
-        return self._manifest().state != RUNNING or not self._is_held()
-
-    def _is_held(self) -> bool:
-        """Whether somebody runs the trial: who was killed holds no lock."""
-        try:
-            fd = os.open(self.folder / ".lock", os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-        finally:
-            os.close(fd)
-        return False
+        # A trial that was killed still says that it runs, but holds no lock.
+        return self._manifest().state != RUNNING or not is_held(self.folder / LOCK)
 
     def end(self) -> dict[str, Any]:
         return {name: rows for name, rows in self._growth.position().items() if rows}
