@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from bench.client_load import Load, Miscounted, Stopwatch
 from bench.processes import eventually
 
-from tidelog.broker.client import Client
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -27,7 +27,7 @@ from fuzz.campaign import ATTACKS, Plan
 from fuzz.evidence import BadFile
 from fuzz.run import attack, replay
 from fuzz.verdict import lines
-from tidelog.broker.client import ClientError
+from tidelog.kafka_client.blocking import ClientError
 
 FRAMES = 100_000
 

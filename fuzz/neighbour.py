@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
-from tidelog.broker.client import Client, ClientError, parse_servers
+from tidelog.kafka_client.blocking import Client, ClientError, parse_servers
 from tidelog.wire.api import Api
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
 

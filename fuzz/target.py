@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from fuzz.vocabulary import PARTITIONS, STANDING
-from tidelog.broker.admin import Admin
-from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster_status import BrokerStatus, ClusterStatus, read_status
-from tidelog.broker.values import Endpoint
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
+from tidelog.kafka_client.admin import Admin
+from tidelog.kafka_client.blocking import Client, ClientError
+from tidelog.settings.kinds import Endpoint
 from tidelog.wire.api import Api
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
 

@@ -20,8 +20,8 @@ from urllib.request import urlopen
 from bench.processes import cpu_seconds, is_alive, resident_bytes
 from prometheus_client.parser import text_string_to_metric_families
 
-from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.kafka_client.blocking import Client, ClientError
 
 ENVIRONMENT: Final = {"PYTHONFAULTHANDLER": "1"}
 """Of the brokers: a fatal signal prints the stack of every thread."""

@@ -7,7 +7,7 @@ Run from the root of the tree:
 from itertools import groupby
 
 from tidelog.broker.settings import ALIASES, REQUIRED, Setting, table
-from tidelog.broker.values import LONG_MAX
+from tidelog.settings.kinds import LONG_MAX
 
 HEAD = """\
 # Settings of a broker

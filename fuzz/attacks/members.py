@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from fuzz.attacks import Ground
 from fuzz.vocabulary import STANDING
-from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.heartbeat import HeartbeatRequest

@@ -23,11 +23,11 @@ from tests.forwarder import Forwarder
 from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
-from tidelog.broker.properties import Property
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.keeper.client import KeeperConnection, connect
 from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.settings.properties import Property
 from tidelog.storage.file_storage import FileStorage
 
 TOPIC = "ledger"

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidelog.broker.admin import Admin, PartitionView
-from tidelog.broker.client import ClientError
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.reader import read_events
+from tidelog.kafka_client.admin import Admin, PartitionView
+from tidelog.kafka_client.blocking import ClientError
 
 Answer = TypeVar("Answer")
 

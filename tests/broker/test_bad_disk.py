@@ -22,9 +22,9 @@ from tests.broker import running
 from tests.broker.running import eventually, known_at, properties, serving_port, started
 from tests.clients import raw
 
-from tidelog.broker.admin import Admin, PartitionView
-from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.admin import Admin, PartitionView
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_offsets import (

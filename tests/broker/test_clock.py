@@ -6,8 +6,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.running import QUIET
 
-from tidelog.broker.admin import Admin
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.admin import Admin
 
 HOUR_MS = 3_600_000
 

@@ -16,7 +16,6 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.zookeeper import ZooKeeper
 
-from tidelog.broker.client import Client
 from tidelog.broker.cluster import Cluster, ClusterError, obituary
 from tidelog.broker.cluster_status import (
     BrokerStatus,
@@ -28,6 +27,7 @@ from tidelog.broker.cluster_status import (
 )
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.broker.settings import SettingsError
+from tidelog.kafka_client.blocking import Client
 
 pytestmark = pytest.mark.slow
 

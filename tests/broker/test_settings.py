@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tidelog.broker.loading import Level, Loaded, load, settle
-from tidelog.broker.properties import dump, parse
 from tidelog.broker.settings import GENERATIONS, REQUIRED, Settings, SettingsError, table
-from tidelog.broker.values import Endpoint
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS as KNOWN_GENERATIONS
+from tidelog.settings.kinds import Endpoint
+from tidelog.settings.properties import dump, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST = "broker.id=1\nzookeeper.connect=zk:2181\n"

@@ -22,8 +22,8 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from tests.broker.running import Starter, command, eventually, properties, serving_port, started
 
-from tidelog.broker.client import Client
 from tidelog.broker.cluster_status import read_status
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.blocking import Client
 
 pytestmark = pytest.mark.slow
 

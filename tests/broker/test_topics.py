@@ -27,9 +27,9 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.broker.admin import Admin
-from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.admin import Admin
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

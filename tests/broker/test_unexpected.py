@@ -15,10 +15,10 @@ import pytest
 from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
-from tidelog.broker.properties import parse
 from tidelog.core.messages import CreateTopicRequest, Message
 from tidelog.core.types import BrokerId, InvariantViolation, TopicPartition
 from tidelog.keeper.local import LocalKeeper
+from tidelog.settings.properties import parse
 from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
 

@@ -10,7 +10,7 @@ from tests.clients import raw
 from tests.clients.conftest import Cluster, Topics
 from tests.clients.raw import Connection
 
-from tidelog.broker.client import Client
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.codec import encode
 from tidelog.wire.errors import ErrorCode

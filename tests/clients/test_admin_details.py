@@ -36,7 +36,7 @@ from tests.clients.drivers.admin import KafkaPythonAdmin
 from tests.clients.drivers.base import Driver, Outgoing
 from tests.clients.drivers.confluent import Confluent, quiet
 
-from tidelog.broker.client import Client
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.messages.describe_acls import DescribeAclsRequest
 

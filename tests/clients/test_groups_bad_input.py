@@ -12,7 +12,7 @@ import pytest
 from tests.clients.conftest import Cluster, Topics
 from tests.groups.members import eventually
 
-from tidelog.broker.client import Client, Unreachable
+from tidelog.kafka_client.blocking import Client, Unreachable
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import (

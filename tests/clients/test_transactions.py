@@ -14,7 +14,7 @@ from tests.against import Against
 from tests.clients.conftest import Cluster
 from tests.clients.drivers.confluent import quiet
 
-from tidelog.broker.client import Client
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest

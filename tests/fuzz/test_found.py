@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.broker.running import Lines, create, without_tracebacks
 
-from tidelog.broker.client import Client
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.broker.running import QUIET, eventually, properties, registered_port, started
 
-from tidelog.broker.admin import Admin, PartitionView
-from tidelog.broker.client import Client, ClientError
+from tidelog.kafka_client.admin import Admin, PartitionView
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.network import KEEPER, Node
 from tidelog.trials.network.switchboard import Switchboard

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tidelog.broker import logs
 from tidelog.broker.loading import load
-from tidelog.broker.properties import PropertiesError
 from tidelog.broker.settings import SettingsError
+from tidelog.settings.properties import PropertiesError
 
 USAGE = "usage: python -m tidelog.broker FILE.properties [--override NAME=VALUE …]"
 

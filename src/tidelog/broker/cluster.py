@@ -25,7 +25,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidelog.broker.broker_process import BrokerProcess
-from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster_status import (
     STATUS_FILE,
     AlreadyRunning,
@@ -39,11 +38,12 @@ from tidelog.broker.ending import Ending
 from tidelog.broker.loading import settle
 from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.ports import PortTaken, require_free
-from tidelog.broker.properties import Property, write
 from tidelog.broker.settings import Settings, SettingsError
-from tidelog.broker.values import Endpoint
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.data_dir import KeeperStorageError
 from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.settings.kinds import Endpoint
+from tidelog.settings.properties import Property, write
 
 HOST = "127.0.0.1"
 EMBEDDED = "embedded"

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tidelog.broker.values import Endpoint
+from tidelog.settings.kinds import Endpoint
 from tidelog.storage import lock_file
 from tidelog.storage.lock_file import Process
 from tidelog.storage.log_folder import LOCK

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidelog.broker.foreign import REPLACED, is_ignored, is_security
-from tidelog.broker.properties import PropertiesError, Property, assignment, latest, read
 from tidelog.broker.settings import ALIASES, REQUIRED, Settings, SettingsError, table
+from tidelog.settings.properties import PropertiesError, Property, assignment, latest, read
 
 
 class Level(Enum):

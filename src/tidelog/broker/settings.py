@@ -18,7 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.broker.values import (
+from tidelog.core.config import BrokerConfig, IsrRule
+from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
+from tidelog.settings.kinds import (
     LONG_MAX,
     Choice,
     Endpoint,
@@ -36,8 +38,6 @@ from tidelog.broker.values import (
     int32,
     int64,
 )
-from tidelog.core.config import BrokerConfig, IsrRule
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 
 _INT_MAX: Final = (1 << 31) - 1
 _MINUTE_MS: Final = 60_000

@@ -13,7 +13,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.up import PropertiesOption, SetOption
 
 if TYPE_CHECKING:
-    from tidelog.broker.properties import Property
+    from tidelog.settings.properties import Property
 
 EXAMPLES = """\b
 Examples:
@@ -90,7 +90,7 @@ def broker(
 def _options(
     number: int | None, listen: str | None, keeper: str | None, data_dir: Path | None
 ) -> list[Property]:
-    from tidelog.broker.properties import Property
+    from tidelog.settings.properties import Property
 
     given = {
         "broker.id": ("--id", number),

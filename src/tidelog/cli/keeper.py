@@ -36,7 +36,7 @@ def keeper(
     import asyncio
 
     from tidelog.broker import logs
-    from tidelog.broker.values import parse_endpoint
+    from tidelog.settings.kinds import parse_endpoint
 
     try:
         host, port = parse_endpoint(listen)
@@ -52,10 +52,10 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
     import signal
 
     from tidelog.broker.ports import PortTaken, require_free
-    from tidelog.broker.values import Endpoint
     from tidelog.cli.output import write_text
     from tidelog.keeper.data_dir import KeeperStorageError
     from tidelog.keeper.embedded import EmbeddedKeeper
+    from tidelog.settings.kinds import Endpoint
 
     stopping = asyncio.Event()
     for signum in (signal.SIGINT, signal.SIGTERM):

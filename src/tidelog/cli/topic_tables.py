@@ -6,9 +6,9 @@ from typing import Any
 
 from rich.text import Text
 
-from tidelog.broker.admin import PartitionView, TopicView
 from tidelog.cli import palette
 from tidelog.cli.columns import columns
+from tidelog.kafka_client.admin import PartitionView, TopicView
 
 _STYLES = {"ok": palette.GOOD, "under-replicated": palette.WARNING, "leaderless": palette.BAD}
 _OVERVIEW = ("topic", "partitions", "replicas", "state")

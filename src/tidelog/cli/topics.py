@@ -14,7 +14,7 @@ from tidelog.cli.output import console, counted, write_json, write_lines, write_
 from tidelog.cli.running import ServersOption, servers
 
 if TYPE_CHECKING:
-    from tidelog.broker.admin import Admin
+    from tidelog.kafka_client.admin import Admin
 
 app = typer.Typer(
     help="Topics of a running cluster, tidelog's or Apache Kafka's.",
@@ -36,8 +36,8 @@ ConfigOption = Annotated[
 
 @contextmanager
 def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
-    from tidelog.broker.admin import Admin
-    from tidelog.broker.client import ClientError
+    from tidelog.kafka_client.admin import Admin
+    from tidelog.kafka_client.blocking import ClientError
 
     try:
         with Admin(servers(bootstrap_servers)) as admin:
@@ -47,7 +47,7 @@ def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:
-    from tidelog.broker.properties import PropertiesError, assignment
+    from tidelog.settings.properties import PropertiesError, assignment
 
     try:
         return {entry.name: entry.value for entry in (assignment(text, "--config") for text in given or [])}
@@ -79,7 +79,7 @@ def describe(
 
     Example: tidelog topics describe events
     """
-    from tidelog.broker.client import ClientError
+    from tidelog.kafka_client.blocking import ClientError
 
     with _admin(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
@@ -110,7 +110,7 @@ def create(
 
     Example: tidelog topics create events -p 6 -r 3 -c min.insync.replicas=2
     """
-    from tidelog.broker.admin import DEFAULT
+    from tidelog.kafka_client.admin import DEFAULT
 
     settings = _settings(config)
     with _admin(bootstrap_servers) as admin:

@@ -13,8 +13,8 @@ from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
-    from tidelog.broker.properties import Property
     from tidelog.cli.supervision import Plan
+    from tidelog.settings.properties import Property
 
 EXAMPLES = """\b
 Examples:
@@ -127,7 +127,7 @@ def _detached(plan: Plan) -> int:
 
 
 def _keeper(given: str) -> str:
-    from tidelog.broker.values import KeeperUrl
+    from tidelog.settings.kinds import KeeperUrl
 
     if given == "embedded":
         return given
@@ -146,8 +146,8 @@ def _entries(
     """The settings for all brokers, checked, and what there is to say about them."""
     from tidelog.broker.cluster import KEEPER_NAMES, OWN_NAMES
     from tidelog.broker.loading import Level, gather, settle
-    from tidelog.broker.properties import Property
     from tidelog.broker.settings import SettingsError
+    from tidelog.settings.properties import Property
 
     try:
         filed = gather(path)

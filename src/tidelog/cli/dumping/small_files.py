@@ -8,8 +8,8 @@ from struct import error as StructError
 
 from crc32c import crc32c
 
-from tidelog.broker.properties import PropertiesError, read
 from tidelog.cli.dumping.rows import Rows, finding, unreadable
+from tidelog.settings.properties import PropertiesError, read
 from tidelog.storage.checkpoint import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
 CLEANED = "cleaner-offset-checkpoint"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from tidelog.broker.client import Client, ClientError
 from tidelog.broker.cluster import ClusterError
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.lab.network import KEEPER, Node
 from tidelog.trials.machines.arena import Arena
 from tidelog.wire.api import Api

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 from tidelog.broker.broker_process import BrokerProcess, Serving
 from tidelog.broker.cluster import obituary
 from tidelog.broker.nursery_client import Nursery, NurseryError
-from tidelog.broker.properties import write
+from tidelog.settings.properties import write
 from tidelog.trials.machines.folders import TrialError, TrialFolder
 
 START_SECONDS = 60.0

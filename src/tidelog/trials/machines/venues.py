@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from tidelog.broker.client import Client, ClientError
 from tidelog.evidence.folder import EvidenceFolder
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.trials.collection import collect_replicas
 from tidelog.trials.faults.faults import ArenaFaults, Faults
 from tidelog.trials.load.topic import Topic

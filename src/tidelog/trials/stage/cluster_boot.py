@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tidelog.core.types import TopicPartition
+from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.network import KEEPER
@@ -17,7 +18,6 @@ from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.trials.machines.folders import TrialError
 from tidelog.trials.machines.processes import HOST, Processes
 from tidelog.trials.network.switchboard import Switchboard
-from tidelog.trials.stage.lines import ask
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.translation import creation, creation_with_a_past
 from tidelog.wire.api import Api

@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tidelog.core.types import Millis, TopicPartition
+from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
 from tidelog.lab.grammar import Condition
@@ -37,7 +38,6 @@ from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.cluster_boot import create_topics, start_brokers, start_keeper
 from tidelog.trials.stage.conditions import Conditions
 from tidelog.trials.stage.happenings import Happenings
-from tidelog.trials.stage.lines import ask
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.pace import Pace
 from tidelog.trials.stage.sessions import Sessions

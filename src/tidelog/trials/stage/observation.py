@@ -15,6 +15,7 @@ from typing import Any
 
 from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
+from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
@@ -22,7 +23,6 @@ from tidelog.storage.checkpoint import HIGH_WATERMARKS, LEADER_EPOCHS, read_epoc
 from tidelog.storage.errors import StorageRefused
 from tidelog.trials.machines.processes import Processes
 from tidelog.trials.stage.conversations import as_memory, state_of
-from tidelog.trials.stage.lines import ask, get_page
 from tidelog.wire.api import Api
 from tidelog.wire.messages.metadata import MetadataRequest
 from tidelog.wire.records import CorruptBatch, RecordBatch

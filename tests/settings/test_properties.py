@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.broker.properties import PropertiesError, assignment, dump, latest, parse, read, write
+from tidelog.settings.properties import PropertiesError, assignment, dump, latest, parse, read, write
 
 
 def values(text: str) -> dict[str, str]:

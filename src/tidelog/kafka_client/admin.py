@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tidelog.broker.client import Client, ClientError, Unreachable, error_name
+from tidelog.kafka_client.blocking import Client, ClientError, Unreachable, error_name
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

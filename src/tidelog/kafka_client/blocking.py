@@ -19,7 +19,7 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Self
 
-from tidelog.broker.values import Endpoint, parse_endpoint
+from tidelog.settings.kinds import Endpoint, parse_endpoint
 from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest

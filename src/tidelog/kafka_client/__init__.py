@@ -1,0 +1,1 @@
+"""A small Kafka client: one blocking connection, administration, and connections for asyncio."""
