@@ -16,7 +16,7 @@ from tests.clients import raw
 from tests.storage.bombs import bomb
 
 from tidelog.broker import connection, slices
-from tidelog.storage.keyed_records import KEYLESS_MAX, RECORDS_MAX
+from tidelog.storage.log.keyed_records import KEYLESS_MAX, RECORDS_MAX
 from tidelog.wire.errors import ErrorCode
 
 LIST_OFFSETS = 2

@@ -19,8 +19,8 @@ from tidelog.core.messages import CreateTopicRequest, Message
 from tidelog.core.types import BrokerId, InvariantViolation, TopicPartition
 from tidelog.keeper.local import LocalKeeper
 from tidelog.settings.properties import parse
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 
 BROKEN, SOUND = TopicPartition("broken", 0), TopicPartition("sound", 0)
 

@@ -15,7 +15,7 @@ from tests.storage.batches import append
 from tests.storage.batches import batch as sent
 from tests.storage.folders import TP, storage
 
-from tidelog.cli.dumping.folders import folder_rows
+from tidelog.storage.dump.folders import folder_rows
 from tidelog.wire.batch import HEADER_SIZE
 
 SIZE = len(batch(0))

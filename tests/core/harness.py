@@ -33,7 +33,7 @@ from tidelog.core.messages import (
 from tidelog.core.replica import Replica
 from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.keeper.tree import Tree
-from tidelog.storage.memory_log import MemoryBatch, MemoryStorage
+from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
 TP = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ from tests.core.harness import TP, Bench, M
 
 from tidelog.core.messages import EpochEndRequest, EpochEndResponse, FetchRequest, FetchResponse
 from tidelog.core.types import BrokerId
-from tidelog.storage.memory_log import MemoryBatch, MemoryStorage
+from tidelog.storage.memory import MemoryBatch, MemoryStorage
 
 REPLICAS = (0, 1, 2)
 

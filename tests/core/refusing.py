@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tidelog.core.log import UNBOUNDED, Batch, StorageFailure
 from tidelog.core.types import Epoch, Offset, TopicPartition
-from tidelog.storage.memory_log import MemoryBatch, MemoryLog, MemoryStorage
+from tidelog.storage.memory import MemoryBatch, MemoryLog, MemoryStorage
 
 REASON = "no space left on device"
 

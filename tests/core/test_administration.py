@@ -19,7 +19,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import TopicPartition
 from tidelog.lab.setup import Setup
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 
 BROKERS = range(3)
 NAMES = ("t", "u")

@@ -25,7 +25,7 @@ from tidelog.core.messages import (
 from tidelog.core.types import TopicConfig, TopicPartition
 from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
 TWO_IN_SYNC = {"min.insync.replicas": "2"}

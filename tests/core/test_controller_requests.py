@@ -27,7 +27,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.keeper.tree import Tree
-from tidelog.storage.memory_log import MemoryStorage
+from tidelog.storage.memory import MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
 M = TypeVar("M")

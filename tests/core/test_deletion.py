@@ -28,7 +28,7 @@ from tidelog.core.messages import (
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
 TP = TopicPartition("t", 0)

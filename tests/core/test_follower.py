@@ -14,7 +14,7 @@ from tidelog.core.messages import (
     ListOffsetsResponse,
 )
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId
-from tidelog.storage.memory_log import MemoryBatch, MemoryStorage
+from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
 LEADER = BrokerId(1)

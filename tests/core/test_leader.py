@@ -12,7 +12,7 @@ from tidelog.core.messages import (
     ProduceRequest,
 )
 from tidelog.core.types import NO_EPOCH, BrokerId, TopicConfig, TopicPartition
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
 TWO_IN_SYNC = TopicConfig(min_insync_replicas=2)

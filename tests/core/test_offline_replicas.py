@@ -22,7 +22,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.lab.setup import Setup
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
 OLD, NEW = TopicPartition("old", 0), TopicPartition("new", 0)

@@ -10,7 +10,7 @@ from tests.core.harness import Bench
 
 from tidelog.core.producers import REMEMBERED_BATCHES, ProducerStates
 from tidelog.core.types import UNKNOWN_OFFSET
-from tidelog.storage.memory_log import MemoryBatch, MemoryLog
+from tidelog.storage.memory import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode
 
 MAY_APPEND = (ErrorCode.NONE, UNKNOWN_OFFSET)

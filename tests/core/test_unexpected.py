@@ -24,7 +24,7 @@ from tidelog.core.messages import (
 from tidelog.core.tasks import Task, TaskQueue
 from tidelog.core.timers import Timer, Timers
 from tidelog.core.types import BrokerId, InvariantViolation, Millis, PartitionState, TopicPartition
-from tidelog.storage.memory_log import MemoryLog, MemoryStorage
+from tidelog.storage.memory import MemoryLog, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
 NEW, NEXT = TopicPartition("new", 0), TopicPartition("next", 0)

@@ -22,7 +22,7 @@ from tidelog.groups.records import TOPIC, read_entry
 from tidelog.lab.booting import booted
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.lab.world import World
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 
 TP = TopicPartition(TOPIC, 0)
 SETUP = Setup(

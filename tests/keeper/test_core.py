@@ -22,7 +22,7 @@ from tidelog.core.events import ControllerElected, ControllerResigned
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
 from tidelog.keeper.client import Notice
-from tidelog.storage.memory_log import MemoryStorage
+from tidelog.storage.memory import MemoryStorage
 
 TP = TopicPartition("t", 0)
 

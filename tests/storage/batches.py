@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidelog.core.log import UNBOUNDED
-from tidelog.storage.file_log import FileLog
+from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.records import Compression, Record, RecordBatch, build_batch, read_records
 
 

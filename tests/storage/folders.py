@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.core.types import TopicPartition
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 
 TP = TopicPartition("topic", 0)
 

@@ -22,7 +22,7 @@ from tidelog.core.log import Log
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.memory_log import MemoryBatch, MemoryLog
+from tidelog.storage.memory import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode
 
 OFFSETS = st.integers(0, 60)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all
-from tests.storage.compacting import NOW, compact, compacted, fill, opened, records
+from tests.storage.compaction.compacting import NOW, compact, compacted, fill, opened, records
 from tests.storage.folders import TP, after_a_crash, folder, small, storage
 from tests.storage.killing import Killed, killed_at
 from tests.storage.refusing import refusing
@@ -20,8 +20,8 @@ from tests.storage.refusing import refusing
 from tidelog.core.log import StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import TopicPartition
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 
 OTHER = TopicPartition("other", 0)
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from tests.effort import tries
 from tests.storage.batches import bytes_of, copy_of, read_all
-from tests.storage.compacting import NOW, compacted, keyed
+from tests.storage.compaction.compacting import NOW, compacted, keyed
 from tests.storage.faulty_disk import Fault, FaultyDisk, Kind
 from tests.storage.folders import folder, small
 
@@ -27,10 +27,10 @@ from tidelog.core.log import StorageFailure
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
 from tidelog.storage.errors import StorageRefused
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
+from tidelog.storage.log.missing_offsets import Witness
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.missing_offsets import Witness
 from tidelog.wire.records import RecordBatch, read_records
 
 PLAIN, COMPACTED = TopicPartition("plain", 0), TopicPartition("compacted", 0)

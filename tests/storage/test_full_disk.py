@@ -15,7 +15,7 @@ from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, va
 from tests.storage.folders import TP, after_a_crash, log, small, storage
 
 from tidelog.core.log import StorageFailure
-from tidelog.storage.file_log import FileLog
+from tidelog.storage.log.file_log import FileLog
 
 
 @pytest.fixture

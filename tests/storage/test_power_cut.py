@@ -15,8 +15,8 @@ from tests.storage.power import Disk
 
 from tidelog.core.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 
 SIZE = 10
 GRAIN = batch("x" * SIZE, producer=1, sequence=0).size

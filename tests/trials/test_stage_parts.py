@@ -21,7 +21,7 @@ from tidelog.lab.network import KEEPER
 from tidelog.lab.runner import Run, run
 from tidelog.lab.setup import Setup
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.trials import catalogue
 from tidelog.trials.comparison import compare
 from tidelog.trials.faults.disks import Disks

@@ -11,7 +11,7 @@ from tidelog.core.log import StorageFailure
 from tidelog.core.messages import ElectLeadersRequest
 from tidelog.core.types import BrokerId, Offset, TopicPartition
 from tidelog.storage.background import Job
-from tidelog.storage.file_log import FileLog
+from tidelog.storage.log.file_log import FileLog
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node

@@ -49,8 +49,8 @@ from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log_config import Flush
 from tidelog.wire.errors import ErrorCode
 

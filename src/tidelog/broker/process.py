@@ -45,7 +45,7 @@ from tidelog.core.types import BrokerEndpoint, BrokerId
 from tidelog.evidence import process as happened
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
-from tidelog.storage.cleaner import UNLIMITED
+from tidelog.storage.compaction.scheduler import UNLIMITED
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage, wall_clock
 

@@ -23,8 +23,8 @@ from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET
 from tidelog.evidence.recorder import EventRecorder
 from tidelog.groups.group import State
 from tidelog.keeper.client import KeeperConnection
-from tidelog.storage.file_log import FileLog
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.api_keys import Api
 from tidelog.wire.errors import ErrorCode
 

@@ -12,7 +12,7 @@ from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.output import console, write_lines, write_text
 
 if TYPE_CHECKING:
-    from tidelog.cli.dumping.rows import Row, Rows
+    from tidelog.storage.dump.rows import Row, Rows
 
 EXAMPLES = """\b
 Examples:
@@ -43,7 +43,7 @@ def dump(
     Reading changes nothing and needs no broker. A broker that runs may write while we read: its last batch
     can then look cut off.
     """
-    from tidelog.cli.dumping.rows import FINDING
+    from tidelog.storage.dump.rows import FINDING
 
     for path in paths:
         if not path.exists():
@@ -57,8 +57,8 @@ def dump(
 
 
 def _counted(path: Path, *, records: bool) -> Rows:
-    from tidelog.cli.dumping.files import UnknownFile, file_rows
-    from tidelog.cli.dumping.folders import folder_rows
+    from tidelog.storage.dump.files import UnknownFile, file_rows
+    from tidelog.storage.dump.folders import folder_rows
 
     try:
         return folder_rows(path, records=records) if path.is_dir() else file_rows(path, records=records)
@@ -74,8 +74,8 @@ def _printed_as_json(rows: Rows) -> Rows:
 
 def _printed(path: Path, rows: Rows) -> Rows:
     """Line by line as they come; but the partitions of a log directory as one table, behind the rest."""
-    from tidelog.cli.dumping.summary import summary
-    from tidelog.cli.dumping.text import line
+    from tidelog.cli.show.dump import line
+    from tidelog.cli.show.dump_summary import summary
 
     screen = console()
     partitions: list[Row] = []

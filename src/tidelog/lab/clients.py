@@ -31,7 +31,7 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
 

@@ -8,7 +8,7 @@ from tidelog.core.broker import Broker
 from tidelog.core.types import BrokerId, TopicConfig
 from tidelog.lab.outbox import ProcessOutbox
 from tidelog.lab.setup import Setup
-from tidelog.storage.memory_log import MemoryStorage
+from tidelog.storage.memory import MemoryStorage
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World

@@ -11,7 +11,7 @@ from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH
 from tidelog.core.types import NO_EPOCH, TopicPartition
 from tidelog.core.values import immutable
 from tidelog.lab.world import World
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 
 Record = tuple[int, int | None, str | None]
 """(offset, leader epoch or None where batches carry none, value or None for a control record)"""

@@ -18,7 +18,7 @@ from threading import Lock
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
 from tidelog.storage.background import Background, Job, JobQueue, inline
-from tidelog.storage.checkpoint import (
+from tidelog.storage.checkpoints import (
     CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -28,18 +28,18 @@ from tidelog.storage.checkpoint import (
     read_offsets,
     write_offsets,
 )
-from tidelog.storage.cleaner import DEDUPE_BYTES, UNLIMITED, Cleaner
-from tidelog.storage.descriptors import OPEN_SEGMENTS_MAX, OpenFiles
+from tidelog.storage.compaction.scheduler import DEDUPE_BYTES, UNLIMITED, Cleaner
 from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import StorageRefused
-from tidelog.storage.file_log import FileLog, LogDescription
+from tidelog.storage.log.file_log import FileLog, LogDescription
+from tidelog.storage.log.missing_offsets import MissingOffsets, missing_at_the_end
+from tidelog.storage.log.recovery import LogOpener, Recovered, new_log
+from tidelog.storage.log.retention import retained_from
+from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
-from tidelog.storage.missing_offsets import MissingOffsets, missing_at_the_end
-from tidelog.storage.recovery import LogOpener, Recovered, new_log
-from tidelog.storage.retention import retained_from
+from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles
 from tidelog.storage.shared import Shared
-from tidelog.storage.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
 
 PRODUCER_EXPIRATION_MS: Millis = 86_400_000
 SYNC_THREADS = 8

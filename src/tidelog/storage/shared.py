@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.types import Millis
 from tidelog.storage.background import Background, Job, inline
-from tidelog.storage.descriptors import OpenFiles
 from tidelog.storage.durable import SharedNames
-from tidelog.storage.tail import TAIL_BYTES, TailBudget
+from tidelog.storage.log.tail import TAIL_BYTES, TailBudget
+from tidelog.storage.resources import OpenFiles
 
 if TYPE_CHECKING:
-    from tidelog.storage.file_log import FileLog
+    from tidelog.storage.log.file_log import FileLog
 
 
 def _nothing() -> None:

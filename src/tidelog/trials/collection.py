@@ -17,13 +17,7 @@ from tidelog.evidence.folder import EvidenceFolder, reason
 from tidelog.evidence.parquet import PartWriter
 from tidelog.evidence.schemas import Row
 from tidelog.evidence.tables import REPLICAS
-from tidelog.storage.checkpoint import (
-    HIGH_WATERMARKS,
-    LEADER_EPOCHS,
-    LOG_STARTS,
-    read_epochs,
-    read_offsets,
-)
+from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.wire.batch import HEADER, HEADER_SIZE, LENGTH_END
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import Steps
-from tidelog.storage.file_log import LogDescription
+from tidelog.storage.log.file_log import LogDescription
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

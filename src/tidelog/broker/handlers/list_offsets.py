@@ -3,7 +3,7 @@
 Behaviour: the core says whether we lead and where the log ends for whoever asks (consumers: the high
 watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
 index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR. Of a batch that
-is too large to be looked into (``storage/keyed_records.py``) the first offset is told.
+is too large to be looked into (``storage/log/keyed_records.py``) the first offset is told.
 Versions: 1 to 7 (7: the record with the largest timestamp, KIP-734).
 Not done: version 0, which lists segments.
 """
@@ -20,8 +20,8 @@ from tidelog.core.events import StorageFailed
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.storage.background import Steps, StepsAndJobs
-from tidelog.storage.file_log import FileLog
-from tidelog.storage.timestamps import TimestampedOffset
+from tidelog.storage.log.file_log import FileLog
+from tidelog.storage.log.timestamps import TimestampedOffset
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,

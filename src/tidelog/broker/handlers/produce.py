@@ -2,7 +2,7 @@
 
 Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are looked at only
 if the topic is compacted, because there each must have a key; those without are named in the answer, and
-their batch is not stored. Nor is one that is too large to be looked into (``storage/keyed_records.py``):
+their batch is not stored. Nor is one that is too large to be looked into (``storage/log/keyed_records.py``):
 MESSAGE_TOO_LARGE. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync
 replica has it. A request for several partitions is answered when the last of them is. To
 ``__consumer_offsets`` nobody writes but the coordinators of groups.
@@ -20,7 +20,7 @@ from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.storage.background import Steps, StepsAndJobs
-from tidelog.storage.keyed_records import BatchTooLarge, keyless_records
+from tidelog.storage.log.keyed_records import BatchTooLarge, keyless_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.core.types import Epoch, TopicPartition
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World

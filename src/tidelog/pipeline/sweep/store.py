@@ -45,7 +45,7 @@ _DECIDING = (
     "core",
     "core/generations",
     "keeper/tree.py",
-    "storage/memory_log.py",
+    "storage/memory.py",
     *(
         f"lab/{name}.py"
         for name in (

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.storage.memory_log import MemoryBatch
+from tidelog.storage.memory import MemoryBatch
 from tidelog.trials.stage.pace import Pace
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

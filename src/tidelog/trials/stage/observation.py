@@ -19,7 +19,7 @@ from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded import EmbeddedKeeper
 from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
-from tidelog.storage.checkpoint import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
+from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.trials.machines.processes import Processes
 from tidelog.trials.stage.conversations import as_memory, state_of

@@ -1,0 +1,1 @@
+"""Log compaction: which log is next, and one pass over its segments."""

@@ -1,0 +1,159 @@
+"""Which log is compacted next: the dirtiest, one at a time.
+
+Dirty is what was sealed since the last compaction of a log, and its share of what could be rewritten decides:
+rewriting all of a large log for the sake of one small segment would be mostly copying.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from threading import Event, Lock
+from typing import NamedTuple
+
+from tidelog.core.types import Millis, Offset, TopicPartition
+from tidelog.storage.background import Job
+from tidelog.storage.compaction.compactor import Abandoned, Cleaning, Source
+from tidelog.storage.log.file_log import FileLog
+from tidelog.storage.log.retention import newest
+from tidelog.storage.log_config import LONG_MAX
+
+DEDUPE_BYTES = 128 << 20
+UNLIMITED = 0
+_NAP_SECONDS_MIN = 0.01
+
+
+class Cleanable(NamedTuple):
+    """What of a log can be compacted now."""
+
+    sources: list[Source]
+    first_dirty: Offset
+    dirty_share: float
+
+
+def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable | None:
+    """None if it is not due. Segments qualify from the beginning on, as long as they are sealed, synced,
+    committed as a whole, and older than ``min.compaction.lag.ms``."""
+    config = log.config
+    if not config.compacts or log.failure:
+        return None
+    first_dirty = max(log.cleaned_to, log.start_offset)
+    limit = min(high_watermark, log.recovery_point)
+    sources, clean_bytes, dirty_bytes = [], 0, 0
+    for segment, end in log.segments.spans():
+        if end > limit or segment.corruption is not None:
+            break
+        if config.min_compaction_lag_ms and newest(segment) > now_ms - config.min_compaction_lag_ms:
+            break
+        sources.append(Source(segment, end))
+        if end > first_dirty:
+            dirty_bytes += segment.size
+        else:
+            clean_bytes += segment.size
+    if not dirty_bytes:
+        return None
+    share = dirty_bytes / (clean_bytes + dirty_bytes)
+    enough = share > config.min_cleanable_dirty_ratio
+    if not enough and not _has_waited_too_long(log, sources, first_dirty, now_ms):
+        return None
+    # Without the producers nobody knows whose last batch must stay: a log that no replica uses waits.
+    return Cleanable(sources, first_dirty, share) if log.last_offsets_of_producers() is not None else None
+
+
+def _has_waited_too_long(log: FileLog, sources: list[Source], first_dirty: Offset, now_ms: Millis) -> bool:
+    allowed = log.config.max_compaction_lag_ms
+    if allowed == LONG_MAX:
+        return False
+    oldest = next(source.segment for source in sources if source.end_offset > first_dirty)
+    header = oldest.header_at(0)
+    return header is not None and 0 <= header.max_timestamp < now_ms - allowed
+
+
+class Cleaner:
+    """The one compaction that is under way, and what it may use."""
+
+    def __init__(
+        self,
+        logs: Mapping[TopicPartition, FileLog],
+        write_checkpoints: Job,
+        report: Callable[[str], None],
+        *,
+        dedupe_bytes: int = DEDUPE_BYTES,
+        bytes_per_second: float = UNLIMITED,
+    ) -> None:
+        self.dedupe_bytes = dedupe_bytes
+        self.last = ""
+        """What the last compaction did, for whoever watches."""
+        self._logs = logs
+        self._write_checkpoints = write_checkpoints
+        self._report = report
+        self._bytes_per_second = bytes_per_second
+        self._hopeless: set[FileLog] = set()
+        self._debt_seconds = 0.0
+        self._read_at = 0.0
+        self._working = Lock()
+        self._stopped = Event()
+
+    def next_cleaning(
+        self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> Iterator[Job] | None:
+        """The compaction that is most due, to be resumed by the event loop whenever a thread has done what it
+        yields; None if none is. The one before must have ended."""
+        due: list[tuple[float, FileLog, Cleanable]] = []
+        for tp, log in self._logs.items():
+            if log in self._hopeless or tp not in high_watermarks:
+                continue
+            try:
+                found = cleanable(log, high_watermarks[tp], now_ms)
+            except OSError as error:
+                self._report(str(error))
+                continue
+            if found is not None:
+                due.append((found.dirty_share, log, found))
+        if not due or self._stopped.is_set():
+            return None
+        _, log, found = max(due, key=lambda candidate: candidate[0])
+        return self._steps(Cleaning(log, found.sources, found.first_dirty, now_ms, self))
+
+    def _steps(self, cleaning: Cleaning) -> Iterator[Job]:
+        yield from cleaning.steps()
+        before, after = cleaning.bytes_before, cleaning.bytes_after
+        self.last = f"compacted {cleaning.log.tp}: {before} bytes became {after}" if before else ""
+        if cleaning.failure:
+            self._report(f"cannot compact {cleaning.log.tp}: {cleaning.failure}")
+        if cleaning.hopeless:
+            self._hopeless.add(cleaning.log)
+
+    def stop(self) -> None:
+        """Nothing more is done, also not by a thread that is at it: it is waited for, and that is short."""
+        self._stopped.set()
+        with self._working:
+            pass
+
+    # ------------------------------------------------------------ what a compaction asks for
+
+    def is_there(self, log: FileLog) -> bool:
+        return self._logs.get(log.tp) is log and not self._stopped.is_set()
+
+    def run(self, work: Callable[[], None]) -> None:
+        with self._working:
+            if not self._stopped.is_set():
+                try:
+                    work()
+                except Abandoned:
+                    return
+
+    def write_checkpoints(self) -> None:
+        self._write_checkpoints()
+
+    def read(self, size: int) -> None:
+        """Sleep as long as it takes to have read that at the allowed speed."""
+        if self._stopped.is_set():
+            raise Abandoned
+        if self._bytes_per_second:
+            now = time.monotonic()
+            self._debt_seconds = max(self._debt_seconds - (now - self._read_at), 0.0)
+            self._debt_seconds += size / self._bytes_per_second
+            self._read_at = now
+            if self._debt_seconds > _NAP_SECONDS_MIN and self._stopped.wait(self._debt_seconds):
+                raise Abandoned

@@ -1,0 +1,1 @@
+"""One log in segment files: reading, writing, indexes, recovery, retention."""

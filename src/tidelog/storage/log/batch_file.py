@@ -1,0 +1,215 @@
+"""A file of batches that follow each other: written at its end, verified when read.
+
+Rules of this file:
+
+* ``size`` is the truth about how far the file goes. A write that fails is undone, and every write names its
+  position, so bytes beyond ``size`` are never read and never joined to the log.
+* What comes from the disk is verified before anybody sees it: its CRC, and that it starts at the offset that
+  is expected at its place. Base offset and length lie outside the CRC, hence the second check. Where records
+  were cleaned away (``sparse``) there may be a gap before a batch, but offsets still only grow.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from tidelog.core.log import StorageFailure
+from tidelog.core.types import Millis, Offset
+from tidelog.storage.errors import CorruptLog
+from tidelog.storage.resources import OpenFiles
+from tidelog.wire.batch import HEADER_SIZE, LENGTH_END, MAGIC, CorruptBatch, RecordBatch
+
+CHUNK_BYTES = 1 << 20
+_WALK_BYTES = 8192
+_WALK_HEADER = Struct(">qi4xb6xi")
+"""Base offset, length, magic, last offset delta."""
+_FULLER_HEADER = Struct(">qi4xb6xi8xq")
+"""The same and, after the base timestamp, the largest one."""
+_LENGTH = Struct(">8xi")
+
+
+class BatchHeader(NamedTuple):
+    base_offset: Offset
+    last_offset: Offset
+    max_timestamp: Millis
+
+
+class BatchFile:
+    __slots__ = ("_descriptor", "_open_files", "active", "base_offset", "path", "size", "sparse")
+
+    def __init__(self, path: Path, base_offset: Offset, open_files: OpenFiles) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.size = 0
+        self.active = False
+        """Its log writes to it: it stays open."""
+        self.sparse = False
+        """Offsets may be missing before a batch: they were cleaned away."""
+        self._open_files = open_files
+        self._descriptor = -1
+
+    # ------------------------------------------------------------ open and closed
+
+    def open_for_writing(self, *, create: bool = False) -> None:
+        self.close_file()
+        self._open_files.forget(self)
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
+        self._descriptor = os.open(self.path, flags, 0o644)
+        self.active = True
+
+    def descriptor(self) -> int:
+        if not self.active:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self._open_files.used(self)
+        return self._descriptor
+
+    def duplicate_descriptor(self) -> int:
+        """Another descriptor of the file, for a thread to sync and close whatever happens here meanwhile."""
+        return os.dup(self.descriptor())
+
+    def twin(self) -> BatchFile:
+        """The same file as it is now, for a thread to read and close whatever happens here meanwhile."""
+        twin = BatchFile(self.path, self.base_offset, self._open_files)
+        twin.size, twin.sparse = self.size, self.sparse
+        twin._descriptor = self.duplicate_descriptor()
+        # Not counted among the open files: those are the event loop's.
+        twin.active = True
+        return twin
+
+    def close_file(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    # ------------------------------------------------------------ writing
+
+    def write(self, data: memoryview) -> None:
+        """Append. ``StorageFailure`` if the system does not take all of it, and then none of it is there."""
+        position = self.size
+        try:
+            written = os.pwrite(self._descriptor, data, position)
+            if written != len(data):
+                self._write_rest(data, position, written)
+        except OSError as error:
+            raise self._undo(error) from None
+        self.size = position + len(data)
+
+    def _write_rest(self, data: memoryview, position: int, written: int) -> None:
+        """The system took a part. Ask on: either it takes the rest, or it says why not."""
+        while written < len(data):
+            more = os.pwrite(self._descriptor, data[written:], position + written)
+            if more == 0:
+                raise OSError("the file takes no more bytes")
+            written += more
+
+    def _undo(self, error: OSError) -> StorageFailure:
+        # If this fails as well, the next append overwrites the remains, or the next trim cuts them.
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.size)
+        return StorageFailure(f"cannot write to {self.path}: {error.strerror or error}")
+
+    def cut(self, position: int) -> None:
+        os.ftruncate(self._descriptor, position)
+        self.size = position
+
+    def trim(self) -> None:
+        """Make the file as long as the log says it is."""
+        if os.fstat(self._descriptor).st_size != self.size:
+            os.ftruncate(self._descriptor, self.size)
+
+    # ------------------------------------------------------------ reading
+
+    def read_at(self, position: int, expected: Offset, max_bytes: int) -> list[RecordBatch]:
+        """The batch at ``position``, whatever its size, and as many more as fit ``max_bytes``."""
+        if position >= self.size:
+            return []
+        return list(self._verified(self._load(position, min(max_bytes, CHUNK_BYTES)), position, expected))
+
+    def scan(self, position: int, expected: Offset) -> Iterator[tuple[int, RecordBatch]]:
+        """Every batch from ``position`` on, with its position. ``CorruptLog`` at the first that is none."""
+        while position < self.size:
+            for batch in self._verified(self._load(position, CHUNK_BYTES), position, expected):
+                yield position, batch
+                position += len(batch.data)
+                expected = batch.next_offset
+
+    def walk(self, position: int, expected: Offset, offset: Offset) -> tuple[int, Offset]:
+        """From a batch at ``position`` that starts with ``expected``, step over those that end before
+        ``offset``: the position of the first that does not, and its base offset. If offsets are missing
+        before that batch, the first of those is returned in its place.
+
+        Only headers are looked at. That is enough: a wrong one leads to a place where the next check fails.
+        """
+        block, block_start = b"", position
+        while position < self.size:
+            if position - block_start + HEADER_SIZE > len(block):
+                block_start = position
+                block = os.pread(self.descriptor(), min(_WALK_BYTES, self.size - position), position)
+                if len(block) < HEADER_SIZE:
+                    raise CorruptLog(self.path, position, "the file ends inside a batch")
+            base_offset, length, magic, delta = _WALK_HEADER.unpack_from(block, position - block_start)
+            if magic != MAGIC or length < HEADER_SIZE - LENGTH_END or delta < 0:
+                raise CorruptLog(self.path, position, f"there is no batch with offset {expected}")
+            if base_offset != expected and not (self.sparse and base_offset > expected):
+                raise CorruptLog(self.path, position, f"there is no batch with offset {expected}")
+            if base_offset + delta >= offset:
+                break
+            if position + LENGTH_END + length > self.size:
+                raise CorruptLog(self.path, position, f"the batch {expected} reaches beyond the file")
+            position += LENGTH_END + length
+            expected = base_offset + delta + 1
+        return position, expected
+
+    def header_at(self, position: int) -> BatchHeader | None:
+        """What the header of the batch at ``position`` says, unverified; None if there is clearly none."""
+        if not 0 <= position <= self.size - HEADER_SIZE:
+            return None
+        block = os.pread(self.descriptor(), HEADER_SIZE, position)
+        if len(block) < HEADER_SIZE:
+            return None
+        base_offset, _, magic, delta, max_timestamp = _FULLER_HEADER.unpack_from(block)
+        return BatchHeader(base_offset, base_offset + delta, max_timestamp) if magic == MAGIC else None
+
+    def _load(self, position: int, wanted: int) -> bytes:
+        """The bytes from ``position`` on: ``wanted`` of them, or the whole batch there if it is larger."""
+        available = self.size - position
+        data = os.pread(self.descriptor(), min(max(wanted, HEADER_SIZE), available), position)
+        if len(data) < HEADER_SIZE:
+            raise CorruptLog(self.path, position, "the file ends inside the header of a batch")
+        needed = LENGTH_END + _LENGTH.unpack_from(data)[0]
+        if needed > len(data):
+            if needed <= available:
+                data = os.pread(self.descriptor(), needed, position)
+            if needed > len(data):
+                raise CorruptLog(
+                    self.path, position, f"a batch of {needed} bytes, but only {len(data)} follow"
+                )
+        return data
+
+    def _verified(self, data: bytes, position: int, expected: Offset) -> Iterator[RecordBatch]:
+        """The batches that are in ``data`` as a whole, as it was read at ``position``."""
+        view = memoryview(data)
+        at, limit = 0, len(data)
+        while limit - at >= HEADER_SIZE:
+            if at + LENGTH_END + _LENGTH.unpack_from(data, at)[0] > limit:
+                return
+            try:
+                batch = RecordBatch.parse(view, at)
+            except CorruptBatch as error:
+                raise CorruptLog(self.path, position + at, str(error)) from None
+            if batch.next_offset <= batch.base_offset or (
+                batch.base_offset != expected and not (self.sparse and batch.base_offset > expected)
+            ):
+                found = f"offsets {batch.base_offset}..{batch.next_offset - 1}"
+                raise CorruptLog(self.path, position + at, f"{found} where {expected} must come")
+            if not batch.crc_ok():
+                raise CorruptLog(self.path, position + at, f"the CRC of the batch {expected} does not match")
+            yield batch
+            at += len(batch.data)
+            expected = batch.next_offset

@@ -1,0 +1,131 @@
+"""The segments of one log in order: which one holds an offset, and what goes when the log loses an end.
+
+There is always at least one. The last is the active one, the only one that is written to.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+from tidelog.core.types import Offset
+from tidelog.storage.log.renames import Renames
+from tidelog.storage.log.segment import Segment
+
+
+class Segments:
+    __slots__ = ("_bases", "_segments")
+
+    def __init__(self, segments: list[Segment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    @property
+    def first(self) -> Segment:
+        return self._segments[0]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    def holding(self, offset: Offset) -> Segment:
+        """The segment in which ``offset`` is, or would be."""
+        return self._segments[self._slot(offset)]
+
+    def starting_with(self, offset: Offset) -> list[Segment]:
+        """The segment of ``offset`` and all that follow."""
+        return self._segments[self._slot(offset) :]
+
+    def spans(self) -> Iterator[tuple[Segment, Offset]]:
+        """Every segment but the active one, with its end."""
+        for slot in range(len(self._segments) - 1):
+            yield self._segments[slot], self._bases[slot + 1]
+
+    def _slot(self, offset: Offset) -> int:
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def have(self, some: list[Segment]) -> bool:
+        """Whether these are in the log, one after the other."""
+        slot = self._slot(some[0].base_offset)
+        return self._segments[slot : slot + len(some)] == some
+
+    def end_of(self, sealed: Segment) -> Offset:
+        return self._bases[self._slot(sealed.base_offset) + 1]
+
+    def replace(self, some: list[Segment], one: Segment) -> None:
+        """Put ``one``, which has the base offset of the first, in the place of them all."""
+        slot = self._slot(one.base_offset)
+        self._segments[slot : slot + len(some)] = [one]
+        self._bases[slot : slot + len(some)] = [one.base_offset]
+
+    def add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    # ------------------------------------------------------------ losing an end
+
+    def truncate(self, kept: Segment, position: int, end_offset: Offset) -> list[Path]:
+        """End the log at ``position`` of ``kept``, where ``end_offset`` comes next, and write to that segment
+        from now on. Returns the files that are left to be removed. After an OSError the log is as it was,
+        unless that is ``NotUndone``."""
+        dropped = self._segments[self._slot(kept.base_offset) + 1 :]
+        sealed = not kept.active
+        renames = Renames()
+        try:
+            if sealed:
+                kept.activate()
+            # The last first, so that a crash half-way leaves a log without a gap.
+            for segment in reversed(dropped):
+                segment.mark_deleted(renames)
+            kept.truncate(position, end_offset)
+        except OSError:
+            if sealed and kept.active:
+                kept.seal()
+            renames.undo()
+            raise
+        self._close(dropped)
+        return renames.deleted
+
+    def restart(self, fresh: Segment) -> list[Path]:
+        """Begin anew with ``fresh``, of which there is no file yet. The rest is as in ``truncate``."""
+        first = self._segments[0]
+        if first.base_offset == fresh.base_offset:
+            return self.truncate(first, 0, first.base_offset)
+        dropped = self._segments[:]
+        renames = Renames()
+        try:
+            for segment in reversed(dropped):
+                segment.mark_deleted(renames)
+            fresh.create()
+        except OSError:
+            renames.undo()
+            raise
+        self._close(dropped)
+        self.add(fresh)
+        return renames.deleted
+
+    def drop_below(self, offset: Offset, renames: Renames) -> None:
+        """Drop every segment that holds only offsets below ``offset``, the oldest first. An OSError ends it:
+        the rest stays in the log, and can be dropped later."""
+        while len(self._segments) > 1 and self._bases[1] <= offset:
+            self._segments[0].mark_deleted(renames)
+            self._close(self._segments[:1])
+
+    def _close(self, dropped: list[Segment]) -> None:
+        """Forget segments that follow each other: their files have no place in the log any more."""
+        if dropped:
+            slot = self._slot(dropped[0].base_offset)
+            del self._segments[slot : slot + len(dropped)], self._bases[slot : slot + len(dropped)]
+        for segment in dropped:
+            segment.close()
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
