@@ -26,7 +26,7 @@ from tidelog.broker.process import assemble, register
 from tidelog.core.log import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.keeper.client import KeeperConnection, connect
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.settings.properties import Property
 from tidelog.storage.file_storage import FileStorage
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.keeper.local import LocalKeeper
 
 from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
 from tidelog.core.messages import CreateTopicRequest, Message
 from tidelog.core.types import BrokerId, InvariantViolation, TopicPartition
-from tidelog.keeper.local import LocalKeeper
 from tidelog.settings.properties import parse
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import uvloop
 
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 
 
 async def main(data_dir: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from tests.forwarder import Forwarder, until
+from tests.keeper.local import LocalConnection, LocalKeeper
 
 from tidelog.core.coordination import (
     Get,
@@ -22,10 +23,9 @@ from tidelog.core.coordination import (
 )
 from tidelog.core.effects import KeeperCall
 from tidelog.keeper.client import KeeperConnection, Notice, connect
-from tidelog.keeper.embedded import EmbeddedKeeper
-from tidelog.keeper.local import LocalConnection, LocalKeeper
-from tidelog.keeper.remote import RemoteConnection
-from tidelog.keeper.zookeeper import ZooKeeperConnection
+from tidelog.keeper.embedded.client import RemoteConnection
+from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.keeper.zookeeper.connection import ZooKeeperConnection
 
 LONG_MS = 60_000
 """A session that does not expire while a loaded machine catches its breath."""
@@ -201,7 +201,7 @@ class EmbeddedStage(NetworkedStage):
         return f"embedded://127.0.0.1:{port}"
 
     async def put(self, path: str, stored: bytes) -> None:
-        from tests.keeper.raw import RawClient
+        from tests.keeper.embedded.raw import RawClient
 
         async with RawClient(self.keeper.port) as raw:
             await raw.greet()

@@ -3,8 +3,8 @@
 import pytest
 
 from tidelog.keeper.client import connect
-from tidelog.keeper.remote import RemoteConnection
-from tidelog.keeper.zookeeper import ZooKeeperConnection
+from tidelog.keeper.embedded.client import RemoteConnection
+from tidelog.keeper.zookeeper.connection import ZooKeeperConnection
 
 
 @pytest.mark.parametrize(

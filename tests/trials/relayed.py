@@ -20,7 +20,7 @@ from tests.broker.running import QUIET, eventually, properties, registered_port,
 
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import Client, ClientError
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.network import KEEPER, Node
 from tidelog.trials.network.switchboard import Switchboard
 

@@ -40,8 +40,8 @@ from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.ports import PortTaken, require_free
 from tidelog.broker.settings import Settings, SettingsError
 from tidelog.kafka_client.blocking import Client, ClientError
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.data_dir import KeeperStorageError
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.settings.kinds import Endpoint
 from tidelog.settings.properties import Property, write
 

@@ -53,8 +53,8 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
 
     from tidelog.broker.ports import PortTaken, require_free
     from tidelog.cli.output import write_text
-    from tidelog.keeper.data_dir import KeeperStorageError
-    from tidelog.keeper.embedded import EmbeddedKeeper
+    from tidelog.keeper.embedded.data_dir import KeeperStorageError
+    from tidelog.keeper.embedded.server import EmbeddedKeeper
     from tidelog.settings.kinds import Endpoint
 
     stopping = asyncio.Event()

@@ -74,13 +74,13 @@ def connect(url: str, session_timeout_ms: Millis = SESSION_TIMEOUT_MS) -> Keeper
     if session_timeout_ms <= 0:
         raise ValueError(f"the session timeout must be positive, not {session_timeout_ms} ms")
     if found := _EMBEDDED.fullmatch(url):
-        from tidelog.keeper.remote import RemoteConnection
+        from tidelog.keeper.embedded.client import RemoteConnection
 
         host, _, port = found[1].rpartition(":")
         _check_port(url, port)
         return RemoteConnection(host.strip("[]"), int(port), session_timeout_ms)
     if found := _ZOOKEEPER.fullmatch(url):
-        from tidelog.keeper.zookeeper import ZooKeeperConnection
+        from tidelog.keeper.zookeeper.connection import ZooKeeperConnection
 
         for address in found[1].split(","):
             _check_port(url, address.rpartition(":")[2])

@@ -11,8 +11,8 @@ import signal
 import sys
 from pathlib import Path
 
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.data_dir import KeeperStorageError
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 
 
 async def serve(host: str, port: int, folder: Path) -> int:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from tidelog.broker.cluster import ClusterError
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.data_dir import KeeperStorageError
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 20.0

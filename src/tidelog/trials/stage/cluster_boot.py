@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from tidelog.core.types import TopicPartition
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.network import KEEPER
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.trials.machines.folders import TrialError

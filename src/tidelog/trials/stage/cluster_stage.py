@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.kafka_client.aio import ask
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
 from tidelog.lab.grammar import Condition
 from tidelog.lab.network import KEEPER, Channel, Node

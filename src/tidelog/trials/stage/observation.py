@@ -16,7 +16,7 @@ from typing import Any
 from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets

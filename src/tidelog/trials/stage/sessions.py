@@ -13,7 +13,7 @@ again, everybody gets the full time.
 from __future__ import annotations
 
 from tidelog.core.types import Millis
-from tidelog.keeper.embedded import EmbeddedKeeper
+from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.trials.stage.clock import ScenarioClock
 
 

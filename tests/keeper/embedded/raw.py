@@ -6,7 +6,7 @@ import struct
 from types import TracebackType
 from typing import Any
 
-from tidelog.keeper.protocol import PROTOCOL
+from tidelog.keeper.embedded.protocol import PROTOCOL
 
 
 class RawClient:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from tidelog.core.coordination import WatchFired
 from tidelog.core.types import Millis
-from tidelog.keeper.protocol import (
+from tidelog.keeper.embedded.protocol import (
     PROTOCOL,
     REQUEST_BYTES_MAX,
     FrameReader,
@@ -24,7 +24,7 @@ from tidelog.keeper.protocol import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.keeper.embedded import EmbeddedKeeper
+    from tidelog.keeper.embedded.server import EmbeddedKeeper
 
 log = logging.getLogger("tidelog.keeper")
 

@@ -19,16 +19,16 @@ import uvloop
 from tests.forwarder import until
 from tests.giving_up import cancelled_at, listening
 from tests.keeper import keeper_process
-from tests.keeper.raw import RawClient
+from tests.keeper.embedded.raw import RawClient
 from tests.keeper.stages import LONG_MS, Client, EmbeddedStage
 
 from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, SetValue, WatchFired
-from tidelog.keeper import peer
 from tidelog.keeper.client import connect
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.embedded import EmbeddedKeeper
-from tidelog.keeper.peer import UNREAD_NOTICE_BYTES_MAX
-from tidelog.keeper.protocol import PROTOCOL, REQUEST_BYTES_MAX
+from tidelog.keeper.embedded import session_connection
+from tidelog.keeper.embedded.data_dir import KeeperStorageError
+from tidelog.keeper.embedded.protocol import PROTOCOL, REQUEST_BYTES_MAX
+from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.keeper.embedded.session_connection import UNREAD_NOTICE_BYTES_MAX
 
 
 @pytest.fixture
@@ -500,7 +500,7 @@ async def test_large_answers_do_arrive(in_memory: EmbeddedStage) -> None:
 
 async def test_there_is_a_limit_to_watches(in_memory: EmbeddedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are pending count, not those that were ever set."""
-    monkeypatch.setattr(peer, "WATCHES_MAX", 10)
+    monkeypatch.setattr(session_connection, "WATCHES_MAX", 10)
     async with RawClient(in_memory.keeper.port) as raw:
         await raw.greet()
         await raw.ask(["create", "/x", None, False, False])

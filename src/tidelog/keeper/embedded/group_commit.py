@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.keeper.state import Command, KeeperState, snapshot_to_json
-from tidelog.keeper.write_ahead_log import WriteAheadLog
+from tidelog.keeper.embedded.journal import WriteAheadLog
+from tidelog.keeper.embedded.state import Command, KeeperState, snapshot_to_json
 
 _Item = tuple[Command | None, Callable[[], None]]
 

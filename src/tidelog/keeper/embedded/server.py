@@ -25,14 +25,21 @@ from pathlib import Path
 
 from tidelog.core.coordination import Children, Get, Node, Operation, Subtree
 from tidelog.core.types import Millis
-from tidelog.keeper.commits import Commits
-from tidelog.keeper.peer import Peer
-from tidelog.keeper.protocol import result_to_json
+from tidelog.keeper.embedded.group_commit import Commits
+from tidelog.keeper.embedded.journal import SNAPSHOT_AFTER_BYTES, WriteAheadLog
+from tidelog.keeper.embedded.protocol import result_to_json
+from tidelog.keeper.embedded.session_connection import Peer
+from tidelog.keeper.embedded.state import (
+    Command,
+    KeeperState,
+    Session,
+    apply_command,
+    close_command,
+    open_command,
+)
 from tidelog.keeper.standard_nodes import standard_nodes
-from tidelog.keeper.state import Command, KeeperState, Session, apply_command, close_command, open_command
 from tidelog.keeper.tree import Notifications
 from tidelog.keeper.values import decode
-from tidelog.keeper.write_ahead_log import SNAPSHOT_AFTER_BYTES, WriteAheadLog
 
 log = logging.getLogger("tidelog.keeper")
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.core.coordination import Create, Delete, Multi, Operation, SetValue
-from tidelog.keeper import log_entries
-from tidelog.keeper.data_dir import KeeperStorageError
-from tidelog.keeper.state import (
+from tidelog.keeper.embedded import log_entries
+from tidelog.keeper.embedded.data_dir import KeeperStorageError
+from tidelog.keeper.embedded.journal import WriteAheadLog
+from tidelog.keeper.embedded.state import (
     Command,
     KeeperState,
     Session,
@@ -21,7 +22,6 @@ from tidelog.keeper.state import (
     open_command,
     snapshot_to_json,
 )
-from tidelog.keeper.write_ahead_log import WriteAheadLog
 
 
 class Recovered:

@@ -18,7 +18,7 @@ from typing import Any
 
 from tidelog.core.coordination import Operation, Result
 from tidelog.core.types import Millis
-from tidelog.keeper.protocol import (
+from tidelog.keeper.embedded.protocol import (
     node_from_json,
     node_to_json,
     operation_from_json,

@@ -23,7 +23,7 @@ from tidelog.core.coordination import (
     Stat,
     Subtree,
 )
-from tidelog.keeper.protocol import (
+from tidelog.keeper.embedded.protocol import (
     FrameReader,
     ProtocolError,
     frame,

@@ -15,8 +15,8 @@ from tests.keeper import keeper_process
 
 from tidelog.core.coordination import Get, SessionStarted
 from tidelog.keeper.client import Notice
-from tidelog.keeper.heartbeat import Heartbeat
-from tidelog.keeper.remote import RemoteConnection
+from tidelog.keeper.embedded.client import RemoteConnection
+from tidelog.keeper.embedded.heartbeat import Heartbeat
 
 SESSION_MS = 1_000
 BEAT = b"beat"

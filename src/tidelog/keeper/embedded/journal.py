@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.core.types import InvariantViolation
-from tidelog.keeper import log_entries
-from tidelog.keeper.data_dir import DataDir, KeeperStorageError, sync_directory, write_durably
-from tidelog.keeper.log_entries import Damaged, Entry
-from tidelog.keeper.protocol import ProtocolError
+from tidelog.keeper.embedded import log_entries
+from tidelog.keeper.embedded.data_dir import DataDir, KeeperStorageError, sync_directory, write_durably
+from tidelog.keeper.embedded.log_entries import Damaged, Entry
+from tidelog.keeper.embedded.protocol import ProtocolError
 
 SNAPSHOT_AFTER_BYTES = 4 * 1024 * 1024
 

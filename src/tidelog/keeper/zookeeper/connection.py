@@ -38,7 +38,7 @@ from tidelog.core.types import Millis
 from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
 from tidelog.keeper.standard_nodes import standard_nodes
 from tidelog.keeper.values import decode_result, encode_operation
-from tidelog.keeper.zookeeper_requests import InlineHandler, Requests
+from tidelog.keeper.zookeeper.requests import InlineHandler, Requests
 
 CLOSE_WITHIN_S = 5.0
 PAUSE_FIRST_S = 0.05

@@ -15,8 +15,8 @@ from typing import cast
 from tidelog.core.coordination import Operation
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
-from tidelog.keeper.heartbeat import Heartbeat
-from tidelog.keeper.protocol import (
+from tidelog.keeper.embedded.heartbeat import Heartbeat
+from tidelog.keeper.embedded.protocol import (
     ANSWER_BYTES_MAX,
     PROTOCOL,
     REQUEST_BYTES_MAX,

@@ -1,0 +1,1 @@
+"""Our own keeper: one process, its protocol, its journal, and the client of it."""

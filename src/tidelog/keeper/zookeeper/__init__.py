@@ -1,0 +1,1 @@
+"""The keeper port on ZooKeeper, through kazoo."""
