@@ -36,8 +36,8 @@ from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
 from tidelog.core.types import BrokerId, TopicConfig, TopicPartition
-from tidelog.evidence import process as p
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence import process_events as p
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import connect
 from tidelog.storage.file_storage import FileStorage
 from tidelog.wire.api_keys import Api

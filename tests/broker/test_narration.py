@@ -10,7 +10,7 @@ import pytest
 from tidelog.broker.narration import Narration
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.evidence import process as p
+from tidelog.evidence import process_events as p
 from tidelog.wire.errors import ErrorCode
 
 ONE, TWO, THREE = map(BrokerId, (1, 2, 3))

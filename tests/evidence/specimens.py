@@ -4,8 +4,8 @@ from typing import get_args
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.evidence import process as p
-from tidelog.evidence.process import ProcessEvent, RecordedEvent
+from tidelog.evidence import process_events as p
+from tidelog.evidence.process_events import ProcessEvent, RecordedEvent
 from tidelog.wire.errors import ErrorCode
 
 CLASSES: tuple[type, ...] = (*get_args(e.Event), *get_args(ProcessEvent))

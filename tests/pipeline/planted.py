@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from tidelog.evidence.folder import COMPLETE, Manifest
-from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import CLIENT_EVENTS, EVENTS, FAULTS, LEDGER, READS, RECORDS, REPLICAS
 
 FINAL = "final"

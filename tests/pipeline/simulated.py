@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tidelog.core.types import InvariantViolation
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.parquet import PartWriter
+from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.actions import Actions
 from tidelog.lab.explorer import DECIDERS, Faults, Trial

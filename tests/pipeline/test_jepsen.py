@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.evidence.jepsen_history import History, poll, send
+from tests.evidence.importers.jepsen_history import History, poll, send
 
-from tidelog.evidence.jepsen.importing import import_history
+from tidelog.evidence.importers.jepsen.history import import_history
 from tidelog.pipeline.audits import AUDITS, transactions
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge

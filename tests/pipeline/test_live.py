@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.growing import Growth, limited, rows_between
-from tidelog.evidence.journals import OK, LedgerJournal, ReadsJournal
-from tidelog.evidence.sealing import seal
-from tidelog.evidence.slots import Slots
+from tidelog.evidence.journals.clients import OK, LedgerJournal, ReadsJournal
+from tidelog.evidence.journals.slots import Slots
+from tidelog.evidence.parquet.growing import Growth, limited, rows_between
+from tidelog.evidence.parquet.sealing import seal
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.live.following import Followed, Follower
 from tidelog.pipeline.live.targets import TopicTarget, TrialTarget

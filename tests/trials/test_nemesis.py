@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.evidence.lines import LineJournal, read_lines
+from tidelog.evidence.journals.lines import LineJournal, read_lines
 from tidelog.trials.faults.faults import FaultFailed
 from tidelog.trials.faults.nemesis import Nemesis
 from tidelog.trials.faults.ordeals import CHAIN, STRANGERS

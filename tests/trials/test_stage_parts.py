@@ -13,8 +13,8 @@ import pytest
 from tidelog.core import events as e
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.evidence.recorder import EventRecorder
-from tidelog.evidence.schemas import to_row
+from tidelog.evidence.event_schema import to_row
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.lab.clients import Outcome
 from tidelog.lab.grammar import Step
 from tidelog.lab.network import KEEPER

@@ -18,7 +18,7 @@ from tests.storage.batches import batch
 
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, EvidenceFolder, Manifest
-from tidelog.evidence.parquet import rows_of
+from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.collection import end_of

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.parquet import PartWriter
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import FAULTS, LEDGER, READS, Table
 from tidelog.trials.closing import Closing, Window, close
 

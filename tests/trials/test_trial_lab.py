@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.evidence.folder import COMPLETE, Manifest
-from tidelog.evidence.parquet import rows_of
+from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.clients import Outcome
 from tidelog.lab.runner import run

@@ -13,8 +13,8 @@ from bench.processes import PATIENCE_SECONDS
 
 from tidelog.broker.local_cluster import LocalCluster
 from tidelog.evidence.folder import EvidenceFolder, Manifest
-from tidelog.evidence.parquet import rows_of
-from tidelog.evidence.recovery import seal_journals
+from tidelog.evidence.parquet.parts import rows_of
+from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS
 from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Worker

@@ -29,7 +29,7 @@ from tidelog.broker.metrics import LATENCY_BOUNDS_US, ApiFigures, Metrics
 from tidelog.broker.metrics_table import TABLE, Definition
 from tidelog.broker.readings import Sources
 from tidelog.core.broker import Broker
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_storage import FileStorage
 

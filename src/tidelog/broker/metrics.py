@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, TopicPartition
-from tidelog.evidence import process as p
-from tidelog.evidence.process import RecordedEvent
+from tidelog.evidence import process_events as p
+from tidelog.evidence.process_events import RecordedEvent
 
 LATENCY_BOUNDS_US: Final = (
     *(100, 250, 500),

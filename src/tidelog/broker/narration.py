@@ -21,7 +21,7 @@ from typing import Any
 
 from tidelog.core import events as e
 from tidelog.core.types import NO_LEADER, BrokerId, TopicPartition
-from tidelog.evidence import process as p
+from tidelog.evidence import process_events as p
 from tidelog.wire.errors import ErrorCode
 
 NAMED_MAX = 4

@@ -45,8 +45,8 @@ from tidelog.core.messages import (
     Message,
 )
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
-from tidelog.evidence import process as happened
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence import process_events as happened
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_storage import FileStorage

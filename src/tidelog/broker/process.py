@@ -42,8 +42,8 @@ from tidelog.core.broker import Broker
 from tidelog.core.coordination import Get
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import BrokerEndpoint, BrokerId
-from tidelog.evidence import process as happened
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence import process_events as happened
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
 from tidelog.storage.compaction.scheduler import UNLIMITED
 from tidelog.storage.errors import StorageRefused

@@ -20,7 +20,7 @@ from tidelog.core.follower import FollowerRole, Phase
 from tidelog.core.leader import LeaderRole
 from tidelog.core.replica import Replica
 from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.group import State
 from tidelog.keeper.client import KeeperConnection
 from tidelog.storage.file_storage import FileStorage

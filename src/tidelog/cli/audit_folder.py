@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tidelog.cli.errors import Refusal
 from tidelog.evidence.folder import RUNNING, EvidenceError, EvidenceFolder
-from tidelog.evidence.parquet import dataset
+from tidelog.evidence.parquet.parts import dataset
 from tidelog.evidence.tables import LEDGER
 
 

@@ -105,7 +105,7 @@ def import_jepsen(
 
     from tidelog.cli.output import write_json
     from tidelog.evidence.folder import EvidenceError
-    from tidelog.evidence.jepsen.importing import import_history
+    from tidelog.evidence.importers.jepsen.history import import_history
 
     try:
         done = import_history(history, folder, idempotent=not no_idempotence)

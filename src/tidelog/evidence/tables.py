@@ -19,8 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.evidence import schemas
-from tidelog.evidence.schemas import Column
+from tidelog.evidence import event_schema
+from tidelog.evidence.event_schema import Column
 
 SCHEMA_VERSION: Final = 1
 
@@ -119,7 +119,7 @@ EVENTS: Final = Table(
     "events",
     "What happened to every broker, and by which rule: see [events](events.md).",
     ("broker", "process_start_ms", "sequence"),
-    schemas.COLUMNS,
+    event_schema.COLUMNS,
 )
 
 FAULTS: Final = Table(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from tidelog.evidence.folder import COMPLETE, EvidenceError, Manifest
-from tidelog.evidence.parquet import part_files
+from tidelog.evidence.parquet.parts import part_files
 from tidelog.evidence.tables import (
     CLIENT_EVENTS,
     EVENTS,

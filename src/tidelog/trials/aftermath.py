@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.evidence.folder import RECOVERED, RUNNING, EvidenceError, EvidenceFolder
-from tidelog.evidence.recovery import Sealed, seal_journals
-from tidelog.evidence.slots import Slots, StillWritten, slot_files
+from tidelog.evidence.journals.slots import Slots, StillWritten, slot_files
+from tidelog.evidence.parquet.recovery import Sealed, seal_journals
 from tidelog.trials.collection import collect_replicas
 from tidelog.trials.machines.leftovers import end_leftovers
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
 from tidelog.evidence.folder import EvidenceFolder, Manifest
-from tidelog.evidence.parquet import dataset, read_table
+from tidelog.evidence.parquet.parts import dataset, read_table
 from tidelog.evidence.tables import FAULTS, LEDGER, READS
 
 UNAVAILABLE_US: Final = 1_000_000

@@ -13,9 +13,9 @@ from zlib import crc32
 
 import tidelog
 from tidelog.core.types import UNKNOWN_OFFSET
+from tidelog.evidence.event_schema import KINDS, Row, to_row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.parquet import PartWriter
-from tidelog.evidence.schemas import KINDS, Row, to_row
+from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS, Table, value_id
 from tidelog.lab.clients import Acknowledged, Outcome, ProducerConfig, RecordRead, SendFailed, Sent
 from tidelog.lab.runner import Run

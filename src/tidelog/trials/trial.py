@@ -21,8 +21,8 @@ from typing import Any, Final, Protocol
 import tidelog
 from tidelog.broker.cluster import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
-from tidelog.evidence.lines import LineJournal
-from tidelog.evidence.recovery import seal_journals
+from tidelog.evidence.journals.lines import LineJournal
+from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.trials.faults import schedule
 from tidelog.trials.faults.nemesis import Nemesis
 from tidelog.trials.faults.schedule import Fault

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from tidelog.evidence.parquet import SUFFIX, part_files, write_part
+from tidelog.evidence.parquet.parts import SUFFIX, part_files, write_part
 from tidelog.pipeline.errors import PipelineError
 
 _SCHEMA: Final = pa.schema(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.evidence.folder import LOCK, RUNNING, EvidenceError, Manifest
-from tidelog.evidence.growing import Growth
+from tidelog.evidence.parquet.growing import Growth
 from tidelog.pipeline.anomalies import NOTICE, VIOLATION
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.live import query
@@ -101,7 +101,7 @@ class TrialTarget:
                     with suppress(ValueError):
                         if _vanished(json.loads(line), finding):
                             return True
-        from tidelog.evidence.parquet import rows_of
+        from tidelog.evidence.parquet.parts import rows_of
         from tidelog.evidence.tables import CLIENT_EVENTS
 
         return any(_vanished(row, finding) for row in rows_of(self.folder, CLIENT_EVENTS))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from tidelog.evidence.journals import READ_COLUMNS, plain
+from tidelog.evidence.journals.clients import READ_COLUMNS, plain
 from tidelog.pipeline.segments.places import Places, as_binary
 
 _WIDTHS = {column.name: column.width for column in READ_COLUMNS}

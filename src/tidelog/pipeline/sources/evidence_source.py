@@ -5,8 +5,8 @@
 One row is one *sighting*: somebody says which value stands at an offset. A producer says so of a send that
 was acknowledged, a consumer of a record that it read, with the offset that it had waited for.
 
-`max_rows` bounds a micro-batch. What it reads is said by counts of rows alone (`tidelog.evidence.growing`),
-so it can be read again after a crash and is the same.
+`max_rows` bounds a micro-batch. What it reads is said by counts of rows alone
+(`tidelog.evidence.parquet.growing`), so it can be read again after a crash and is the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tidelog.evidence.growing import Growth, Position, limited, rows_between
+from tidelog.evidence.parquet.growing import Growth, Position, limited, rows_between
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError
 

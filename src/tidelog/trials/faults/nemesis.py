@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.evidence.lines import LineJournal
+from tidelog.evidence.journals.lines import LineJournal
 from tidelog.trials.faults.faults import FaultFailed, Faults
 from tidelog.trials.faults.schedule import Fault, amount_ms, nodes
 

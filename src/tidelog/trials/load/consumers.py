@@ -19,9 +19,9 @@ from typing import Any
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPartition
 
-from tidelog.evidence.journals import ReadsJournal, Seal
-from tidelog.evidence.lines import LineJournal
-from tidelog.evidence.sealing import Sealer
+from tidelog.evidence.journals.clients import ReadsJournal, Seal
+from tidelog.evidence.journals.lines import LineJournal
+from tidelog.evidence.parquet.sealing import Sealer
 from tidelog.trials.load.librdkafka import common_settings, error_name
 from tidelog.trials.load.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.load.workload import ConsumerPlan

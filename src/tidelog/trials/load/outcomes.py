@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidelog.evidence.journals import FAILED, OK, UNKNOWN
+from tidelog.evidence.journals.clients import FAILED, OK, UNKNOWN
 from tidelog.wire.errors import ErrorCode
 
 CERTAIN: Final = {

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import reason
-from tidelog.evidence.lines import LineJournal
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.journals.lines import LineJournal
 
 STATUS_SECONDS = 0.25
 _REPEAT_SECONDS = 1.0

@@ -13,8 +13,8 @@ from typing import Any
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.evidence.files import event_files
-from tidelog.evidence.schemas import KINDS, Row
+from tidelog.evidence.event_schema import KINDS, Row
+from tidelog.evidence.journals.event_files import event_files
 from tidelog.wire.errors import ErrorCode
 
 NARRATED = (

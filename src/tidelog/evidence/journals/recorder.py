@@ -25,9 +25,9 @@ from pathlib import Path
 
 from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.core.types import BrokerId, Millis, Offset, TopicPartition
-from tidelog.evidence.files import create_file, delete_oldest, event_path
-from tidelog.evidence.process import RecordedEvent
-from tidelog.evidence.schemas import to_row
+from tidelog.evidence.event_schema import to_row
+from tidelog.evidence.journals.event_files import create_file, delete_oldest, event_path
+from tidelog.evidence.process_events import RecordedEvent
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from tidelog.evidence.folder import EvidenceError
-from tidelog.evidence.jepsen.edn import EdnError, Keyword, Tagged, read_forms, written
+from tidelog.evidence.importers.jepsen.edn import EdnError, Keyword, Tagged, read_forms, written
 
 Key = int | str
 

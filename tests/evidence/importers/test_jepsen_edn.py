@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.evidence.jepsen import edn
-from tidelog.evidence.jepsen.edn import EdnError, Keyword, Symbol, Tagged, read_forms, written
+from tidelog.evidence.importers.jepsen import edn
+from tidelog.evidence.importers.jepsen.edn import EdnError, Keyword, Symbol, Tagged, read_forms, written
 
 
 def read(text: str) -> list[Any]:

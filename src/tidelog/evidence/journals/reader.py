@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.event_schema import Row
 
 
 class CorruptEvidence(Exception):

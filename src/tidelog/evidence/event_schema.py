@@ -20,8 +20,8 @@ from typing import Any
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, Millis
-from tidelog.evidence import process as p
-from tidelog.evidence.process import RecordedEvent
+from tidelog.evidence import process_events as p
+from tidelog.evidence.process_events import RecordedEvent
 
 Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.event_schema import Row
 from tidelog.evidence.tables import SCHEMA_VERSION, Table
 
 _TYPES = {

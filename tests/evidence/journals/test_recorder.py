@@ -23,11 +23,11 @@ from tidelog.core.events import (
     Truncated,
 )
 from tidelog.core.types import TopicPartition
-from tidelog.evidence.files import event_files
-from tidelog.evidence.process import RecordedEvent
-from tidelog.evidence.reader import read_events
-from tidelog.evidence.recorder import EventRecorder
-from tidelog.evidence.schemas import Row, to_row
+from tidelog.evidence.event_schema import Row, to_row
+from tidelog.evidence.journals.event_files import event_files
+from tidelog.evidence.journals.reader import read_events
+from tidelog.evidence.journals.recorder import EventRecorder
+from tidelog.evidence.process_events import RecordedEvent
 
 DAY = 1_731_715_200_000
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -325,7 +325,7 @@ import logging, os, resource, signal, sys
 from pathlib import Path
 from tests.evidence.specimens import ME, OTHER, TP
 from tidelog.core.events import BecameFollower, HighWatermarkAdvanced
-from tidelog.evidence.recorder import EventRecorder
+from tidelog.evidence.journals.recorder import EventRecorder
 
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
 recorder = EventRecorder(Path(sys.argv[1]), ME, lambda: 5)
@@ -335,7 +335,7 @@ recorder = EventRecorder(Path(sys.argv[1]), ME, lambda: 5)
 def child(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", CHILD + dedent(script), str(directory)],
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=Path(__file__).resolve().parents[3],
         capture_output=True,
         text=True,
         check=False,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.event_schema import Row
 
 SUFFIX: Final = ".jsonl"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from tidelog.evidence.slots import SUFFIX, SlotColumn, Slots
+from tidelog.evidence.journals.slots import SUFFIX, SlotColumn, Slots
 
 INTENDED: Final = 1
 OK: Final = 2

@@ -13,12 +13,12 @@ from zlib import crc32
 import pytest
 
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceError, EvidenceFolder, Manifest
-from tidelog.evidence.journals import FAILED, OK, UNKNOWN, LedgerJournal, ReadsJournal, plain
-from tidelog.evidence.lines import LineJournal
-from tidelog.evidence.parquet import part_files, rows_of
-from tidelog.evidence.recovery import seal_journals
-from tidelog.evidence.sealing import Sealer, seal
-from tidelog.evidence.slots import CorruptSlots, Slots, StillWritten, slot_files
+from tidelog.evidence.journals.clients import FAILED, OK, UNKNOWN, LedgerJournal, ReadsJournal, plain
+from tidelog.evidence.journals.lines import LineJournal
+from tidelog.evidence.journals.slots import CorruptSlots, Slots, StillWritten, slot_files
+from tidelog.evidence.parquet.parts import part_files, rows_of
+from tidelog.evidence.parquet.recovery import seal_journals
+from tidelog.evidence.parquet.sealing import Sealer, seal
 from tidelog.evidence.tables import CLIENT_EVENTS, EVENTS, FAULTS, LEDGER, READS
 
 PRODUCER: dict[str, Any] = {
@@ -122,7 +122,7 @@ def test_a_full_journal_is_sealed_when_its_last_send_is_settled(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tidelog.evidence.journals import OK, LedgerJournal
+from tidelog.evidence.journals.clients import OK, LedgerJournal
 ledger = LedgerJournal(Path(sys.argv[1]), lambda slots: None, producer="p1", zone="az1", topic="t", acks=1,
                        idempotent=False, retries=0, rows=1024)
 for number in range(1500):

@@ -12,8 +12,8 @@ from tests.lab.stories import known
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId
-from tidelog.evidence.process import ProcessStarted, RecordedEvent
-from tidelog.evidence.schemas import COLUMNS, KINDS, to_row
+from tidelog.evidence.event_schema import COLUMNS, KINDS, to_row
+from tidelog.evidence.process_events import ProcessStarted, RecordedEvent
 
 ROOT = Path(__file__).resolve().parents[2]
 TYPES = {column.name: column.type for column in COLUMNS}

@@ -22,11 +22,11 @@ from typing import Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from tidelog.evidence.journals import INTENDED
-from tidelog.evidence.parquet import SUFFIX, part_files
-from tidelog.evidence.sealing import to_arrow
-from tidelog.evidence.slots import SUFFIX as SLOTS_SUFFIX
-from tidelog.evidence.slots import CorruptSlots, Slots, slot_files
+from tidelog.evidence.journals.clients import INTENDED
+from tidelog.evidence.journals.slots import SUFFIX as SLOTS_SUFFIX
+from tidelog.evidence.journals.slots import CorruptSlots, Slots, slot_files
+from tidelog.evidence.parquet.parts import SUFFIX, part_files
+from tidelog.evidence.parquet.sealing import to_arrow
 from tidelog.evidence.tables import LEDGER, READS
 
 Position = dict[str, int]

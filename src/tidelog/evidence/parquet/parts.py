@@ -22,8 +22,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from tidelog.evidence.arrow import arrow_rows, arrow_schema
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.event_schema import Row
+from tidelog.evidence.parquet.arrow import arrow_rows, arrow_schema
 from tidelog.evidence.tables import Table
 
 SUFFIX = ".parquet"

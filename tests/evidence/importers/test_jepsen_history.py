@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from tests.cli.calling import call, refused
-from tests.evidence.jepsen_history import History, poll, send
+from tests.evidence.importers.jepsen_history import History, poll, send
 
 from tidelog.evidence.folder import EvidenceError, Manifest
-from tidelog.evidence.jepsen.importing import import_history
-from tidelog.evidence.parquet import rows_of
+from tidelog.evidence.importers.jepsen.history import import_history
+from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS, Table
 
 

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import tidelog
+from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
-from tidelog.evidence.jepsen.ops import (
+from tidelog.evidence.importers.jepsen.operations import (
     FAIL,
     INVOKE,
     NUMBERED,
@@ -39,9 +40,8 @@ from tidelog.evidence.jepsen.ops import (
     Send,
     read_ops,
 )
-from tidelog.evidence.jepsen.places import Places
-from tidelog.evidence.parquet import PartWriter
-from tidelog.evidence.schemas import Row
+from tidelog.evidence.importers.jepsen.places import Places
+from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS
 
 EVERYONE: Final = "everyone"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tidelog.evidence.jepsen.ops import FAIL, INVOKE, OK, SUBSCRIBE, Key, Op
+from tidelog.evidence.importers.jepsen.operations import FAIL, INVOKE, OK, SUBSCRIBE, Key, Op
 
 
 class Places:

@@ -1,0 +1,1 @@
+"""Histories of other tools as evidence."""

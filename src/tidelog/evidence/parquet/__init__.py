@@ -1,0 +1,1 @@
+"""Tables of evidence as Parquet files. Only this package of evidence needs pyarrow."""
