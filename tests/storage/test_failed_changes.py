@@ -257,7 +257,7 @@ def test_a_swap_that_the_disk_refuses_is_taken_back(tmp_path: Path) -> None:
         before = records(log)
         second = [segment.path for segment in log.segments][1]
         with refusing("rename", lambda path: path == second):
-            for job in one.next_cleaning(NOW, {TP: log.end_offset}) or ():
+            for job in one.next_compaction(NOW, {TP: log.end_offset}) or ():
                 job()
         assert "cannot compact topic-0: cannot swap segments of" in one.trouble
         assert records(log) == before

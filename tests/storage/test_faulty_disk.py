@@ -320,7 +320,7 @@ class Broker:
         def compact() -> None:
             replica = self.replicas[COMPACTED]
             try:
-                for job in self.storage.next_cleaning(NOW, {COMPACTED: replica.end}) or ():
+                for job in self.storage.next_compaction(NOW, {COMPACTED: replica.end}) or ():
                     job()
             finally:
                 with self.disk.repaired():

@@ -28,7 +28,7 @@ class Housekeeping:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._trouble = ""
-        self._cleaning = self._stopped = False
+        self._compacting = self._stopped = False
         settings = node.settings
         self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
         self._every(settings.log_flush_offset_checkpoint_interval_ms / 1000, self._write_checkpoints)
@@ -69,10 +69,10 @@ class Housekeeping:
         return {tp: replica.high_watermark for tp, replica in self._node.core.replicas.items()}
 
     def _clean_next_log(self) -> None:
-        if not self._cleaning:
-            steps = self._node.storage.next_cleaning(self._node.time_ms(), self._committed())
+        if not self._compacting:
+            steps = self._node.storage.next_compaction(self._node.time_ms(), self._committed())
             if steps is not None:
-                self._cleaning = True
+                self._compacting = True
                 self._clean_on(steps)
 
     def _clean_on(self, steps: Iterator[Job]) -> None:
@@ -81,9 +81,9 @@ class Housekeeping:
             return
         job = next(steps, None)
         if job is None:
-            self._cleaning = False
-            if self._node.storage.last_cleaning:
-                self._node.log.debug("%s", self._node.storage.last_cleaning)
+            self._compacting = False
+            if self._node.storage.last_compaction:
+                self._node.log.debug("%s", self._node.storage.last_compaction)
         else:
             done = self._loop.run_in_executor(self._node.threads, job)
             done.add_done_callback(lambda _: self._clean_on(steps))

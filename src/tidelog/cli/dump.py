@@ -74,8 +74,7 @@ def _printed_as_json(rows: Rows) -> Rows:
 
 def _printed(path: Path, rows: Rows) -> Rows:
     """Line by line as they come; but the partitions of a log directory as one table, behind the rest."""
-    from tidelog.cli.show.dump import line
-    from tidelog.cli.show.dump_summary import summary
+    from tidelog.cli.show.dump import line, summary
 
     screen = console()
     partitions: list[Row] = []

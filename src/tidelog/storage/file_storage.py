@@ -28,7 +28,7 @@ from tidelog.storage.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from tidelog.storage.compaction.scheduler import DEDUPE_BYTES, UNLIMITED, Cleaner
+from tidelog.storage.compaction.scheduler import DEDUPE_BYTES, UNLIMITED, CompactionScheduler
 from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.log.file_log import FileLog, LogDescription
@@ -38,8 +38,7 @@ from tidelog.storage.log.retention import retained_from
 from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
-from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles
-from tidelog.storage.shared import Shared
+from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
 
 PRODUCER_EXPIRATION_MS: Millis = 86_400_000
 SYNC_THREADS = 8
@@ -104,7 +103,7 @@ class FileStorage:
         self._closed = False
         """The folder may be another process's now: a thread that comes late writes nothing more to it."""
         self._unsynced_since: dict[FileLog, Millis] = {}
-        self._cleaner = Cleaner(
+        self._compaction = CompactionScheduler(
             self._logs,
             self._write_offsets,
             self._report,
@@ -381,23 +380,23 @@ class FileStorage:
                 starts[tp] = start
         return starts
 
-    def next_cleaning(
+    def next_compaction(
         self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Iterator[Job] | None:
-        """The compaction that is most due, step by step: see ``Cleaner.next_cleaning``."""
-        return self._cleaner.next_cleaning(now_ms, high_watermarks)
+        """The compaction that is most due, step by step: see ``CompactionScheduler.next_compaction``."""
+        return self._compaction.next_compaction(now_ms, high_watermarks)
 
     @property
-    def last_cleaning(self) -> str:
+    def last_compaction(self) -> str:
         """What the last compaction did; empty if there was none, or nothing to do for it."""
-        return self._cleaner.last
+        return self._compaction.last
 
     # ------------------------------------------------------------ the end
 
     def close(self) -> bool:
         """Make everything durable and let go. True if it succeeded: only then the next start may trust what
         it finds, and need not scan it."""
-        self._cleaner.stop()
+        self._compaction.stop()
         self._shared.dirty.clear()
         clean = True
         try:

@@ -1,13 +1,19 @@
-"""A bound on open files: sealed segments are opened when read, and the least recently read are closed.
-
-The segment that a log writes to stays open; it is not counted here. What is counted are segments: an open
-one has up to three files, because a mapped index holds its own.
-"""
+"""What the logs of one folder share: bounds on memory and open files, threads, the folder's checkpoints."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from tidelog.core.types import Millis
+from tidelog.storage.background import Background, Job, inline
+from tidelog.storage.durable import SharedNames
+from tidelog.storage.log.tail import TAIL_BYTES, TailBudget
+
+if TYPE_CHECKING:
+    from tidelog.storage.log.file_log import FileLog
 
 OPEN_SEGMENTS_MAX = 256
 
@@ -17,6 +23,12 @@ class Closable(Protocol):
 
 
 class OpenFiles:
+    """A bound on open files: sealed segments are opened when read, and the least recently read are closed.
+
+    The segment that a log writes to stays open and is not counted. What is counted are segments: an open one
+    has up to three files, because a mapped index holds its own.
+    """
+
     __slots__ = ("_limit", "_recent")
 
     def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
@@ -36,3 +48,34 @@ class OpenFiles:
 
     def forget(self, segment: Closable) -> None:
         self._recent.pop(segment, None)
+
+
+def _nothing() -> None:
+    """A log outside a folder of logs has no checkpoints to write."""
+
+
+def _ignored(_trouble: str) -> None:
+    """There is no log to report to."""
+
+
+@dataclass(slots=True)
+class Shared:
+    broker_id: int = 0
+    clock: Callable[[], Millis] = lambda: 0
+    background: Background = inline
+    verify_epochs: bool = True
+    """Refuse batches on disk whose leader epoch is not what the epoch cache says of their offsets. Right for
+    rules that keep epochs in order (KIP-279 and later); under older ones a log may truly be out of order."""
+    tail_bytes: int = TAIL_BYTES
+    tails: TailBudget = field(default_factory=TailBudget)
+    open_files: OpenFiles = field(default_factory=OpenFiles)
+    names: SharedNames = field(default_factory=SharedNames)
+    """Those of the logs' own folders."""
+    dirty: set[FileLog] = field(default_factory=set)
+    """Logs with ``flush=always`` and appends that no sync has taken up yet."""
+    checkpoint_soon: Callable[[], None] = _nothing
+    checkpoint_now: Callable[[], None] = _nothing
+    after_checkpoint: Callable[[Job], None] = inline
+    """Write the checkpoints, soon, and then do this."""
+    report: Callable[[str], None] = _ignored
+    """Something went wrong in the background, without harm so far."""

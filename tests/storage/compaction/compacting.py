@@ -77,7 +77,7 @@ def compact(storage: FileStorage, now_ms: int = NOW, high_watermark: int | None 
             tp: storage.open(tp).end_offset if high_watermark is None else high_watermark
             for tp in storage.partitions()
         }
-        steps = storage.next_cleaning(now_ms, watermarks)
+        steps = storage.next_compaction(now_ms, watermarks)
         if steps is None:
             return count
         for job in steps:

@@ -108,7 +108,7 @@ def test_the_dirtiest_comes_first(place: Path) -> None:
         fill(log, [("a", "1")])
         fill(other, [("a", "1"), ("a", "2")])
         watermarks = {log.tp: log.end_offset, other.tp: other.end_offset}
-        first = one.next_cleaning(NOW, watermarks)
+        first = one.next_compaction(NOW, watermarks)
         assert first is not None
         for job in first:
             job()
@@ -381,7 +381,7 @@ def test_a_slow_disk_is_spared(place: Path) -> None:
     """log.cleaner.io.max.bytes.per.second: the thread sleeps, and the end does not wait for it."""
     one = FileStorage(place, broker_id=1, defaults=compacted(), cleaner_bytes_per_second=1)
     fill(opened(one), [("a", "1"), ("a", "2")])
-    steps = one.next_cleaning(NOW, {TP: 2})
+    steps = one.next_compaction(NOW, {TP: 2})
     assert steps is not None
     thread = Thread(target=next(steps))
     thread.start()
@@ -405,7 +405,7 @@ def test_a_log_may_change_while_it_is_compacted(place: Path, disturbance: str) -
             for n in range(4):
                 fill(log, [("a", f"{n}"), (f"k{n}", "x"), ("b", f"{n}")])
             log.append_as_leader(keyed(("a", "active")), 0)
-            steps = one.next_cleaning(NOW, {TP: 12})
+            steps = one.next_compaction(NOW, {TP: 12})
             assert steps is not None
             for count, job in enumerate(steps):
                 job()

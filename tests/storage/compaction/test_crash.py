@@ -38,7 +38,7 @@ def filled(path: Path) -> tuple[FileStorage, FileLog]:
 
 
 def compacting(one: FileStorage) -> Iterator[None]:
-    steps = one.next_cleaning(NOW, {TP: one.open(TP).end_offset})
+    steps = one.next_compaction(NOW, {TP: one.open(TP).end_offset})
     assert steps is not None
     for job in steps:
         job()

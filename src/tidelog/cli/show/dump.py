@@ -1,4 +1,4 @@
-"""Rows for people: one line each, in the words and the order of the files."""
+"""Rows of ``tidelog dump`` for a terminal: a line each, and the partitions of a log directory as a table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from rich.text import Text
 
 from tidelog.cli import palette
-from tidelog.cli.columns import size_text
+from tidelog.cli.columns import columns, size_text
 from tidelog.cli.output import counted
 from tidelog.storage.dump.rows import FINDING, NOTE, Row
 
+_HEADS = ("partition", "start", "end", "HW", "records", "segments", "size", "epochs", "findings")
 _SHOWN_MAX = 200
 """Characters of a value that fit on a screen; JSON has all of them."""
 
@@ -176,3 +177,30 @@ _LINES: dict[str, Callable[[Row], Text]] = {
     "index entry": lambda row: Text(f"offset {row['offset']}  at {row['position']}"),
     "time index entry": lambda row: Text(f"{time_text(row['timestamp'])}  offset {row['offset']}"),
 }
+
+
+# ---------------------------------------------------------------- partitions
+
+
+def summary(partitions: list[Row]) -> list[Text]:
+    """The partitions of a log directory in a table."""
+    if not partitions:
+        return []
+    rows: list[list[Text | str]] = []
+    for row in partitions:
+        watermark = row["high_watermark"]
+        findings = row["findings"]
+        rows.append(
+            [
+                Text(f"{row['topic']}-{row['partition']}", palette.COMMAND),
+                str(row["start_offset"]),
+                str(row["end_offset"]),
+                "-" if watermark is None else str(watermark),
+                str(row["records"]),
+                str(row["segments"]),
+                size_text(row["bytes"]),
+                epochs_text(row),
+                Text(str(findings), palette.BAD) if findings else Text("none", palette.GOOD),
+            ]
+        )
+    return columns(_HEADS, rows, "lrrrrrrll")

@@ -4,8 +4,8 @@ It goes from the beginning of the log to a sealed segment, the oldest first, so 
 before the tombstone that deleted it. Reading and writing happen in a thread; between two such jobs the event
 loop looks whether the log is still the one that was read, and puts what was written in its place. So a
 compaction is a generator: it is resumed by the event loop and yields what a thread shall do in between. It
-can be dropped at any point, and so can the process: until a segment is swapped in (``swap``) nothing that was
-written counts.
+can be dropped at any point, and so can the process: until a segment is swapped in (``segment_swap``) nothing
+that was written counts.
 
 Only what is synced, committed and sealed is rewritten. Before the first swap the folder's checkpoints say so:
 recovery reads batches to learn epochs, and must not do that where the first batch of an epoch may be gone.
@@ -36,7 +36,7 @@ from tidelog.storage.resources import OpenFiles
 from tidelog.wire.batch import RecordBatch
 
 
-class Source(NamedTuple):
+class SealedSegment(NamedTuple):
     segment: Segment
     end_offset: Offset
 
@@ -45,7 +45,7 @@ class Abandoned(Exception):
     """There is no use in going on: the log has changed, or the broker ends."""
 
 
-class Surroundings(Protocol):
+class CompactionHost(Protocol):
     """What a compaction needs besides its log."""
 
     dedupe_bytes: int
@@ -64,13 +64,13 @@ class Surroundings(Protocol):
 
 
 @dataclass(slots=True)
-class Cleaning:
+class Compaction:
     log: FileLog
-    sources: list[Source]
+    sources: list[SealedSegment]
     """Everything that may be rewritten, from the beginning of the log."""
     first_dirty: Offset
     now_ms: Millis
-    around: Surroundings
+    around: CompactionHost
     failure: str = ""
     """Why it did not succeed, if the files are to blame."""
     hopeless: bool = False
@@ -186,9 +186,9 @@ class Cleaning:
 
     # ------------------------------------------------------------ segments
 
-    def _groups(self) -> list[list[Source]]:
+    def _groups(self) -> list[list[SealedSegment]]:
         """What becomes one segment: as many as fit one."""
-        groups: list[list[Source]] = []
+        groups: list[list[SealedSegment]] = []
         size = 0
         for source in self.sources:
             segment = source.segment
@@ -205,7 +205,7 @@ class Cleaning:
             groups[-1].append(source)
         return groups
 
-    def _rewrite(self, group: list[Source]) -> Iterator[Job]:
+    def _rewrite(self, group: list[SealedSegment]) -> Iterator[Job]:
         obsolete = [source.segment for source in group]
         twins = self._twins(obsolete)
         interval = self.log.config.index_interval_bytes

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidelog.core.types import Millis, Offset, TopicPartition
 from tidelog.storage.background import Job
-from tidelog.storage.compaction.compactor import Abandoned, Cleaning, Source
+from tidelog.storage.compaction.compactor import Abandoned, Compaction, SealedSegment
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.retention import newest
 from tidelog.storage.log_config import LONG_MAX
@@ -26,7 +26,7 @@ _NAP_SECONDS_MIN = 0.01
 class Cleanable(NamedTuple):
     """What of a log can be compacted now."""
 
-    sources: list[Source]
+    sources: list[SealedSegment]
     first_dirty: Offset
     dirty_share: float
 
@@ -45,7 +45,7 @@ def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable
             break
         if config.min_compaction_lag_ms and newest(segment) > now_ms - config.min_compaction_lag_ms:
             break
-        sources.append(Source(segment, end))
+        sources.append(SealedSegment(segment, end))
         if end > first_dirty:
             dirty_bytes += segment.size
         else:
@@ -56,11 +56,13 @@ def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable
     enough = share > config.min_cleanable_dirty_ratio
     if not enough and not _has_waited_too_long(log, sources, first_dirty, now_ms):
         return None
-    # Without the producers nobody knows whose last batch must stay: a log that no replica uses waits.
+    # Without its producers it is not known whose last batch must stay: a log that no replica uses waits.
     return Cleanable(sources, first_dirty, share) if log.last_offsets_of_producers() is not None else None
 
 
-def _has_waited_too_long(log: FileLog, sources: list[Source], first_dirty: Offset, now_ms: Millis) -> bool:
+def _has_waited_too_long(
+    log: FileLog, sources: list[SealedSegment], first_dirty: Offset, now_ms: Millis
+) -> bool:
     allowed = log.config.max_compaction_lag_ms
     if allowed == LONG_MAX:
         return False
@@ -69,7 +71,7 @@ def _has_waited_too_long(log: FileLog, sources: list[Source], first_dirty: Offse
     return header is not None and 0 <= header.max_timestamp < now_ms - allowed
 
 
-class Cleaner:
+class CompactionScheduler:
     """The one compaction that is under way, and what it may use."""
 
     def __init__(
@@ -83,7 +85,7 @@ class Cleaner:
     ) -> None:
         self.dedupe_bytes = dedupe_bytes
         self.last = ""
-        """What the last compaction did, for whoever watches."""
+        """What the last compaction did, for the log."""
         self._logs = logs
         self._write_checkpoints = write_checkpoints
         self._report = report
@@ -94,7 +96,7 @@ class Cleaner:
         self._working = Lock()
         self._stopped = Event()
 
-    def next_cleaning(
+    def next_compaction(
         self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Iterator[Job] | None:
         """The compaction that is most due, to be resumed by the event loop whenever a thread has done what it
@@ -113,16 +115,16 @@ class Cleaner:
         if not due or self._stopped.is_set():
             return None
         _, log, found = max(due, key=lambda candidate: candidate[0])
-        return self._steps(Cleaning(log, found.sources, found.first_dirty, now_ms, self))
+        return self._steps(Compaction(log, found.sources, found.first_dirty, now_ms, self))
 
-    def _steps(self, cleaning: Cleaning) -> Iterator[Job]:
-        yield from cleaning.steps()
-        before, after = cleaning.bytes_before, cleaning.bytes_after
-        self.last = f"compacted {cleaning.log.tp}: {before} bytes became {after}" if before else ""
-        if cleaning.failure:
-            self._report(f"cannot compact {cleaning.log.tp}: {cleaning.failure}")
-        if cleaning.hopeless:
-            self._hopeless.add(cleaning.log)
+    def _steps(self, compaction: Compaction) -> Iterator[Job]:
+        yield from compaction.steps()
+        before, after = compaction.bytes_before, compaction.bytes_after
+        self.last = f"compacted {compaction.log.tp}: {before} bytes became {after}" if before else ""
+        if compaction.failure:
+            self._report(f"cannot compact {compaction.log.tp}: {compaction.failure}")
+        if compaction.hopeless:
+            self._hopeless.add(compaction.log)
 
     def stop(self) -> None:
         """Nothing more is done, also not by a thread that is at it: it is waited for, and that is short."""

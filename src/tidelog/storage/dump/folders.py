@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
 from tidelog.storage.dump.files import UnknownFile, file_rows
 from tidelog.storage.dump.rows import FINDING, Row, Rows, finding, gone, note
 from tidelog.storage.dump.segments import Extent, base_offset_of, segment_rows
-from tidelog.storage.dump.small_files import CLEANED, OFFSET_CHECKPOINTS, PROPERTIES, epoch_rows, offset_rows
+from tidelog.storage.dump.small_files import OFFSET_CHECKPOINTS, PROPERTIES, epoch_rows, offset_rows
 from tidelog.storage.log.segment import LOG_SUFFIX
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"

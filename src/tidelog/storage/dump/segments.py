@@ -9,17 +9,18 @@ Batches up to Kafka 0.10 (magic 0 and 1) are single messages; they are listed, n
 
 from __future__ import annotations
 
+import base64
 import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
+from struct import error as StructError
 from typing import BinaryIO
 
 from crc32c import crc32c
 
-from tidelog.storage.dump.records import record_rows
 from tidelog.storage.dump.rows import Row, Rows, finding, note, unreadable
 from tidelog.wire.batch import (
     COMPRESSION_BITS,
@@ -31,12 +32,25 @@ from tidelog.wire.batch import (
     MAGIC,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    CorruptBatch,
+    RecordBatch,
 )
+from tidelog.wire.record_reader import Record, read_records
 
 _START = Struct(">qi4xb")
 """Base offset, length, magic: where they are in every format."""
 _MESSAGE = Struct(">qiIbb")
 _MESSAGE_SIZE_MIN = 14
+_CONTROL_KEY = Struct(">hh")
+_CONTROL_TYPES = {
+    0: "abort",
+    1: "commit",
+    2: "leader change",
+    3: "snapshot header",
+    4: "snapshot footer",
+    5: "kraft version",
+    6: "kraft voters",
+}
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CHUNK_BYTES = 1 << 20
 _BATCH_BYTES_MAX = 256 << 20
@@ -195,7 +209,7 @@ class _Scan:
             )
             return
         self._file.seek(position)
-        yield from record_rows(self._path, position, self._file.read(end - position))
+        yield from _record_rows(self._path, position, self._file.read(end - position))
 
     def _order(self, row: Row) -> Rows:
         """Whether a batch may follow what was seen before it."""
@@ -245,3 +259,44 @@ class _Scan:
             yield finding(self._path, f"offset {offset} comes where {self._seen.next_offset} must", position)
         self._first = False
         self._seen.add(row)
+
+
+# ---------------------------------------------------------------- records
+
+
+def _record_rows(path: Path, position: int, data: bytes) -> Rows:
+    """`data` is the batch at `position`, its CRC verified."""
+    try:
+        batch = RecordBatch.parse(data)
+        for record in read_records(batch):
+            yield _row(path, record, control=batch.is_control)
+    except CorruptBatch as error:
+        yield finding(path, str(error), position)
+
+
+def _row(path: Path, record: Record, *, control: bool) -> Row:
+    row: Row = {"kind": "record", "file": str(path), "offset": record.offset, "timestamp": record.timestamp}
+    if control:
+        row["control"] = _control_type(record.key)
+        return row
+    row |= _bytes("key", record.key) | _bytes("value", record.value)
+    row["headers"] = [{"name": name, **_bytes("value", value)} for name, value in record.headers]
+    return row
+
+
+def _bytes(name: str, value: bytes | None) -> Row:
+    """As text where it is text, else in base64 under another name, so that nothing is ever garbled."""
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
+
+
+def _control_type(key: bytes | None) -> str:
+    try:
+        _, number = _CONTROL_KEY.unpack_from(key or b"")
+    except StructError:
+        return "unknown"
+    return _CONTROL_TYPES.get(number, f"type {number}")

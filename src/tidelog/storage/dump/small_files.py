@@ -9,10 +9,9 @@ from struct import error as StructError
 from crc32c import crc32c
 
 from tidelog.settings.properties import PropertiesError, read
-from tidelog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from tidelog.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from tidelog.storage.dump.rows import Rows, finding, unreadable
 
-CLEANED = "cleaner-offset-checkpoint"
 OFFSET_CHECKPOINTS = (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, CLEANED)
 PROPERTIES = ("meta.properties", "partition.metadata")
 

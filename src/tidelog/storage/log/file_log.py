@@ -9,7 +9,7 @@ Rules of this file:
 * Whatever speaks of records that are about to be dropped (recovery point, snapshots, index files) stops doing
   so before they are.
 * Offsets may be missing where records were cleaned away, here or on the leader, but a segment always ends
-  where the next begins: ``cleaning`` keeps the last batch of what it rewrites, if need be without records.
+  where the next begins: compaction keeps the last batch of what it rewrites, if need be without records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tidelog.storage.log.tail import Tail
 from tidelog.storage.log.timestamps import TimestampSearch, first_since, with_max_timestamp
 from tidelog.storage.log.upkeep import Upkeep
 from tidelog.storage.log_config import Flush, LogConfig
-from tidelog.storage.shared import Shared
+from tidelog.storage.resources import Shared
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.record_builder import leader_change_batch
 

@@ -30,7 +30,7 @@ from tidelog.storage.log.renames import DELETED_SUFFIX
 from tidelog.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from tidelog.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
 from tidelog.storage.log_config import LogConfig
-from tidelog.storage.shared import Shared
+from tidelog.storage.resources import Shared
 
 _LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)
 

@@ -1,8 +1,8 @@
 """Offsets by time (ListOffsets): the time index narrows the search to a batch, its records decide.
 
-This is the one place where storage looks at records. A header may say that a batch holds a younger record
-than it does; then the search goes on with the next. So it is made in steps, and begins each of them anew from
-the offset it has come to: the log may have lost an end in between.
+A header may say that a batch holds a younger record than it does; then the search goes on with the next. So
+it is made in steps, and begins each of them anew from the offset it has come to: the log may have lost an end
+in between.
 """
 
 from __future__ import annotations

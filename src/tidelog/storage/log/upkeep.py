@@ -23,7 +23,7 @@ from tidelog.storage.durable import unlink_all
 from tidelog.storage.log.batch_file import BatchFile
 from tidelog.storage.log.durability import Durability
 from tidelog.storage.log.renames import NotUndone
-from tidelog.storage.shared import Shared
+from tidelog.storage.resources import Shared
 
 Epochs = tuple[EpochEntry, ...]
 
