@@ -70,8 +70,16 @@ def test_pure_modules_are_under_the_contract() -> None:
     assert present == set(contracts["pure"]["source_modules"])
 
 
+def test_every_dependency_is_under_the_contract() -> None:
+    """A package that tidelog depends on is forbidden where the standard library must do."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {contract["id"]: contract for contract in config["tool"]["importlinter"]["contracts"]}
+    packages = {re.split(r"[^\w-]", each)[0].replace("-", "_") for each in config["project"]["dependencies"]}
+    assert packages == set(contracts["stdlib"]["forbidden_modules"])
+
+
 def test_import_contracts_hold() -> None:
-    """Imports point down, the pure stay pure, and only the pipeline knows Spark."""
+    """Imports point down, and no package imports what its contract forbids."""
     lint_imports = Path(sys.executable).with_name("lint-imports")
     run = subprocess.run(
         [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
