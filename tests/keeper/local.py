@@ -1,4 +1,4 @@
-"""A keeper without a network: the tree in this very process, for tests and for brokers that share a process.
+"""A keeper without a network: the tree in the process of the tests.
 
 Values stay Python objects, as in the simulator. Nothing expires on its own; connections break, come back and
 expire when told to.
@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable
 
 from tidelog.core.coordination import Create, Operation
-from tidelog.keeper.connection import Connection
-from tidelog.keeper.standard_nodes import standard_nodes
+from tidelog.keeper.connection import KeeperConnectionBase
 from tidelog.keeper.tree import Notifications, Tree
-from tidelog.keeper.values import decode
+from tidelog.keeper.values import decode, standard_nodes
 
 
 class LocalKeeper:
@@ -55,7 +54,7 @@ class LocalKeeper:
                 self._connections[session].hear(watch.path, watch.children)
 
 
-class LocalConnection(Connection):
+class LocalConnection(KeeperConnectionBase):
     """Everything takes a turn of the event loop, so that nobody is answered while still asking."""
 
     def __init__(self, keeper: LocalKeeper) -> None:

@@ -1,7 +1,7 @@
 """What all connections to a keeper have in common: who waits for which answer, and which watches are pending.
 
-An adapter inherits ``Connection``, carries operations out in ``_send``, and reports what it hears through
-``_opened``, ``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
+An adapter inherits ``KeeperConnectionBase``, carries operations out in ``_send``, and reports what it hears
+through ``_opened``, ``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def say_too_large(operation: Operation, size: int) -> None:
     log.error("a %s of %s bytes is too large for the keeper", type(operation).__name__, size)
 
 
-class Connection(ABC):
+class KeeperConnectionBase(ABC):
     def __init__(self) -> None:
         self._notify: Callable[[Notice], None] = lambda _: None
         self._ready = asyncio.Event()

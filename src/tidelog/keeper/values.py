@@ -22,8 +22,10 @@ Bytes that do not fit their path raise ``MalformedValue``, which says where.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -41,8 +43,10 @@ from tidelog.core.coordination import (
     Subtree,
     Write,
 )
+from tidelog.core.paths import PERSISTENT
 from tidelog.core.types import BrokerEndpoint, BrokerId, Millis, PartitionState, TopicPartition
 
+CLUSTER_ID = "/cluster/id"
 QUOTED_BYTES_MAX = 60
 WHY_LENGTH_MAX = 120
 
@@ -230,3 +234,24 @@ def _format_of(path: str) -> _Format:
         if pattern.fullmatch(path):
             return to_and_from
     return _PLAIN
+
+
+# ---------------------------------------------------------------- the nodes that every cluster has
+
+
+def standard_nodes(now: Millis) -> list[Create]:
+    """What the keeper, or else the first broker, creates where it is missing: parents first, values as bytes.
+    The cluster's id is new each time; the first one stored counts."""
+    nodes: dict[str, Create] = {}
+    for path in (*PERSISTENT, CLUSTER_ID):
+        names = path.split("/")[1:]
+        for depth in range(1, len(names) + 1):
+            ancestor = "/" + "/".join(names[:depth])
+            nodes[ancestor] = Create(ancestor, b"")
+    nodes[CLUSTER_ID] = Create(CLUSTER_ID, encode(CLUSTER_ID, _new_cluster_id(), now))
+    return list(nodes.values())
+
+
+def _new_cluster_id() -> str:
+    """As Kafka does it: a random UUID in 22 characters that are safe in a URL."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.core.coordination import Create, Delete, Multi, Operation, SetValue
-from tidelog.keeper.embedded import log_entries
+from tidelog.keeper.embedded import journal_entries
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
-from tidelog.keeper.embedded.journal import WriteAheadLog
+from tidelog.keeper.embedded.journal import Journal
 from tidelog.keeper.embedded.state import (
     Command,
     KeeperState,
@@ -28,7 +28,7 @@ class Recovered:
     """A log that was just opened, and the state it led to."""
 
     def __init__(self, directory: Path, *, snapshot_after_bytes: int = 1 << 30) -> None:
-        self.log = WriteAheadLog(directory, fsync=False, snapshot_after_bytes=snapshot_after_bytes)
+        self.log = Journal(directory, fsync=False, snapshot_after_bytes=snapshot_after_bytes)
         self.state = KeeperState()
         try:
             self.log.recover(self.state.restore, self.state.replay)
@@ -86,7 +86,7 @@ def log_of(directory: Path) -> Path:
 
 def boundaries(path: Path) -> list[int]:
     """Where each entry of a log file begins, and where the last one ends."""
-    entries, _ = log_entries.read(path.read_bytes(), int(path.suffix[1:]))
+    entries, _ = journal_entries.read(path.read_bytes(), int(path.suffix[1:]))
     return [0, *(entry.end for entry in entries)]
 
 
@@ -181,7 +181,7 @@ def test_an_entry_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
         grown(directory, story(0))
         entries = len(boundaries(log_of(directory))) - 1
         with log_of(directory).open("ab") as file:
-            file.write(log_entries.pack(entries + 1, body))
+            file.write(journal_entries.pack(entries + 1, body))
         with pytest.raises(KeeperStorageError, match="makes no sense"):
             Recovered(directory)
 

@@ -24,8 +24,8 @@ from tidelog.core.coordination import (
     Subtree,
 )
 from tidelog.keeper.embedded.protocol import (
-    FrameReader,
-    ProtocolError,
+    JsonFrameReader,
+    KeeperProtocolError,
     frame,
     operation_from_json,
     operation_to_json,
@@ -55,7 +55,7 @@ KINDS = st.sampled_from(["create", "set", "delete", "check", "multi", "get", "ch
 
 
 def over_the_wire(message: Any) -> Any:
-    (arrived,) = FrameReader(1 << 20).feed(frame({"it": message}))
+    (arrived,) = JsonFrameReader(1 << 20).feed(frame({"it": message}))
     return arrived["it"]
 
 
@@ -68,7 +68,7 @@ def test_every_operation_arrives_as_it_was(operation: Operation) -> None:
 @given(JSON | st.tuples(KINDS, JSON, JSON, JSON, JSON).map(list) | st.tuples(KINDS, JSON, JSON).map(list))
 def test_any_json_is_an_operation_or_a_protocol_error(stored: Any) -> None:
     """Nothing that a stranger sends makes the keeper fall over."""
-    with suppress(ProtocolError):
+    with suppress(KeeperProtocolError):
         operation_from_json(over_the_wire(stored))
 
 
@@ -100,7 +100,7 @@ def test_every_result_arrives_as_it_was(operation: Operation, results: st.Search
 @given(st.sampled_from([operation for operation, _ in RESULTS]), JSON)
 def test_any_json_is_a_result_or_a_protocol_error(operation: Operation, stored: Any) -> None:
     """A keeper that is not one does not make a broker fall over either."""
-    with suppress(ProtocolError):
+    with suppress(KeeperProtocolError):
         result_from_json(operation, over_the_wire(stored))
 
 
@@ -109,7 +109,7 @@ def test_frames_survive_any_cutting(messages: list[dict[str, Any]], data: st.Dat
     """A stream has no edges but those that the lengths draw."""
     stream = b"".join(map(frame, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    reader = FrameReader(1 << 20)
+    reader = JsonFrameReader(1 << 20)
     pieces = [stream[start:end] for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert [message for piece in pieces for message in reader.feed(piece)] == json.loads(json.dumps(messages))
 
@@ -117,5 +117,5 @@ def test_frames_survive_any_cutting(messages: list[dict[str, Any]], data: st.Dat
 @given(st.binary(max_size=200))
 def test_any_bytes_are_frames_or_a_protocol_error(stream: bytes) -> None:
     """And a length is looked at before anything is kept for it."""
-    with suppress(ProtocolError):
-        list(FrameReader(1000).feed(stream))
+    with suppress(KeeperProtocolError):
+        list(JsonFrameReader(1000).feed(stream))

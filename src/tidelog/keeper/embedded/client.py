@@ -14,15 +14,15 @@ from typing import cast
 
 from tidelog.core.coordination import Operation
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
+from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
 from tidelog.keeper.embedded.heartbeat import Heartbeat
 from tidelog.keeper.embedded.protocol import (
     ANSWER_BYTES_MAX,
     PROTOCOL,
     REQUEST_BYTES_MAX,
-    FrameReader,
+    JsonFrameReader,
+    KeeperProtocolError,
     Message,
-    ProtocolError,
     field,
     frame,
     operation_to_json,
@@ -37,7 +37,7 @@ LOOK_AGAIN_S = 0.05
 PING: Message = {"ping": 1}
 
 
-class RemoteConnection(Connection):
+class RemoteConnection(KeeperConnectionBase):
     def __init__(self, host: str, port: int, session_timeout_ms: Millis) -> None:
         super().__init__()
         self._host = host
@@ -128,7 +128,7 @@ class _Link(asyncio.Protocol):
 
     def __init__(self, owner: RemoteConnection) -> None:
         self._owner = owner
-        self._reader = FrameReader(ANSWER_BYTES_MAX)
+        self._reader = JsonFrameReader(ANSWER_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._calls: dict[int, Operation] = {}
         self._timeout_s = owner.timeout_ms / 1000
@@ -160,7 +160,7 @@ class _Link(asyncio.Protocol):
         try:
             for message in self._reader.feed(data):
                 self._received(message)
-        except ProtocolError as error:
+        except KeeperProtocolError as error:
             self._owner.complain(f"closed the connection to it: it sent {error}")
             self.abort()
 
@@ -181,7 +181,7 @@ class _Link(asyncio.Protocol):
             number = field(message, "reply", int)
             operation = self._calls.pop(number, None)
             if operation is None:
-                raise ProtocolError(f"an answer to call {number}, which was not made")
+                raise KeeperProtocolError(f"an answer to call {number}, which was not made")
             self._owner.received(number, operation, message)
         elif "fired" in message:
             self._owner.watch_fired(field(message, "fired", str), field(message, "children", bool))
@@ -198,7 +198,7 @@ class _Link(asyncio.Protocol):
         elif "refused" in message:
             self._owner.complain(str(message["refused"])[:200])
         elif "pong" not in message and "closed" not in message:
-            raise ProtocolError("a message it cannot mean")
+            raise KeeperProtocolError("a message it cannot mean")
 
     def call(self, number: int, operation: Operation) -> None:
         encoded = encode_operation(operation, time.time_ns() // 1_000_000)

@@ -11,18 +11,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.keeper.embedded.journal import WriteAheadLog
+from tidelog.keeper.embedded.journal import Journal
 from tidelog.keeper.embedded.state import Command, KeeperState, snapshot_to_json
 
 _Item = tuple[Command | None, Callable[[], None]]
 
 
-class Commits:
+class GroupCommit:
     __slots__ = ("_failed", "_gathering", "_log", "_state", "_stopping", "_task", "_wake")
 
-    def __init__(
-        self, state: KeeperState, log: WriteAheadLog | None, failed: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, state: KeeperState, log: Journal | None, failed: Callable[[Exception], None]) -> None:
         """Without a log a command is executed at once. After ``failed``, say by a full disk, none ever is."""
         self._state = state
         self._log = log
@@ -47,7 +45,7 @@ class Commits:
         if self._task is not None:
             await self._task
 
-    async def _commit_batches(self, log: WriteAheadLog) -> None:
+    async def _commit_batches(self, log: Journal) -> None:
         while not self._stopping or self._gathering:
             await self._wake.wait()
             self._wake.clear()
@@ -65,5 +63,5 @@ class Commits:
                 return
 
 
-def _rotate(log: WriteAheadLog, copied: dict[str, Any]) -> None:
+def _rotate(log: Journal, copied: dict[str, Any]) -> None:
     log.rotate(snapshot_to_json(copied))

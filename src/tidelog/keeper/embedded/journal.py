@@ -1,8 +1,8 @@
-"""The embedded keeper's log on disk: what was promised survives ``kill -9`` and power cuts.
+"""The embedded keeper's write-ahead log: what was promised survives ``kill -9`` and power cuts.
 
 Files in the keeper's directory, numbers in 20 digits:
 
-* ``log.N``: entries from number N on (``log_entries``), each a list of commands (``state``);
+* ``log.N``: entries from number N on (``journal_entries``), each a list of commands (``state``);
 * ``snapshot.N``: one entry, number N: the state after the commands of entry N. The log starts anew behind it,
   and what is older goes.
 
@@ -22,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.core.types import InvariantViolation
-from tidelog.keeper.embedded import log_entries
+from tidelog.keeper.embedded import journal_entries
 from tidelog.keeper.embedded.data_dir import DataDir, KeeperStorageError, sync_directory, write_durably
-from tidelog.keeper.embedded.log_entries import Damaged, Entry
-from tidelog.keeper.embedded.protocol import ProtocolError
+from tidelog.keeper.embedded.journal_entries import Damaged, Entry
+from tidelog.keeper.embedded.protocol import KeeperProtocolError
 
 SNAPSHOT_AFTER_BYTES = 4 * 1024 * 1024
 
 
-class WriteAheadLog:
+class Journal:
     def __init__(
         self, data_dir: Path, *, fsync: bool = True, snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES
     ) -> None:
@@ -52,7 +52,7 @@ class WriteAheadLog:
 
     def append(self, commands: list[list[Any]]) -> None:
         """On disk when it returns. After an ``OSError`` the log must not be appended to again."""
-        data = log_entries.pack(self._last + 1, _to_json(commands))
+        data = journal_entries.pack(self._last + 1, _to_json(commands))
         unwritten = memoryview(data)
         while unwritten:
             unwritten = unwritten[os.write(self._file, unwritten) :]
@@ -64,7 +64,7 @@ class WriteAheadLog:
     def rotate(self, snapshot: Any) -> None:
         """Start the log anew behind a snapshot of the state that the last entry led to."""
         path = self._dir.path / _name("snapshot", self._last)
-        write_durably(path, log_entries.pack(self._last, _to_json(snapshot)), fsync=self._fsync)
+        write_durably(path, journal_entries.pack(self._last, _to_json(snapshot)), fsync=self._fsync)
         self._begin_file(self._last + 1)
         self._remove_older_than(self._last)
 
@@ -122,7 +122,7 @@ class WriteAheadLog:
     def _read_snapshot(self, path: Path) -> Entry:
         data = path.read_bytes()
         try:
-            entries, end = log_entries.read(data, self._last)
+            entries, end = journal_entries.read(data, self._last)
         except Damaged as error:
             raise KeeperStorageError(f"{path} is damaged: {error}") from None
         if len(entries) != 1 or end != len(data):
@@ -143,7 +143,7 @@ class WriteAheadLog:
         path = self._dir.path / _name("log", first)
         data = path.read_bytes()
         try:
-            entries, end = log_entries.read(data, first)
+            entries, end = journal_entries.read(data, first)
         except Damaged as error:
             raise KeeperStorageError(f"{path} is damaged: {error}; restore it from a copy") from None
         if end != len(data) and not is_last:
@@ -189,5 +189,12 @@ def _understand(path: Path, entry: Entry, use: Callable[[Any], object]) -> None:
     """Whatever is wrong with an entry whose checksum is right, the keeper says so instead of falling over."""
     try:
         use(json.loads(entry.body))
-    except (ValueError, KeyError, TypeError, AttributeError, ProtocolError, InvariantViolation) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        KeeperProtocolError,
+        InvariantViolation,
+    ) as error:
         raise KeeperStorageError(f"{path}: entry {entry.number} makes no sense: {error}") from None

@@ -15,7 +15,7 @@ client                                                keeper
 
 A client that comes back names its session and the secret it was given with it. If that session is over, or
 was never here, it is given a new one (``resumed`` is false). Operations and results are lists (below); a
-value is the text that ``values`` made of it, or null. The write-ahead log uses the same lists.
+value is the text that ``values`` made of it, or null. The journal uses the same lists.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LENGTH = Struct(">I")
 Message = dict[str, Any]
 
 
-class ProtocolError(Exception):
+class KeeperProtocolError(Exception):
     """The peer sent what this protocol does not allow. The connection cannot go on."""
 
 
@@ -65,7 +65,7 @@ def frame(message: Message) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-class FrameReader:
+class JsonFrameReader:
     """Cuts a stream of bytes into messages."""
 
     __slots__ = ("_buffer", "_bytes_max")
@@ -81,7 +81,9 @@ class FrameReader:
             while len(self._buffer) - start >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(self._buffer, start)
                 if length > self._bytes_max:
-                    raise ProtocolError(f"a frame of {length} bytes, at most {self._bytes_max} are allowed")
+                    raise KeeperProtocolError(
+                        f"a frame of {length} bytes, at most {self._bytes_max} are allowed"
+                    )
                 end = start + _LENGTH.size + length
                 if len(self._buffer) < end:
                     break
@@ -96,9 +98,9 @@ def _parse(body: bytes) -> Message:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        raise ProtocolError("a frame that is not JSON") from None
+        raise KeeperProtocolError("a frame that is not JSON") from None
     if not isinstance(message, dict):
-        raise ProtocolError("a frame that is not a JSON object")
+        raise KeeperProtocolError("a frame that is not a JSON object")
     return message
 
 
@@ -106,7 +108,7 @@ def field(message: Message, name: str, kind: type) -> Any:
     """A field that must be there and of this kind (``bool`` is not an ``int`` here)."""
     value = message.get(name)
     if type(value) is not kind:
-        raise ProtocolError(f"{name!r} is {_shown(value)}, not {kind.__name__}")
+        raise KeeperProtocolError(f"{name!r} is {_shown(value)}, not {kind.__name__}")
     return value
 
 
@@ -137,26 +139,26 @@ def operation_from_json(stored: Any) -> Operation:
     kind, *arguments = stored if isinstance(stored, list) and stored else [None]
     if kind == MULTI:
         if len(arguments) != 1 or not isinstance(arguments[0], list):
-            raise ProtocolError("a multi without a list of writes")
+            raise KeeperProtocolError("a multi without a list of writes")
         return Multi(tuple(_write_from_json(write) for write in arguments[0]))
     make, kinds = _OPERATIONS.get(kind, (None, ())) if isinstance(kind, str) else (None, ())
     if make is None:
-        raise ProtocolError(f"no operation {_shown(kind)}")
+        raise KeeperProtocolError(f"no operation {_shown(kind)}")
     if len(arguments) != len(kinds) or any(
         type(argument) is not kind and not (kind is _Value and isinstance(argument, str | None))
         for argument, kind in zip(arguments, kinds, strict=True)
     ):
-        raise ProtocolError(f"{kind} with arguments that do not fit")
+        raise KeeperProtocolError(f"{kind} with arguments that do not fit")
     return make(*arguments)
 
 
 def _write_from_json(stored: Any) -> Write:
     if isinstance(stored, list) and stored[:1] == [MULTI]:  # looked at first: they could be nested for ever
-        raise ProtocolError("a multi inside a multi")
+        raise KeeperProtocolError("a multi inside a multi")
     operation = operation_from_json(stored)
     if isinstance(operation, Write):
         return operation
-    raise ProtocolError(f"a {type(operation).__name__.lower()} inside a multi")
+    raise KeeperProtocolError(f"a {type(operation).__name__.lower()} inside a multi")
 
 
 class _Value:
@@ -182,7 +184,7 @@ def _bytes(text: str | None) -> bytes | None:
     try:
         return text.encode() if text else None
     except UnicodeEncodeError:
-        raise ProtocolError("a value that is not text") from None
+        raise KeeperProtocolError("a value that is not text") from None
 
 
 # ---------------------------------------------------------------- results
@@ -219,7 +221,7 @@ def result_from_json(operation: Operation, stored: Any) -> Result:
             value = _stat_from_json(value)
         return Result(None, value, path)
     except (TypeError, ValueError, AttributeError):
-        raise ProtocolError("a result that does not fit its operation") from None
+        raise KeeperProtocolError("a result that does not fit its operation") from None
 
 
 def node_to_json(node: Node) -> list[Any]:

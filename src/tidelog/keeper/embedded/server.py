@@ -1,7 +1,7 @@
 """The keeper that ``tidelog up`` brings along: ZooKeeper's job for the clusters of one machine.
 
-The pure ``Tree`` behind a TCP port (``protocol``), with a write-ahead log so that a restart forgets nothing
-(``commits``, ``write_ahead_log``). This file owns the sessions: who is connected in which, and whose time has
+The pure ``Tree`` behind a TCP port (``protocol``), with a journal so that a restart forgets nothing
+(``group_commit``, ``journal``). This file owns the sessions: who is connected in which, and whose time has
 run out. Its rules:
 
 * A session lives as long as its client is heard within the time-out, on whichever connection. The newest
@@ -25,10 +25,10 @@ from pathlib import Path
 
 from tidelog.core.coordination import Children, Get, Node, Operation, Subtree
 from tidelog.core.types import Millis
-from tidelog.keeper.embedded.group_commit import Commits
-from tidelog.keeper.embedded.journal import SNAPSHOT_AFTER_BYTES, WriteAheadLog
+from tidelog.keeper.embedded.group_commit import GroupCommit
+from tidelog.keeper.embedded.journal import SNAPSHOT_AFTER_BYTES, Journal
 from tidelog.keeper.embedded.protocol import result_to_json
-from tidelog.keeper.embedded.session_connection import Peer
+from tidelog.keeper.embedded.session_connection import SessionConnection
 from tidelog.keeper.embedded.state import (
     Command,
     KeeperState,
@@ -37,9 +37,8 @@ from tidelog.keeper.embedded.state import (
     close_command,
     open_command,
 )
-from tidelog.keeper.standard_nodes import standard_nodes
 from tidelog.keeper.tree import Notifications
-from tidelog.keeper.values import decode
+from tidelog.keeper.values import decode, standard_nodes
 
 log = logging.getLogger("tidelog.keeper")
 
@@ -50,7 +49,7 @@ class _Presence:
 
     timeout_s: float
     deadline: float
-    peer: Peer | None = None
+    peer: SessionConnection | None = None
     kept: bool = False
     """Silence does not end it: somebody else decides when it ends."""
 
@@ -78,12 +77,12 @@ class EmbeddedKeeper:
         self._fsync = fsync
         self._snapshot_after_bytes = snapshot_after_bytes
         self._tick_s = max(session_timeout_min_ms / 4000, 0.005)
-        self._log: WriteAheadLog | None = None
+        self._log: Journal | None = None
         self._state = KeeperState()
         self._present: dict[int, _Presence] = {}
         self._opening = 0
-        self._peers: dict[Peer, None] = {}
-        self._commits: Commits | None = None
+        self._peers: dict[SessionConnection, None] = {}
+        self._commits: GroupCommit | None = None
         self._server: asyncio.Server | None = None
         self._ticks: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Future[None] | None = None
@@ -96,12 +95,12 @@ class EmbeddedKeeper:
         self._stopped = loop.create_future()
         try:
             await self._recovered()
-            self._commits = Commits(self._state, self._log, self._failed)
+            self._commits = GroupCommit(self._state, self._log, self._failed)
             for number, session in self._state.sessions.items():
                 self._await(number, session)
             # Known to `stop` before it serves: asyncio waits a turn once it does, and may be cancelled there.
             self._server = await loop.create_server(
-                lambda: Peer(self), self._host, self.port, start_serving=False
+                lambda: SessionConnection(self), self._host, self.port, start_serving=False
             )
             await self._server.start_serving()
         except BaseException:
@@ -143,7 +142,7 @@ class EmbeddedKeeper:
     def _recover(self) -> None:
         """Runs in a thread, before anybody is listened to."""
         if self._data_dir is not None:
-            self._log = WriteAheadLog(
+            self._log = Journal(
                 self._data_dir, fsync=self._fsync, snapshot_after_bytes=self._snapshot_after_bytes
             )
             self._log.recover(self._state.restore, self._state.replay)
@@ -166,20 +165,20 @@ class EmbeddedKeeper:
 
     # ------------------------------------------------------------ connections and sessions
 
-    def connected(self, peer: Peer) -> None:
+    def connected(self, peer: SessionConnection) -> None:
         if len(self._peers) >= 2 * self._sessions_max:
             peer.drop("there are too many connections")
         else:
             self._peers[peer] = None
 
-    def disconnected(self, peer: Peer) -> None:
+    def disconnected(self, peer: SessionConnection) -> None:
         self._peers.pop(peer, None)
         presence = self._present.get(peer.session)
         if presence is not None and presence.peer is peer:
             presence.peer = None
             self._state.tree.forget_watches(peer.session)
 
-    def greeted(self, peer: Peer, timeout_ms: Millis, session: int, secret: str) -> None:
+    def greeted(self, peer: SessionConnection, timeout_ms: Millis, session: int, secret: str) -> None:
         """A client wants its session back, or a first one."""
         presence = self._present.get(session)
         known = self._state.sessions.get(session)
@@ -196,7 +195,7 @@ class EmbeddedKeeper:
             self._opening += 1
             self._submit(open_command(fresh), lambda: self._open(peer, fresh))
 
-    def _open(self, peer: Peer, session: Session) -> None:
+    def _open(self, peer: SessionConnection, session: Session) -> None:
         self._opening -= 1
         number = self._state.open(session)
         self._await(number, session)
@@ -208,7 +207,7 @@ class EmbeddedKeeper:
         timeout_s = session.timeout_ms / 1000
         self._present[number] = _Presence(timeout_s, asyncio.get_running_loop().time() + timeout_s)
 
-    def _attach(self, peer: Peer, number: int, session: Session, *, resumed: bool) -> None:
+    def _attach(self, peer: SessionConnection, number: int, session: Session, *, resumed: bool) -> None:
         peer.session = number
         self._present[number].peer = peer
         self.heard(peer)
@@ -221,7 +220,7 @@ class EmbeddedKeeper:
             }
         )
 
-    def heard(self, peer: Peer) -> None:
+    def heard(self, peer: SessionConnection) -> None:
         presence = self._present.get(peer.session)
         if presence is not None:
             presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
@@ -258,15 +257,15 @@ class EmbeddedKeeper:
 
     # ------------------------------------------------------------ ends
 
-    def close_session(self, peer: Peer) -> None:
+    def close_session(self, peer: SessionConnection) -> None:
         """The client leaves. It hears of it when its ephemeral nodes are gone."""
         self._end(peer.session, peer)
 
-    def _end(self, session: int, peer: Peer | None = None) -> None:
+    def _end(self, session: int, peer: SessionConnection | None = None) -> None:
         if self._present.pop(session, None) is not None:
             self._submit(close_command(session), lambda: self._close(session, peer))
 
-    def _close(self, session: int, peer: Peer | None) -> None:
+    def _close(self, session: int, peer: SessionConnection | None) -> None:
         self._tell(self._state.close(session))
         if peer is not None:
             peer.send({"closed": 1})
@@ -287,7 +286,7 @@ class EmbeddedKeeper:
 
     # ------------------------------------------------------------ operations
 
-    def call(self, peer: Peer, number: int, operation: Operation) -> None:
+    def call(self, peer: SessionConnection, number: int, operation: Operation) -> None:
         self.heard(peer)
         reads = isinstance(operation, (Get, Children, Subtree))
         if isinstance(operation, (Get, Children, Subtree)) and operation.watch:
@@ -305,7 +304,7 @@ class EmbeddedKeeper:
 
         self._submit(command, in_turn)
 
-    def _execute(self, peer: Peer, number: int, operation: Operation) -> None:
+    def _execute(self, peer: SessionConnection, number: int, operation: Operation) -> None:
         done = self._state.apply(peer.session, operation)
         if done is not None:
             result, notifications = done

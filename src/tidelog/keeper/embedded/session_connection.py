@@ -15,9 +15,9 @@ from tidelog.core.types import Millis
 from tidelog.keeper.embedded.protocol import (
     PROTOCOL,
     REQUEST_BYTES_MAX,
-    FrameReader,
+    JsonFrameReader,
+    KeeperProtocolError,
     Message,
-    ProtocolError,
     field,
     frame,
     operation_from_json,
@@ -34,10 +34,10 @@ UNREAD_NOTICE_BYTES_MAX = 4 * 1024 * 1024
 HELLO_WITHIN_S = 10.0
 
 
-class Peer(asyncio.Protocol):
+class SessionConnection(asyncio.Protocol):
     def __init__(self, keeper: EmbeddedKeeper) -> None:
         self._keeper = keeper
-        self._reader = FrameReader(REQUEST_BYTES_MAX)
+        self._reader = JsonFrameReader(REQUEST_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._unread = False
         """The peer does not read as fast as we write."""
@@ -67,7 +67,7 @@ class Peer(asyncio.Protocol):
                 if self.closed:
                     return
                 self._received(message)
-        except ProtocolError as error:
+        except KeeperProtocolError as error:
             self.drop(f"it sent {error}")
         self._hold_back()
 
@@ -89,7 +89,7 @@ class Peer(asyncio.Protocol):
         if not self._greeted:
             self._greet(message)
         elif not self.session:
-            raise ProtocolError("a message before it was given a session")
+            raise KeeperProtocolError("a message before it was given a session")
         elif "call" in message:
             operation = operation_from_json(message.get("operation"))
             self._keeper.call(self, field(message, "call", int), operation)
@@ -99,11 +99,11 @@ class Peer(asyncio.Protocol):
         elif "close" in message:
             self._keeper.close_session(self)
         else:
-            raise ProtocolError(f"a message it cannot mean: {', '.join(message)[:60]!r}")
+            raise KeeperProtocolError(f"a message it cannot mean: {', '.join(message)[:60]!r}")
 
     def _greet(self, message: Message) -> None:
         if message.get("hello") != PROTOCOL:
-            raise ProtocolError(f"no greeting of {PROTOCOL}")
+            raise KeeperProtocolError(f"no greeting of {PROTOCOL}")
         timeout_ms: Millis = field(message, "timeout_ms", int)
         session = field(message, "session", int)
         secret = field(message, "secret", str)
@@ -119,7 +119,7 @@ class Peer(asyncio.Protocol):
     def watch(self, path: str, *, children: bool) -> None:
         self._watched.add((path, children))
         if len(self._watched) > WATCHES_MAX:
-            raise ProtocolError(f"more than {WATCHES_MAX} watches")
+            raise KeeperProtocolError(f"more than {WATCHES_MAX} watches")
 
     def notify(self, watch: WatchFired) -> None:
         """Unlike answers, of which there are never more than calls were read, these come unasked."""

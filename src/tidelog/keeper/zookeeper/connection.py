@@ -35,9 +35,8 @@ from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
 from tidelog.core.coordination import Children, Create, Multi, Operation, Result, SetValue, Subtree
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import STAND_IN, Connection, log, say_too_large
-from tidelog.keeper.standard_nodes import standard_nodes
-from tidelog.keeper.values import decode_result, encode_operation
+from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
+from tidelog.keeper.values import decode_result, encode_operation, standard_nodes
 from tidelog.keeper.zookeeper.requests import InlineHandler, Requests
 
 CLOSE_WITHIN_S = 5.0
@@ -51,7 +50,7 @@ _kazoo_log.addHandler(logging.NullHandler())
 _kazoo_log.propagate = False  # it tells of every attempt to connect; whoever wants that adds a handler
 
 
-class ZooKeeperConnection(Connection):
+class ZooKeeperConnection(KeeperConnectionBase):
     def __init__(self, hosts: str, chroot: str, session_timeout_ms: Millis) -> None:
         """``hosts`` as ``host:port,host:port``; ``chroot`` is empty or a path."""
         super().__init__()

@@ -1,4 +1,4 @@
-"""Entries of the keeper's write-ahead log as bytes, and what a file of them is worth after a crash.
+"""Entries of the keeper's journal as bytes, and what a file of them is worth after a crash.
 
 An entry is what one group commit wrote: marker, length of the body, number, CRC32C of all that follows the
 marker, body. Entries are numbered without gaps, and one is written only when the one before it is on disk.
