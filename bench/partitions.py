@@ -31,7 +31,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tidelog.broker.client import Client, ClientError
+from tidelog.kafka_client.blocking import Client, ClientError
 
 COUNTS = (1_000, 3_000)
 PER_TOPIC = 100
