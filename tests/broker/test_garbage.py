@@ -19,8 +19,8 @@ from tests.broker.in_process import TOPIC, Client, Stage, stage, until
 from tests.clients import raw
 from tests.wire.values import samples
 
+from tidelog.broker.apis import HANDLERS
 from tidelog.broker.groups import coordinators
-from tidelog.broker.handlers import HANDLERS
 from tidelog.core.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.wire.values import samples
 
 from tidelog.broker import inter_broker
+from tidelog.broker.apis import HANDLERS
 from tidelog.broker.connection import Request
-from tidelog.broker.handlers import HANDLERS
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition

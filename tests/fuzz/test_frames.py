@@ -11,7 +11,7 @@ from fuzz.layout import Part, Role, draw
 from fuzz.mutations import changed_bytes, changed_fields
 from fuzz.vocabulary import Speaker
 
-from tidelog.broker.handlers import HANDLERS
+from tidelog.broker.apis import HANDLERS
 from tidelog.wire.api import ADVERTISED, Api, decode_request, encode_request
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.alter_isr import AlterIsrRequest

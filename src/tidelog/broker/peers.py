@@ -9,7 +9,7 @@ Rules of this file:
   request makes the leader answer that one.
 * The core speaks of one partition at a time; here the fetches that are due for one leader become one
   request. A partition that becomes due while such a request waits at the leader does not wait with it: the
-  next request makes the leader answer the waiting one (see ``handlers/fetch.py``). Then there are two, which
+  next request makes the leader answer the waiting one (see ``apis/fetch.py``). Then there are two, which
   would make the leader answer each other for ever: a request for nothing brings both home, to go on as one.
 * Nothing is sent twice from here. What was under way when a connection broke is forgotten; when the peer is
   reached again the core is told ``connected`` and repeats what still matters.

@@ -30,7 +30,7 @@ import uvloop
 
 import tidelog
 from tidelog.broker import exposition
-from tidelog.broker.handlers import HANDLERS
+from tidelog.broker.apis import HANDLERS
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import Metrics

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidelog.broker.connection import Request
-from tidelog.broker.handlers import (
+from tidelog.broker.apis import (
     alter_configs,
     alter_isr,
     api_versions,
@@ -50,6 +49,7 @@ from tidelog.broker.handlers import (
     update_metadata,
     vote,
 )
+from tidelog.broker.connection import Request
 from tidelog.storage.background import StepsAndJobs
 from tidelog.wire.api import Api
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.apis.describe_configs import TOPIC
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
-from tidelog.broker.handlers.describe_configs import TOPIC
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis.describe_acls import NO_AUTHORIZER
 from tidelog.broker.connection import Request
-from tidelog.broker.handlers.describe_acls import NO_AUTHORIZER
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
-from tidelog.broker.handlers.named_partitions import named_partitions
 from tidelog.broker.inter_broker import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
