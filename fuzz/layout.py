@@ -1,6 +1,6 @@
 """A request as bytes, and which bytes are which.
 
-`draw` encodes a request by its declaration, like `wire.encoder` and to the same bytes, and notes where every
+`draw` encodes a request by its declaration, like `wire.codec` and to the same bytes, and notes where every
 number, length, count, content and array element stands. Mutations then change one of these and leave the rest
 well-formed, so that a hostile value reaches the code behind the decoder.
 """

@@ -7,7 +7,7 @@ import struct as structs
 import pytest
 
 from tidelog.wire.codec import decode, encode
-from tidelog.wire.decoder import compile_decoder, smallest_size
+from tidelog.wire.codec.decoding import compile_decoder, smallest_size
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import encode_uvarint, encode_varlong, read_uvarint, read_varlong
 from tidelog.wire.schema import (

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from tests.wire.values import finished
 
-from tidelog.wire import decoder
 from tidelog.wire.api import (
     Api,
     RequestHeader,
@@ -21,7 +20,8 @@ from tidelog.wire.api import (
     encode_request,
     encode_response_in_steps,
 )
-from tidelog.wire.codec import encode
+from tidelog.wire.codec import decoding, encode
+from tidelog.wire.codec.source import STEP_ELEMENTS
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.metadata import (
@@ -36,7 +36,6 @@ from tidelog.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
 )
 from tidelog.wire.primitives import TAGS_MAX, encode_uvarint
-from tidelog.wire.source import STEP_ELEMENTS
 
 COUNT = 10_000
 
@@ -93,9 +92,9 @@ def test_elements_beyond_the_bound_are_refused_before_they_are_made(
 ) -> None:
     """Whatever they are and however nested: the elements of one message share a bound."""
     bound = 1 << 20
-    monkeypatch.setattr(decoder, "ELEMENTS_BYTES_MAX", bound)
+    monkeypatch.setattr(decoding, "ELEMENTS_BYTES_MAX", bound)
     _, fitting = decode_request(make(1000))
-    decode = decoder.compile_decoder_in_steps(type(fitting), 9, flexible=True)
+    decode = decoding.compile_decoder_in_steps(type(fitting), 9, flexible=True)
 
     def peak(message: Any) -> int:
         view = memoryview(encode(message, 9, flexible=True))

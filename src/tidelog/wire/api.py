@@ -23,8 +23,8 @@ from typing import Any, NoReturn
 
 from tidelog.wire.api_keys import ADVERTISED, LATEST, Api
 from tidelog.wire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
-from tidelog.wire.decoder import Decoder, DecoderInSteps
-from tidelog.wire.encoder import Encoder, EncoderInSteps
+from tidelog.wire.codec.decoding import Decoder, DecoderInSteps
+from tidelog.wire.codec.encoding import Encoder, EncoderInSteps
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import Buffer, skip_tagged_fields
 from tidelog.wire.registry import Registration, registration

@@ -23,9 +23,9 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
+from tidelog.wire.codec.source import Source
 from tidelog.wire.primitives import Buffer, encode_uvarint
 from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
-from tidelog.wire.source import Source
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]
 EncoderInSteps = Callable[[Any, bytearray], Generator[None, None, list[Buffer]]]

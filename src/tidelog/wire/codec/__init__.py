@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tidelog.wire.decoder import Decoder, DecoderInSteps, compile_decoder, compile_decoder_in_steps
-from tidelog.wire.encoder import Encoder, EncoderInSteps, compile_encoder, compile_encoder_in_steps
+from tidelog.wire.codec.decoding import Decoder, DecoderInSteps, compile_decoder, compile_decoder_in_steps
+from tidelog.wire.codec.encoding import Encoder, EncoderInSteps, compile_encoder, compile_encoder_in_steps
 from tidelog.wire.primitives import Buffer
 
 Codec = TypeVar("Codec")

@@ -23,10 +23,10 @@ from dataclasses import MISSING
 from functools import cache
 from typing import Any
 
+from tidelog.wire.codec.source import Source
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import TAGS_MAX, Buffer, read_uvarint, skip_tagged_fields
 from tidelog.wire.schema import BLOB, TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
-from tidelog.wire.source import Source
 
 Decoder = Callable[[Buffer, int, int], Any]
 DecoderInSteps = Callable[[Buffer, int, int], Generator[None, None, Any]]

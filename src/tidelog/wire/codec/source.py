@@ -1,6 +1,6 @@
 """Python source that is written by a program: lines, fresh names, and the objects those names stand for.
 
-`decoder` and `encoder` write one function per (message, version) with it. A function made for exactly one
+`decoding` and `encoding` write one function per (message, version) with it. A function made for exactly one
 version has no version left to ask about and reads neighbouring fields in one `struct` call, which makes it
 several times faster than walking the declaration for every message.
 
