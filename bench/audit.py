@@ -42,7 +42,9 @@ from bench.synthetic_evidence import Shape, make_evidence
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import Segment
 from tidelog.pipeline.sources.finding import find_segments
-from tidelog.wire.records import Compression, Record, RecordBatch, build_batch
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch
 
 RECORDS_PER_BATCH = 160
 BATCHES_MADE = 64

@@ -23,6 +23,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from tidelog.wire.api_keys import Api
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.codec import decoder, encoder
 from tidelog.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -40,7 +41,7 @@ from tidelog.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from tidelog.wire.records import Record, RecordBatch, build_batch, read_records
+from tidelog.wire.records import Record, build_batch, read_records
 
 BATCH = build_batch([Record(timestamp=number, value=b"v" * 100) for number in range(160)])
 TOPIC = "orders-by-customer"

@@ -13,8 +13,7 @@ from crc32c import crc32c
 
 from tidelog.wire.batch import CRC_START, HEADER_SIZE, LENGTH_END
 from tidelog.wire.compression import Compression, compress
-from tidelog.wire.record_builder import build_batch
-from tidelog.wire.records import Record
+from tidelog.wire.records import Record, build_batch
 
 CRC_AT = 17
 _ATTRIBUTES_AT, _LAST_DELTA_AT, _COUNT_AT = 21, 23, 57

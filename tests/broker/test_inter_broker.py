@@ -24,8 +24,9 @@ from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
 from tidelog.storage.background import finished
 from tidelog.wire.api import decode_request, decode_response, encode_request
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
-from tidelog.wire.records import Record, RecordBatch, build_batch
+from tidelog.wire.records import Record, build_batch
 from tidelog.wire.registry import registration
 from tidelog.wire.schema import fields_of
 

@@ -5,7 +5,8 @@ from struct import pack
 
 from crc32c import crc32c
 
-from tidelog.wire.records import Compression, Record, build_batch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch
 
 FIRST, SECOND = "00000000000000000000", "00000000000000000006"
 NOW = 1_760_000_000_000

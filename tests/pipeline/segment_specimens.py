@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tidelog.evidence.tables import value_id
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import Segment
-from tidelog.wire.batch import CRC_START, HEADER_SIZE, CorruptBatch, TimestampType
-from tidelog.wire.records import Compression, Record, RecordBatch, build_batch, read_records
+from tidelog.wire.batch import CRC_START, HEADER_SIZE, CorruptBatch, RecordBatch, TimestampType
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch, read_records
 
 COUNT_START = HEADER_SIZE - 4
 NAME = "00000000000000000000.log"

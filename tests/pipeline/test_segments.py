@@ -23,8 +23,8 @@ from tidelog.pipeline.segments import scan
 from tidelog.pipeline.segments.columns import NAMES
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import Segment
-from tidelog.wire.record_builder import leader_change_batch
-from tidelog.wire.records import Compression, Record, build_batch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch, leader_change_batch
 
 
 def plain(*values: str, codec: Compression = Compression.NONE) -> bytes:

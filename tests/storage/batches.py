@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from tidelog.core.log import UNBOUNDED
 from tidelog.storage.log.file_log import FileLog
-from tidelog.wire.records import Compression, Record, RecordBatch, build_batch, read_records
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch, read_records
 
 
 def batch(

@@ -6,9 +6,9 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from tidelog.wire.batch import CRC_START, HEADER, LENGTH_END, MAGIC
+from tidelog.wire.batch import CRC_START, HEADER, LENGTH_END, MAGIC, RecordBatch
+from tidelog.wire.compression import Compression, compress
 from tidelog.wire.primitives import encode_varlong
-from tidelog.wire.records import Compression, RecordBatch, compress
 
 _CRC = Struct(">I")
 

@@ -31,7 +31,8 @@ from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.missing_offsets import Witness
 from tidelog.storage.log_config import LogConfig
-from tidelog.wire.records import RecordBatch, read_records
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.records import read_records
 
 PLAIN, COMPACTED = TopicPartition("plain", 0), TopicPartition("compacted", 0)
 SEGMENT_BYTES = 330

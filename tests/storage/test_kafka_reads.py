@@ -12,7 +12,7 @@ from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
 from tidelog.core.producers import ProducerStates
-from tidelog.wire.records import Compression
+from tidelog.wire.compression import Compression
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
 

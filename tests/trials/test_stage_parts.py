@@ -37,8 +37,9 @@ from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.pace import Pace
 from tidelog.trials.stage.sessions import Sessions
 from tidelog.trials.stage.topology import Topology
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.records import Record, RecordBatch, build_batch, read_records
+from tidelog.wire.records import Record, build_batch, read_records
 
 TP = TopicPartition("t", 0)
 

@@ -10,19 +10,10 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.wire.batch import HEADER_SIZE, CorruptBatch, RecordBatch, TimestampType, split
+from tidelog.wire.compression import Compression
 from tidelog.wire.errors import ErrorCode, ProtocolError
-from tidelog.wire.records import (
-    HEADER_SIZE,
-    Compression,
-    CorruptBatch,
-    Record,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    leader_change_batch,
-    read_records,
-    split,
-)
+from tidelog.wire.records import Record, build_batch, leader_change_batch, read_records
 
 if TYPE_CHECKING:
     from tidelog.core.log import Batch

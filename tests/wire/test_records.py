@@ -13,18 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tidelog.wire.batch import CorruptBatch, RecordBatch, TimestampType
+from tidelog.wire.compression import Compression, compress, decompress
 from tidelog.wire.errors import ProtocolError
-from tidelog.wire.records import (
-    Compression,
-    CorruptBatch,
-    Record,
-    RecordBatch,
-    TimestampType,
-    build_batch,
-    compress,
-    decompress,
-    read_records,
-)
+from tidelog.wire.records import Record, build_batch, read_records
 
 with warnings.catch_warnings():
     # kafka-python reads its message definitions in a way that Python 3.11 calls deprecated.

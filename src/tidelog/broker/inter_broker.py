@@ -21,6 +21,7 @@ from tidelog.core.types import (
 )
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
+from tidelog.wire.batch import split
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages import (
     alter_isr,
@@ -35,7 +36,6 @@ from tidelog.wire.messages import (
     update_metadata,
     vote,
 )
-from tidelog.wire.records import split
 
 FETCH, FETCH_VERSION = Api.FETCH, 12
 LATEST, EARLIEST = -1, -2

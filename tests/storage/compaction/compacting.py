@@ -11,7 +11,9 @@ from tests.storage.folders import TP, small
 from tidelog.core.producers import ProducerStates
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
-from tidelog.wire.records import Compression, Record, RecordBatch, build_batch, read_records
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import Record, build_batch, read_records
 
 Pair = tuple[str | None, str | None]
 ALWAYS: dict[str, int | str] = {

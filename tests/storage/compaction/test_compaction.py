@@ -17,7 +17,9 @@ from tidelog.core.types import TopicPartition
 from tidelog.storage.background import finished
 from tidelog.storage.checkpoints import CLEANED, NEVER_CLEANED, read_offsets
 from tidelog.storage.file_storage import FileStorage
-from tidelog.wire.records import Compression, RecordBatch, build_batch, read_records
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import build_batch, read_records
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from tests.storage.folders import TP, after_a_crash, folder
 from tidelog.core.producers import ProducerStates
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
-from tidelog.wire.records import Compression, read_records
+from tidelog.wire.compression import Compression
+from tidelog.wire.records import read_records
 
 RETENTION_MS = 30
 SETTINGS = compacted(segment_bytes=500, index_interval_bytes=80, delete_retention_ms=RETENTION_MS)

@@ -15,7 +15,8 @@ from tidelog.core.producers import ProducerStates
 from tidelog.core.types import InvariantViolation
 from tidelog.storage.background import finished
 from tidelog.storage.log.file_log import FileLog
-from tidelog.wire.records import RecordBatch, read_records
+from tidelog.wire.batch import RecordBatch
+from tidelog.wire.records import read_records
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
 SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=25)

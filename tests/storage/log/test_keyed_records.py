@@ -21,7 +21,8 @@ from tidelog.storage.log.keyed_records import (
     keyless_records,
     records_by_part,
 )
-from tidelog.wire.records import Compression, CorruptBatch, RecordBatch
+from tidelog.wire.batch import CorruptBatch, RecordBatch
+from tidelog.wire.compression import Compression
 
 COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 

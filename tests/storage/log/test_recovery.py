@@ -17,7 +17,7 @@ from tidelog.storage.background import finished
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.missing_offsets import MissingOffsets, Witness
 from tidelog.storage.log_folder import CLEAN_SHUTDOWN
-from tidelog.wire.records import RecordBatch
+from tidelog.wire.batch import RecordBatch
 
 LARGE = small(**{"segment.bytes": 4_000})
 LOG = "topic-0/00000000000000000000.log"

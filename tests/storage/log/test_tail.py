@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.storage.batches import batch
 
 from tidelog.storage.log.tail import Tail, TailBudget
-from tidelog.wire.records import RecordBatch
+from tidelog.wire.batch import RecordBatch
 
 
 def stored(offset: int, size: int, records: int = 1) -> RecordBatch:

@@ -23,6 +23,7 @@ from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.keyed_records import BatchTooLarge, keyless_records
 from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
+from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -32,7 +33,6 @@ from tidelog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tidelog.wire.records import CorruptBatch, RecordBatch
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node

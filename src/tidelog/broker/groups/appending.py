@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
 from tidelog.core.types import TopicPartition
 from tidelog.groups.context import Write
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.records import Record, RecordBatch, build_batch
+from tidelog.wire.records import Record, build_batch
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from tidelog.core.messages import CONSUMER, FetchRequest, FetchResponse
 from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
 from tidelog.groups.records import GroupRecord, PositionRecord, read_entry
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
-from tidelog.wire.records import RecordBatch, read_records
+from tidelog.wire.records import read_records
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node

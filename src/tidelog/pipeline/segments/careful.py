@@ -11,7 +11,7 @@ from tidelog.pipeline.segments import texts
 from tidelog.pipeline.segments.rows import SEQUENCES
 from tidelog.pipeline.segments.scan import Problem
 from tidelog.wire.batch import CorruptBatch, RecordBatch
-from tidelog.wire.record_reader import Record, read_records
+from tidelog.wire.records import Record, read_records
 
 _INT64 = range(-(1 << 63), 1 << 63)
 

@@ -5,7 +5,7 @@ Where records begin is known (see `walking`). From there on every field is read 
 
 Rules of the file:
 
-* What is decoded here is exactly what `tidelog.wire.record_reader` decodes. Whatever is not as it should be,
+* What is decoded here is exactly what `tidelog.wire.records` decodes. Whatever is not as it should be,
   or merely unusual, makes its whole batch *doubtful*; who calls leaves those to that reader.
 * Positions and lengths come from the bytes and are checked against their record before they are used.
 """

@@ -35,7 +35,7 @@ from tidelog.wire.batch import (
     CorruptBatch,
     RecordBatch,
 )
-from tidelog.wire.record_reader import Record, read_records
+from tidelog.wire.records import Record, read_records
 
 _START = Struct(">qi4xb")
 """Base offset, length, magic: where they are in every format."""

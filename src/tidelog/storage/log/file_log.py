@@ -46,7 +46,7 @@ from tidelog.storage.log.upkeep import Upkeep
 from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.resources import Shared
 from tidelog.wire.batch import RecordBatch
-from tidelog.wire.record_builder import leader_change_batch
+from tidelog.wire.records import leader_change_batch
 
 REPLAYED_BYTES = 1 << 20
 """So much of the end is told to the producers' states even if a snapshot knows it: a snapshot has only the

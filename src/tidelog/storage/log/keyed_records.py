@@ -1,6 +1,6 @@
 """The records of a batch as compaction sees them: a key, whether there is a value, and the bytes as they are.
 
-Reading every field of every record (``wire.record_reader``) takes several times as long, and compaction
+Reading every field of every record (``wire.records``) takes several times as long, and compaction
 copies what it keeps. Nothing here is trusted: bytes that cannot be records raise ``CorruptBatch``.
 
 Ten kilobytes may stand for a hundred megabytes and millions of records. So nothing is inflated beyond
@@ -20,7 +20,7 @@ from tidelog.wire.batch import HEADER_SIZE, CorruptBatch, RecordBatch
 from tidelog.wire.compression import Compression, TooMuchInflated, decompress
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import encode_varlong, read_varlong
-from tidelog.wire.record_reader import RECORD_SIZE_MIN
+from tidelog.wire.records import RECORD_SIZE_MIN
 
 RECORDS_MAX = 250_000
 INFLATED_MAX = 64 << 20

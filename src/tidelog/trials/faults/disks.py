@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidelog.core.types import TopicPartition
-from tidelog.wire.records import CorruptBatch, RecordBatch
+from tidelog.wire.batch import CorruptBatch, RecordBatch
 
 _DERIVED = ("*.index", "*.timeindex", "*.snapshot")
 

@@ -15,9 +15,10 @@ from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.storage.memory import MemoryBatch
 from tidelog.trials.stage.pace import Pace
 from tidelog.wire.api import Api
+from tidelog.wire.batch import RecordBatch, split
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import fetch, metadata, produce
-from tidelog.wire.records import Record, RecordBatch, build_batch, read_records, split
+from tidelog.wire.records import Record, build_batch, read_records
 
 _FETCH_BYTES = 50 * 1024 * 1024
 

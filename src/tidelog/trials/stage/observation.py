@@ -24,8 +24,8 @@ from tidelog.storage.errors import StorageRefused
 from tidelog.trials.machines.processes import Processes
 from tidelog.trials.stage.conversations import as_memory, state_of
 from tidelog.wire.api import Api
+from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.messages.metadata import MetadataRequest
-from tidelog.wire.records import CorruptBatch, RecordBatch
 
 ANSWER_SECONDS_MAX = 2.0
 READ_TRIES = 20
