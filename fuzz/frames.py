@@ -17,8 +17,8 @@ from fuzz.layout import draw
 from fuzz.mutations import changed_bytes, changed_fields, changed_header
 from fuzz.vocabulary import Speaker
 from tidelog.wire.api import Api, RequestHeader, UnsupportedVersion, decode_request
+from tidelog.wire.api_keys import find_schema, schema_of
 from tidelog.wire.errors import ProtocolError
-from tidelog.wire.registry import registration
 
 BETWEEN_BROKERS: Final = (
     Api.LEADER_AND_ISR,
@@ -89,14 +89,12 @@ class Frames:
         self._spoken = [
             (known, version)
             for key, versions in sorted(offered.items())
-            if (known := registration(key)) is not None
-            for version in range(max(versions[0], known.versions[0]), min(versions[1], known.versions[1]) + 1)
+            if (known := find_schema(key)) is not None
+            for version in known.versions
+            if versions[0] <= version <= versions[1]
         ]
         self._between = [
-            (known, version)
-            for known in map(registration, BETWEEN_BROKERS)
-            if known is not None
-            for version in range(known.versions[0], known.versions[1] + 1)
+            (known, version) for known in map(schema_of, BETWEEN_BROKERS) for version in known.versions
         ]
 
     @property

@@ -12,8 +12,8 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from tidelog.wire.api import Api
+from tidelog.wire.api_keys import ApiSchema
 from tidelog.wire.primitives import encode_uvarint
-from tidelog.wire.registry import Registration
 from tidelog.wire.schema import TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
 
 CORRELATION_AT = 4
@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
     parts: list[Part]
 
 
-def draw(known: Registration, version: int, client_id: str | None, body: Any) -> Drawn:
+def draw(known: ApiSchema, version: int, client_id: str | None, body: Any) -> Drawn:
     """A whole request with correlation id 0."""
     return _Pen(version, known.flexible(version)).request(known, client_id, body)
 
@@ -61,7 +61,7 @@ class _Pen:
         self._out = bytearray()
         self._parts: list[Part] = []
 
-    def request(self, known: Registration, client_id: str | None, body: Any) -> Drawn:
+    def request(self, known: ApiSchema, client_id: str | None, body: Any) -> Drawn:
         self._out += pack(">hhi", known.api, self._version, 0)
         self._parts += [Part(Role.NUMBER, 0, 2, 2), Part(Role.NUMBER, 2, 4, 2)]
         if not (known.api == Api.CONTROLLED_SHUTDOWN and self._version == 0):

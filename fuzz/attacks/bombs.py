@@ -12,10 +12,10 @@ from fuzz.batches import many_records, one_record
 from fuzz.frames import Fate, Frame, How, foresee
 from fuzz.vocabulary import GROUPS, STANDING
 from tidelog.wire.api import Api, encode_request
+from tidelog.wire.api_keys import schema_of
 from tidelog.wire.compression import Compression
 from tidelog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.registry import registration
 from tidelog.wire.schema import TEXT, Array, Field, Fixed, Kind, Struct, fields_of
 
 _CODECS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD)
@@ -70,9 +70,8 @@ async def announced(ground: Ground) -> None:
 async def crowds(ground: Ground) -> None:
     """A request with tens of thousands of topics, groups, members or settings that nobody knows."""
     api = ground.dice.choice(CROWDED)
-    known = registration(api)
-    assert known is not None
-    version = ground.dice.randint(*known.versions)
+    known = schema_of(api)
+    version = ground.dice.choice(known.versions)
     frame = _frame(api, version, crowd(known.request, version, _CROWD))
     await ground.send(f"crowd in {api.name}", frame, ground.any_broker())
 

@@ -25,8 +25,7 @@ from tidelog.core.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.wire.api import encode_request
-from tidelog.wire.api_keys import ADVERTISED
-from tidelog.wire.registry import registration
+from tidelog.wire.api_keys import ADVERTISED, schema_of
 
 OURS = ("tidelog.broker", "tidelog.core.messages", "tidelog.groups", "tidelog.wire")
 JOIN, FIND_COORDINATOR = 11, 10
@@ -74,8 +73,7 @@ async def send_and_hang_up(place: Stage, frame: bytes) -> None:
 def every_request() -> Iterator[bytes]:
     """In the oldest and the newest version that clients are offered, with the values of the codecs' tests."""
     for api, (oldest, newest) in ADVERTISED.items():
-        known = registration(api)
-        assert known is not None
+        known = schema_of(api)
         for version in {max(oldest, known.versions[0]), newest} if api in HANDLERS else ():
             for request in samples(known.request, version, known.flexible(version), SAMPLES):
                 yield b"".join(map(bytes, encode_request(api, version, 1, "me", request)))

@@ -13,19 +13,16 @@ from fuzz.vocabulary import Speaker
 
 from tidelog.broker.apis import HANDLERS
 from tidelog.wire.api import ADVERTISED, Api, decode_request, encode_request
+from tidelog.wire.api_keys import schema_of
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.alter_isr import AlterIsrRequest
 from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.produce import ProduceRequest
-from tidelog.wire.registry import registration
 
 OFFERED: dict[int, tuple[int, int]] = {key: each for key, each in ADVERTISED.items() if key in HANDLERS}
 SPOKEN = [
-    (known, version)
-    for known in map(registration, [*OFFERED, *BETWEEN_BROKERS])
-    if known is not None
-    for version in range(known.versions[0], known.versions[1] + 1)
+    (known, version) for known in map(schema_of, [*OFFERED, *BETWEEN_BROKERS]) for version in known.versions
 ]
 
 

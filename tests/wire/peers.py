@@ -23,8 +23,7 @@ from typing import Any
 from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import Registration
+from tidelog.wire.api_keys import Api, ApiSchema
 from tidelog.wire.schema import NO_UUID
 
 with warnings.catch_warnings():
@@ -44,17 +43,17 @@ REQUEST, RESPONSE = "request", "response"
 KINDS = (REQUEST, RESPONSE)
 
 
-def message_class(known: Registration, kind: str) -> type[Any]:
+def message_class(known: ApiSchema, kind: str) -> type[Any]:
     return known.request if kind == REQUEST else known.response
 
 
 class Kio:
     """Gives times, durations, uuids and error codes types of their own, and drops `_ms` from their names."""
 
-    def speaks(self, known: Registration, kind: str, version: int) -> bool:
+    def speaks(self, known: ApiSchema, kind: str, version: int) -> bool:
         return self._class(known.api, kind, version) is not None
 
-    def read_and_write(self, known: Registration, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
+    def read_and_write(self, known: ApiSchema, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
         cls = self._class(known.api, kind, version)
         entity, size = entity_reader(cls)(data, 0)
         assert size == len(data)
@@ -109,7 +108,7 @@ class KafkaPython:
         {"authorized_operations", "cluster_authorized_operations", "topic_authorized_operations"}
     )
 
-    def speaks(self, known: Registration, kind: str, version: int) -> bool:
+    def speaks(self, known: ApiSchema, kind: str, version: int) -> bool:
         name = message_class(known, kind).__name__
         cls = self._classes().get(name)
         if cls is None:
@@ -117,7 +116,7 @@ class KafkaPython:
         oldest, newest = cls.valid_versions
         return bool(oldest <= version <= newest) or (name, version) in self.ALSO
 
-    def read_and_write(self, known: Registration, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
+    def read_and_write(self, known: ApiSchema, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
         message = self._classes()[message_class(known, kind).__name__].decode(data, version=version)
         message._header = None
         return self.view(message.to_dict(json=False)), message.encode(version=version)
@@ -157,11 +156,11 @@ class KafkaPythonOld:
     # It takes the list of partitions for a single one.
     WRONG = frozenset({"DescribeLogDirsRequest_v0"})
 
-    def speaks(self, known: Registration, kind: str, version: int) -> bool:
+    def speaks(self, known: ApiSchema, kind: str, version: int) -> bool:
         name = f"{message_class(known, kind).__name__}_v{version}"
         return version <= self.VERSIONS_MAX.get(known.api, -1) and name not in self.WRONG
 
-    def read_and_write(self, known: Registration, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
+    def read_and_write(self, known: ApiSchema, kind: str, version: int, data: bytes) -> tuple[Any, bytes]:
         cls = self._classes()[f"{message_class(known, kind).__name__}_v{version}"]
         stream = io.BytesIO(data)
         message = cls.decode(stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import pack
 from typing import Any
 
@@ -11,6 +12,7 @@ from kio.schema.request_header.v2.header import RequestHeader as KioHeader2
 from kio.serial import entity_reader
 from tests.wire.values import exchanges, finished, samples
 
+from tidelog.wire import api_keys, messages
 from tidelog.wire.api import (
     ADVERTISED,
     Api,
@@ -24,6 +26,7 @@ from tidelog.wire.api import (
     encode_response,
     encode_response_in_steps,
 )
+from tidelog.wire.api_keys import ApiSchema, find_schema
 from tidelog.wire.codec import encode
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -31,7 +34,6 @@ from tidelog.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from tidelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tidelog.wire.messages.heartbeat import HeartbeatRequest
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.registry import Registration
 
 EXCHANGES = [
     pytest.param(known, version, id=f"{known.api.name}-v{version}") for known, version in exchanges()
@@ -46,7 +48,7 @@ def whole(buffers: list[Any]) -> bytes:
 
 
 @pytest.mark.parametrize(("known", "version"), EXCHANGES)
-def test_a_request_arrives(known: Registration, version: int) -> None:
+def test_a_request_arrives(known: ApiSchema, version: int) -> None:
     """Whatever the version, header and body of a request come out as they were put in."""
     for message in samples(known.request, version, known.flexible(version), 3, private=True):
         for client_id in ("client-Ü", "", None):
@@ -59,7 +61,7 @@ def test_a_request_arrives(known: Registration, version: int) -> None:
 
 
 @pytest.mark.parametrize(("known", "version"), EXCHANGES)
-def test_a_response_arrives(known: Registration, version: int) -> None:
+def test_a_response_arrives(known: ApiSchema, version: int) -> None:
     """Whatever the version, correlation id and body of a response come out as they were put in."""
     for message in samples(known.response, version, known.flexible(version), 3):
         header = RequestHeader(known.api, version, 1 << 30, "client")
@@ -71,7 +73,7 @@ def test_a_response_arrives(known: Registration, version: int) -> None:
 @pytest.mark.parametrize(
     ("known", "version"), [case for case in EXCHANGES if case.id != "CONTROLLED_SHUTDOWN-v0"]
 )
-def test_request_headers_are_kafkas(known: Registration, version: int) -> None:
+def test_request_headers_are_kafkas(known: ApiSchema, version: int) -> None:
     """Header version 2 goes with flexible versions, 1 with the others, as kio reads them."""
     message = next(samples(known.request, version, known.flexible(version)))
     frame = whole(encode_request(known.api, version, 5, "me", message))
@@ -192,9 +194,20 @@ def test_versions_that_are_not_spoken_are_refused(version: int) -> None:
 
 @pytest.mark.parametrize("key", [-1, 27, 34, 99, 999, 32767])
 def test_unknown_keys_are_refused(key: int) -> None:
-    """A key that Kafka may give a meaning one day has none here."""
+    """Whether Kafka has such an API or not: it is not described here."""
     with pytest.raises(UnknownApi, match=str(key)):
         decode_request(pack(">hhih", key, 0, 1, -1))
+
+
+def test_a_schema_that_cannot_be_loaded_is_not_taken_for_a_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error is not hidden behind an answer that says the API is unknown."""
+    (tmp_path / "envelope.py").write_text("import tidelog.wire.no_such_module\n")
+    monkeypatch.setattr(messages, "__path__", [*messages.__path__, str(tmp_path)])
+    monkeypatch.delitem(api_keys._schemas, Api.ENVELOPE)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        find_schema(Api.ENVELOPE)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from tests.wire.peers import KINDS, message_class
 from tests.wire.values import exchanges, finished, samples
 
 from tidelog.wire.api import Api, decode_request, decode_response, encode_request
+from tidelog.wire.api_keys import ApiSchema
 from tidelog.wire.codec import decode, decoder_in_steps, encode
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tidelog.wire.registry import Registration
 from tidelog.wire.schema import Array, Struct, fields_of
 
 EXCHANGES = list(exchanges())
@@ -37,7 +37,7 @@ HOSTILE = [
 ]
 
 
-def message_or_refusal(known: Registration, kind: str, version: int, body: bytes) -> Any:
+def message_or_refusal(known: ApiSchema, kind: str, version: int, body: bytes) -> Any:
     """The decoded message, or None if it was refused, both at once and in steps. Any other exception fails
     the test."""
     cls, flexible, view = message_class(known, kind), known.flexible(version), memoryview(body)
@@ -53,7 +53,7 @@ def message_or_refusal(known: Registration, kind: str, version: int, body: bytes
 
 @given(st.sampled_from(EXCHANGES), st.sampled_from(KINDS), st.binary(max_size=120))
 @settings(max_examples=1500)
-def test_random_bodies(exchange: tuple[Registration, int], kind: str, body: bytes) -> None:
+def test_random_bodies(exchange: tuple[ApiSchema, int], kind: str, body: bytes) -> None:
     """Noise is a message or refused, and a message that came out of noise can be sent on."""
     known, version = exchange
     message = message_or_refusal(known, kind, version, body)
@@ -78,7 +78,7 @@ def test_random_frames(frame: bytes) -> None:
 
 @given(st.sampled_from(EXCHANGES), st.binary(max_size=80))
 @settings(max_examples=1000)
-def test_random_requests_behind_a_valid_start(exchange: tuple[Registration, int], rest: bytes) -> None:
+def test_random_requests_behind_a_valid_start(exchange: tuple[ApiSchema, int], rest: bytes) -> None:
     """A good key and version do not make the rest good."""
     known, version = exchange
     try:
@@ -92,7 +92,7 @@ def test_random_requests_behind_a_valid_start(exchange: tuple[Registration, int]
     st.sampled_from(EXCHANGES), st.sampled_from(KINDS), st.integers(0, 5), st.randoms(use_true_random=False)
 )
 @settings(max_examples=2000)
-def test_mutations(exchange: tuple[Registration, int], kind: str, number: int, dice: Random) -> None:
+def test_mutations(exchange: tuple[ApiSchema, int], kind: str, number: int, dice: Random) -> None:
     """A message with a few bytes changed, added, cut out or made hostile is a message or refused."""
     known, version = exchange
     cls = message_class(known, kind)
@@ -154,7 +154,7 @@ PER_BYTE = 48
 CONSTANT = 16_384
 
 
-def peak_of_decoding(known: Registration, kind: str, version: int, body: bytes) -> int:
+def peak_of_decoding(known: ApiSchema, kind: str, version: int, body: bytes) -> int:
     tracemalloc.start()
     try:
         with suppress(ProtocolError):
@@ -180,7 +180,7 @@ def densest(cls: type[Any], version: int, flexible: bool, count: int) -> Any:
 def test_memory_is_bounded_by_the_size_of_the_frame(kind: str) -> None:
     """Decoding N bytes takes at most a small multiple of N, even where elements are as small as can be."""
     for known, version in EXCHANGES:
-        if version not in known.versions:
+        if version not in (known.versions[0], known.versions[-1]):
             continue
         cls = message_class(known, kind)
         body = encode(densest(cls, version, known.flexible(version), 300), version, known.flexible(version))
@@ -193,7 +193,7 @@ def test_memory_is_bounded_by_the_size_of_the_frame(kind: str) -> None:
 def test_a_lie_about_a_count_costs_nothing(kind: str) -> None:
     """A count of two thousand million in a message of a few bytes is refused before it takes memory."""
     for known, version in EXCHANGES:
-        if version not in known.versions:
+        if version not in (known.versions[0], known.versions[-1]):
             continue
         (bare,) = samples(message_class(known, kind), version, known.flexible(version), 1)
         body = encode(bare, version, known.flexible(version))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kio.schema.index import api_key_map
 from tests.wire.peers import KINDS, KafkaPython, KafkaPythonOld, Kio, message_class
 from tests.wire.values import exchanges, plain, samples
 
-from tidelog.wire.api_keys import ADVERTISED, LATEST, Api
+from tidelog.wire.api_keys import ADVERTISED, Api, ApiSchema, schema_of
 from tidelog.wire.codec import decode, encode
-from tidelog.wire.registry import Registration, registration
 
 KIO, KAFKA_PYTHON, KAFKA_PYTHON_OLD = Kio(), KafkaPython(), KafkaPythonOld()
 
@@ -36,17 +36,19 @@ def spoken_by(peer: Any) -> list[Any]:
     ]
 
 
+def test_keys_and_names_are_kafkas() -> None:
+    """All that Kafka 4 has, as another codec lists them; besides, what Kafka 4 dropped, and ours."""
+    ours = {int(api): api.name.lower() for api in Api}
+    ours |= {Api.KRAFT_VOTE: "vote", Api.ALTER_ISR: "alter_partition"}
+    assert ours.items() >= api_key_map.items()
+    assert ours.keys() - api_key_map.keys() == WITHOUT_PEER - {Api.ALTER_ISR}
+
+
 def test_all_that_is_advertised_can_be_spoken() -> None:
     """A version that clients are told of can be decoded and answered, but for Produce 0 to 2."""
     for api, (oldest, newest) in ADVERTISED.items():
-        known = registration(api)
-        assert known is not None
-        assert known.versions == ((3, newest) if api == Api.PRODUCE else (oldest, newest))
-
-
-def test_the_newest_version_is_the_one_that_is_registered() -> None:
-    """Brokers among themselves use what `LATEST` says, so that must exist."""
-    assert {known.api: known.versions[1] for known, _ in exchanges()} == dict(LATEST)
+        known = schema_of(api)
+        assert known.versions == range(3 if api == Api.PRODUCE else oldest, newest + 1)
 
 
 def test_all_that_is_advertised_has_a_peer() -> None:
@@ -61,7 +63,7 @@ def test_all_that_is_advertised_has_a_peer() -> None:
     assert lonely.isdisjoint(ADVERTISED)
 
 
-def check(peer: Any, known: Registration, kind: str, version: int) -> None:
+def check(peer: Any, known: ApiSchema, kind: str, version: int) -> None:
     flexible = known.flexible(version)
     for message in samples(message_class(known, kind), version, flexible):
         if peer is KAFKA_PYTHON and known.api == Api.API_VERSIONS and kind == "response":
@@ -74,18 +76,18 @@ def check(peer: Any, known: Registration, kind: str, version: int) -> None:
 
 
 @pytest.mark.parametrize(("known", "kind", "version"), spoken_by(KIO))
-def test_agrees_with_kio(known: Registration, kind: str, version: int) -> None:
+def test_agrees_with_kio(known: ApiSchema, kind: str, version: int) -> None:
     """kio reads what we meant, writes the same bytes, and we read those as what was meant."""
     check(KIO, known, kind, version)
 
 
 @pytest.mark.parametrize(("known", "kind", "version"), spoken_by(KAFKA_PYTHON))
-def test_agrees_with_kafka_python(known: Registration, kind: str, version: int) -> None:
+def test_agrees_with_kafka_python(known: ApiSchema, kind: str, version: int) -> None:
     """kafka-python reads what we meant, writes the same bytes, and we read those as what was meant."""
     check(KAFKA_PYTHON, known, kind, version)
 
 
 @pytest.mark.parametrize(("known", "kind", "version"), spoken_by(KAFKA_PYTHON_OLD))
-def test_agrees_with_classes_written_per_version(known: Registration, kind: str, version: int) -> None:
+def test_agrees_with_classes_written_per_version(known: ApiSchema, kind: str, version: int) -> None:
     """A class written by hand for this one version reads what we meant and writes the same bytes."""
     check(KAFKA_PYTHON_OLD, known, kind, version)

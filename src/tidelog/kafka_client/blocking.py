@@ -21,10 +21,10 @@ from typing import Any, Self
 
 from tidelog.settings.kinds import Endpoint, parse_endpoint
 from tidelog.wire.api import Api, decode_response, encode_request
+from tidelog.wire.api_keys import schema_of
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from tidelog.wire.registry import registration
 
 CLIENT_ID = "tidelog"
 TIMEOUT_SECONDS = 10.0
@@ -88,13 +88,12 @@ class Client:
         return self.exchange(api, self.version_of(api), request)
 
     def version_of(self, api: Api) -> int:
-        known = registration(api)
+        ours = schema_of(api).versions
         oldest, newest = self._speaks.get(api, (0, -1))
-        if known is not None:
-            oldest, newest = max(oldest, known.versions[0]), min(newest, known.versions[1])
-        if known is None or oldest > newest:
+        spoken = min(newest, ours[-1])
+        if spoken < max(oldest, ours[0]):
             raise ClientError(f"{self.endpoint} does not understand {api.name} as spoken here")
-        return newest
+        return spoken
 
     def metadata(self, topics: Sequence[str] | None = None) -> MetadataResponse:
         """About these topics, or about all of them; asking never creates one."""

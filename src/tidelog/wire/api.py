@@ -21,17 +21,15 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NoReturn
 
-from tidelog.wire.api_keys import ADVERTISED, LATEST, Api
+from tidelog.wire.api_keys import ADVERTISED, Api, ApiSchema, find_schema
 from tidelog.wire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from tidelog.wire.codec.decoding import Decoder, DecoderInSteps
 from tidelog.wire.codec.encoding import Encoder, EncoderInSteps
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import Buffer, skip_tagged_fields
-from tidelog.wire.registry import Registration, registration
 
 __all__ = [
     "ADVERTISED",
-    "LATEST",
     "Api",
     "Buffer",
     "RequestHeader",
@@ -194,8 +192,8 @@ def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
 
 @cache
 def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool] | None:
-    known = registration(key)
-    if known is None or not known.speaks(version):
+    known = find_schema(key)
+    if known is None or version not in known.versions:
         return None
     flexible = known.flexible(version)
     return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
@@ -241,14 +239,14 @@ def _has_client_id(key: int, version: int) -> bool:
     return not (key == Api.CONTROLLED_SHUTDOWN and version == 0)
 
 
-def _spoken(key: int, version: int) -> Registration:
-    known = registration(key)
-    if known is None or not known.speaks(version):
+def _spoken(key: int, version: int) -> ApiSchema:
+    known = find_schema(key)
+    if known is None or version not in known.versions:
         raise ValueError(f"API {key} version {version} is not spoken here")
     return known
 
 
 def _refuse(header: RequestHeader) -> NoReturn:
-    if registration(header.api_key) is None:
+    if find_schema(header.api_key) is None:
         raise UnknownApi(header)
     raise UnsupportedVersion(header)

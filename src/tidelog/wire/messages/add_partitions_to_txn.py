@@ -5,8 +5,7 @@ The fields are named as Kafka renamed them when version 4 arrived, which is not 
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, struct
 
 
@@ -42,4 +41,4 @@ class AddPartitionsToTxnResponse:
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult]
 
 
-register(Api.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, versions=(0, 2))
+describes(Api.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, versions=(0, 2))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int8, Int16, Int32, String, struct
 
 
@@ -40,4 +39,4 @@ class AlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse]
 
 
-register(Api.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse, versions=(0, 2), flexible_since=2)
+describes(Api.ALTER_CONFIGS, AlterConfigsRequest, AlterConfigsResponse, versions=(0, 2), flexible_since=2)

@@ -6,8 +6,7 @@ TopicData and PartitionData like those of the request; here they have names of t
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -58,4 +57,4 @@ class AlterIsrResponse:
     topics: list[TopicResult]
 
 
-register(Api.ALTER_ISR, AlterIsrRequest, AlterIsrResponse, versions=(0, 0), flexible_since=0)
+describes(Api.ALTER_ISR, AlterIsrRequest, AlterIsrResponse, versions=(0, 0), flexible_since=0)

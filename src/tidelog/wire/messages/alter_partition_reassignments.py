@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, struct
 
 
@@ -48,7 +47,7 @@ class AlterPartitionReassignmentsResponse:
     responses: list[ReassignableTopicResponse]
 
 
-register(
+describes(
     Api.ALTER_PARTITION_REASSIGNMENTS,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -6,8 +6,7 @@ again with what the answer lists. Version 3 names the client's software (KIP-511
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 
@@ -49,4 +48,4 @@ class ApiVersionsResponse:
     zk_migration_ready: Bool = field(False, since=3, tag=3)
 
 
-register(Api.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, versions=(0, 3), flexible_since=3)
+describes(Api.API_VERSIONS, ApiVersionsRequest, ApiVersionsResponse, versions=(0, 3), flexible_since=3)

@@ -5,8 +5,7 @@ Version 0 is the one request whose header has no client id.
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -28,7 +27,7 @@ class ControlledShutdownResponse:
     remaining_partitions: list[RemainingPartition]
 
 
-register(
+describes(
     Api.CONTROLLED_SHUTDOWN,
     ControlledShutdownRequest,
     ControlledShutdownResponse,

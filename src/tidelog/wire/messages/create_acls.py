@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, String, field, struct
 
 
@@ -35,4 +34,4 @@ class CreateAclsResponse:
     results: list[AclCreationResult]
 
 
-register(Api.CREATE_ACLS, CreateAclsRequest, CreateAclsResponse, versions=(0, 2), flexible_since=2)
+describes(Api.CREATE_ACLS, CreateAclsRequest, CreateAclsResponse, versions=(0, 2), flexible_since=2)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, String, struct
 
 
@@ -41,7 +40,7 @@ class CreatePartitionsResponse:
     results: list[CreatePartitionsTopicResult]
 
 
-register(
+describes(
     Api.CREATE_PARTITIONS,
     CreatePartitionsRequest,
     CreatePartitionsResponse,

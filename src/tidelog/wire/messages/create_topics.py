@@ -6,8 +6,7 @@ the answer describes the topic that was made (KIP-525). 7 tells its id (KIP-516)
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import NO_UUID, Bool, Int8, Int16, Int32, String, Uuid, field, struct
 
 
@@ -68,4 +67,4 @@ class CreateTopicsResponse:
     topics: list[CreatableTopicResult]
 
 
-register(Api.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, versions=(0, 7), flexible_since=5)
+describes(Api.CREATE_TOPICS, CreateTopicsRequest, CreateTopicsResponse, versions=(0, 7), flexible_since=5)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, String, field, struct
 
 
@@ -49,4 +48,4 @@ class DeleteAclsResponse:
     filter_results: list[DeleteAclsFilterResult]
 
 
-register(Api.DELETE_ACLS, DeleteAclsRequest, DeleteAclsResponse, versions=(0, 2), flexible_since=2)
+describes(Api.DELETE_ACLS, DeleteAclsRequest, DeleteAclsResponse, versions=(0, 2), flexible_since=2)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, struct
 
 
@@ -24,4 +23,4 @@ class DeleteGroupsResponse:
     results: list[DeletableGroupResult]
 
 
-register(Api.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, versions=(0, 2), flexible_since=2)
+describes(Api.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, versions=(0, 2), flexible_since=2)

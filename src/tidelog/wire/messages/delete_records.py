@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, struct
 
 
@@ -44,4 +43,4 @@ class DeleteRecordsResponse:
     topics: list[DeleteRecordsTopicResult]
 
 
-register(Api.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse, versions=(0, 2), flexible_since=2)
+describes(Api.DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse, versions=(0, 2), flexible_since=2)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import NO_UUID, Int16, Int32, String, Uuid, field, struct
 
 
@@ -36,4 +35,4 @@ class DeleteTopicsResponse:
     responses: list[DeletableTopicResult]
 
 
-register(Api.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, versions=(0, 6), flexible_since=4)
+describes(Api.DELETE_TOPICS, DeleteTopicsRequest, DeleteTopicsResponse, versions=(0, 6), flexible_since=4)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int8, Int16, Int32, String, field, struct
 
 
@@ -60,4 +59,4 @@ class DescribeConfigsResponse:
     results: list[DescribeConfigsResult]
 
 
-register(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, versions=(0, 3))
+describes(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest, DescribeConfigsResponse, versions=(0, 3))

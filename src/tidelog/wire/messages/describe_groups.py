@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.operations import NOT_ASKED
-from tidelog.wire.registry import register
 from tidelog.wire.schema import Bool, Bytes, Int16, Int32, String, field, struct
 
 
@@ -41,6 +40,6 @@ class DescribeGroupsResponse:
     groups: list[DescribedGroup]
 
 
-register(
+describes(
     Api.DESCRIBE_GROUPS, DescribeGroupsRequest, DescribeGroupsResponse, versions=(0, 5), flexible_since=5
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, struct
 
 
@@ -47,6 +46,6 @@ class DescribeLogDirsResponse:
     results: list[DescribeLogDirsResult]
 
 
-register(
+describes(
     Api.DESCRIBE_LOG_DIRS, DescribeLogDirsRequest, DescribeLogDirsResponse, versions=(0, 2), flexible_since=2
 )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, String, field, struct
 
 
@@ -42,4 +41,4 @@ class ElectLeadersResponse:
     replica_election_results: list[ReplicaElectionResult]
 
 
-register(Api.ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse, versions=(0, 2), flexible_since=2)
+describes(Api.ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse, versions=(0, 2), flexible_since=2)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, struct
 
 
@@ -21,4 +20,4 @@ class EndTxnResponse:
     error_code: Int16 = 0
 
 
-register(Api.END_TXN, EndTxnRequest, EndTxnResponse, versions=(0, 2))
+describes(Api.END_TXN, EndTxnRequest, EndTxnResponse, versions=(0, 2))

@@ -7,8 +7,7 @@ id.
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, Int64, Records, String, field, frozen_struct, struct
 
 
@@ -110,4 +109,4 @@ class FetchResponse:
     responses: list[FetchableTopicResponse]
 
 
-register(Api.FETCH, FetchRequest, FetchResponse, versions=(4, 12), flexible_since=12)
+describes(Api.FETCH, FetchRequest, FetchResponse, versions=(4, 12), flexible_since=12)

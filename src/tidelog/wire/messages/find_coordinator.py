@@ -5,8 +5,7 @@ Version 4 asks for several at once, each of which has an error of its own (KIP-6
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, String, field, struct
 
 
@@ -38,6 +37,6 @@ class FindCoordinatorResponse:
     coordinators: list[Coordinator] = field([], since=4)
 
 
-register(
+describes(
     Api.FIND_COORDINATOR, FindCoordinatorRequest, FindCoordinatorResponse, versions=(0, 4), flexible_since=3
 )

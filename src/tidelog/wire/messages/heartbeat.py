@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, field, struct
 
 
@@ -21,4 +20,4 @@ class HeartbeatResponse:
     error_code: Int16 = 0
 
 
-register(Api.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, versions=(0, 4), flexible_since=4)
+describes(Api.HEARTBEAT, HeartbeatRequest, HeartbeatResponse, versions=(0, 4), flexible_since=4)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int8, Int16, Int32, String, struct
 
 
@@ -43,7 +42,7 @@ class IncrementalAlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse]
 
 
-register(
+describes(
     Api.INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,

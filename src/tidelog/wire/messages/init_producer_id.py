@@ -5,8 +5,7 @@ Since version 3 a producer may ask for a new epoch of the id it has (KIP-360).
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -26,6 +25,6 @@ class InitProducerIdResponse:
     producer_epoch: Int16
 
 
-register(
+describes(
     Api.INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse, versions=(0, 4), flexible_since=2
 )

@@ -6,8 +6,7 @@ The leader among the members is sent everybody's metadata and decides who gets w
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bytes, Int16, Int32, String, field, struct
 
 
@@ -47,4 +46,4 @@ class JoinGroupResponse:
     members: list[JoinGroupResponseMember]
 
 
-register(Api.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, versions=(0, 7), flexible_since=6)
+describes(Api.JOIN_GROUP, JoinGroupRequest, JoinGroupResponse, versions=(0, 7), flexible_since=6)

@@ -6,8 +6,7 @@ Versions as in Kafka 2.7: 1 says whether the partition is new, 2 groups by topic
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 
@@ -64,4 +63,4 @@ class LeaderAndIsrResponse:
     partition_errors: list[LeaderAndIsrPartitionError]
 
 
-register(Api.LEADER_AND_ISR, LeaderAndIsrRequest, LeaderAndIsrResponse, versions=(0, 4), flexible_since=4)
+describes(Api.LEADER_AND_ISR, LeaderAndIsrRequest, LeaderAndIsrResponse, versions=(0, 4), flexible_since=4)

@@ -5,8 +5,7 @@ Version 3 can remove several at once, static ones by their instance id (KIP-345)
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, field, struct
 
 
@@ -37,4 +36,4 @@ class LeaveGroupResponse:
     members: list[MemberResponse] = field([], since=3)
 
 
-register(Api.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, versions=(0, 4), flexible_since=4)
+describes(Api.LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse, versions=(0, 4), flexible_since=4)

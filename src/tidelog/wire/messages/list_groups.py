@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, field, struct
 
 
@@ -26,4 +25,4 @@ class ListGroupsResponse:
     groups: list[ListedGroup]
 
 
-register(Api.LIST_GROUPS, ListGroupsRequest, ListGroupsResponse, versions=(0, 4), flexible_since=3)
+describes(Api.LIST_GROUPS, ListGroupsRequest, ListGroupsResponse, versions=(0, 4), flexible_since=3)

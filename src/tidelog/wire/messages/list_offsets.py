@@ -6,8 +6,7 @@ Version 4 adds leader epochs (KIP-320).
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int8, Int16, Int32, Int64, String, field, struct
 
 
@@ -52,4 +51,4 @@ class ListOffsetsResponse:
     topics: list[ListOffsetsTopicResponse]
 
 
-register(Api.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, versions=(1, 7), flexible_since=6)
+describes(Api.LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse, versions=(1, 7), flexible_since=6)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, struct
 
 
@@ -41,7 +40,7 @@ class ListPartitionReassignmentsResponse:
     topics: list[OngoingTopicReassignment]
 
 
-register(
+describes(
     Api.LIST_PARTITION_REASSIGNMENTS,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

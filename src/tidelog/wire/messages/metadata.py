@@ -6,9 +6,8 @@ epochs, which clients trust from 9 on; 8 adds the operations a client may perfor
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.operations import NOT_ASKED
-from tidelog.wire.registry import register
 from tidelog.wire.schema import Bool, Int16, Int32, String, field, struct
 
 
@@ -63,4 +62,4 @@ class MetadataResponse:
     cluster_authorized_operations: Int32 = field(NOT_ASKED, since=8)
 
 
-register(Api.METADATA, MetadataRequest, MetadataResponse, versions=(0, 9), flexible_since=9)
+describes(Api.METADATA, MetadataRequest, MetadataResponse, versions=(0, 9), flexible_since=9)

@@ -5,8 +5,7 @@ Versions: 2–4 carry a retention time, 6 leader epochs (KIP-320), 7 static memb
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -52,4 +51,4 @@ class OffsetCommitResponse:
     topics: list[OffsetCommitResponseTopic]
 
 
-register(Api.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, versions=(2, 8), flexible_since=8)
+describes(Api.OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse, versions=(2, 8), flexible_since=8)

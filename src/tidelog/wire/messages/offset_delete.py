@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, String, struct
 
 
@@ -43,4 +42,4 @@ class OffsetDeleteResponse:
     topics: list[OffsetDeleteResponseTopic]
 
 
-register(Api.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse, versions=(0, 0))
+describes(Api.OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse, versions=(0, 0))

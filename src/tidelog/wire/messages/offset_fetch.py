@@ -6,8 +6,7 @@ Since version 2 null asks for all topics; 7 can ask for positions that no open t
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 
@@ -61,4 +60,4 @@ class OffsetFetchResponse:
     groups: list[OffsetFetchResponseGroup] = field([], since=8)
 
 
-register(Api.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 8), flexible_since=6)
+describes(Api.OFFSET_FETCH, OffsetFetchRequest, OffsetFetchResponse, versions=(1, 8), flexible_since=6)

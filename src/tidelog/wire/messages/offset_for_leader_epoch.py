@@ -6,8 +6,7 @@ was found, 2 adds the fencing of KIP-320, 3 says who asks: a follower's own id, 
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -50,7 +49,7 @@ class OffsetForLeaderEpochResponse:
     topics: list[OffsetForLeaderTopicResult]
 
 
-register(
+describes(
     Api.OFFSET_FOR_LEADER_EPOCH,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -5,8 +5,7 @@ A producer with acks=0 is sent no response at all. Version 3 is the first whose 
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, Records, String, field, struct
 
 
@@ -63,4 +62,4 @@ class ProduceResponse:
     throttle_time_ms: Int32 = field(0, since=1)
 
 
-register(Api.PRODUCE, ProduceRequest, ProduceResponse, versions=(3, 9), flexible_since=9)
+describes(Api.PRODUCE, ProduceRequest, ProduceResponse, versions=(3, 9), flexible_since=9)

@@ -6,8 +6,7 @@ Kafka's brokers tell their controller through the keeper that a log directory fa
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, struct
 
 
@@ -25,6 +24,6 @@ class RelieveReplicaResponse:
     error_code: Int16 = 0
 
 
-register(
+describes(
     Api.RELIEVE_REPLICA, RelieveReplicaRequest, RelieveReplicaResponse, versions=(0, 0), flexible_since=0
 )

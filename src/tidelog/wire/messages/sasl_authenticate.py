@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bytes, Int16, Int64, String, field, struct
 
 
@@ -20,7 +19,7 @@ class SaslAuthenticateResponse:
     session_lifetime_ms: Int64 = field(0, since=1)
 
 
-register(
+describes(
     Api.SASL_AUTHENTICATE,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,

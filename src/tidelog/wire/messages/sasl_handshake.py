@@ -5,8 +5,7 @@ After version 0 the mechanism's tokens follow as bare frames, after version 1 in
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, String, struct
 
 
@@ -21,4 +20,4 @@ class SaslHandshakeResponse:
     mechanisms: list[String]
 
 
-register(Api.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse, versions=(0, 1))
+describes(Api.SASL_HANDSHAKE, SaslHandshakeRequest, SaslHandshakeResponse, versions=(0, 1))

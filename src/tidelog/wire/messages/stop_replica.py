@@ -5,8 +5,7 @@ Version 1 groups by topic and adds the broker epoch (KIP-380), 3 says per partit
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
 
 
@@ -59,4 +58,4 @@ class StopReplicaResponse:
     partition_errors: list[StopReplicaPartitionError]
 
 
-register(Api.STOP_REPLICA, StopReplicaRequest, StopReplicaResponse, versions=(0, 3), flexible_since=2)
+describes(Api.STOP_REPLICA, StopReplicaRequest, StopReplicaResponse, versions=(0, 3), flexible_since=2)

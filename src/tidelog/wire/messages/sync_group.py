@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Bytes, Int16, Int32, String, field, struct
 
 
@@ -33,4 +32,4 @@ class SyncGroupResponse:
     assignment: Bytes
 
 
-register(Api.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, versions=(0, 5), flexible_since=4)
+describes(Api.SYNC_GROUP, SyncGroupRequest, SyncGroupResponse, versions=(0, 5), flexible_since=4)

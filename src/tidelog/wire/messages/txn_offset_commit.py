@@ -5,8 +5,7 @@ Since version 3 they are fenced by the group's generation (KIP-447).
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -54,6 +53,6 @@ class TxnOffsetCommitResponse:
     topics: list[TxnOffsetCommitResponseTopic]
 
 
-register(
+describes(
     Api.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=(0, 3), flexible_since=3
 )

@@ -5,8 +5,7 @@ Versions as in Kafka 2.7: 1 several endpoints a broker, 5 groups by topic and ad
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 
@@ -63,6 +62,6 @@ class UpdateMetadataResponse:
     error_code: Int16 = 0
 
 
-register(
+describes(
     Api.UPDATE_METADATA, UpdateMetadataRequest, UpdateMetadataResponse, versions=(0, 6), flexible_since=6
 )

@@ -6,8 +6,7 @@ epochs. Kafka's own Vote (52) serves KRaft, where the replicas elect their leade
 
 from __future__ import annotations
 
-from tidelog.wire.api_keys import Api
-from tidelog.wire.registry import register
+from tidelog.wire.api_keys import Api, describes
 from tidelog.wire.schema import Int16, Int32, Int64, String, struct
 
 
@@ -31,4 +30,4 @@ class VoteResponse:
     end_offset: Int64 = -1
 
 
-register(Api.VOTE, VoteRequest, VoteResponse, versions=(0, 0), flexible_since=0)
+describes(Api.VOTE, VoteRequest, VoteResponse, versions=(0, 0), flexible_since=0)

@@ -12,7 +12,8 @@ from functools import partial
 
 from tidelog.trials.network.relays.places import Address
 from tidelog.trials.network.relays.speech import SIZE, Rewrite
-from tidelog.wire.api import LATEST, Api, Buffer, RequestHeader, decode_response, encode_response
+from tidelog.wire.api import Api, Buffer, RequestHeader, decode_response, encode_response
+from tidelog.wire.api_keys import schema_of
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsResponse
 from tidelog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -23,15 +24,15 @@ Lead = Callable[[int, Address], Address]
 
 # Later versions of these name addresses in ways that are not rewritten: Produce and Fetch tell the new leader
 # (KIP-951), DescribeQuorum the controllers.
-_NEWEST = {
-    Api.METADATA: LATEST[Api.METADATA],
-    Api.FIND_COORDINATOR: LATEST[Api.FIND_COORDINATOR],
+_NEWEST: dict[int, int] = {
+    Api.METADATA: schema_of(Api.METADATA).versions[-1],
+    Api.FIND_COORDINATOR: schema_of(Api.FIND_COORDINATOR).versions[-1],
     Api.PRODUCE: 9,
     Api.FETCH: 15,
-    55: 1,
+    Api.DESCRIBE_QUORUM: 1,
 }
-# DescribeCluster, for which clients fall back to Metadata; ShareFetch and ShareAcknowledge.
-_HIDDEN = (60, 78, 79)
+# Clients fall back to Metadata for DescribeCluster.
+_HIDDEN = (Api.DESCRIBE_CLUSTER, Api.SHARE_FETCH, Api.SHARE_ACKNOWLEDGE)
 
 
 class Rewriting:
@@ -45,7 +46,7 @@ class Rewriting:
         if api == Api.API_VERSIONS:
             return partial(_with_versions_cut_down, version)
         if api in (Api.METADATA, Api.FIND_COORDINATOR):
-            if version > LATEST[Api(api)]:
+            if version > _NEWEST[api]:
                 return _refuse
             return partial(self._with_addresses, api, version)
         return None
@@ -74,7 +75,7 @@ def _with_versions_cut_down(version: int, frame: bytearray) -> bytes:
     view = memoryview(frame)[SIZE.size :]
     # A version that the broker does not know is answered in version 0. Those after 3 look like it.
     refused = view[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-    spoken = 0 if refused else min(version, LATEST[Api.API_VERSIONS])
+    spoken = 0 if refused else min(version, schema_of(Api.API_VERSIONS).versions[-1])
     correlation, body = decode_response(Api.API_VERSIONS, spoken, view)
     _cut_down(body)
     return _joined(encode_response(RequestHeader(Api.API_VERSIONS, spoken, correlation, None), body))
