@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.wire.values import samples
 
 from tidelog.broker import inter_broker
-from tidelog.broker.apis import HANDLERS
+from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
@@ -89,7 +89,7 @@ def there(api: int, version: int, body: Any, answer: Callable[[Any], Any]) -> tu
     header, received = decode_request(bytearray(frame[4:]))
     echo = Echo(answer)
     request = Request(cast(Any, Line()), header, received, 0.0)
-    steps = HANDLERS[api](cast(Any, echo), request)
+    steps = SERVED[api].handle(cast(Any, echo), request)
     if steps is not None:
         finished(steps)
     echo.settle()

@@ -12,9 +12,10 @@ from tests.broker.served import Running, framed, on_server
 from tests.clients import raw
 
 from tidelog.broker import inter_broker, peers
+from tidelog.broker.apis import SERVED, Listener
 from tidelog.broker.connection import Request
 from tidelog.broker.node import Node
-from tidelog.broker.server import BETWEEN_BROKERS, Handler
+from tidelog.broker.server import Handler
 from tidelog.core import paths
 from tidelog.core.coordination import Create, Delete
 from tidelog.keeper.client import KeeperConnection
@@ -106,4 +107,4 @@ def test_whatever_comes_on_a_controllers_line_is_served_at_once():
     commands = {
         api for message, (api, _, _) in inter_broker._REQUESTS.items() if message not in peers._QUESTIONS
     }
-    assert commands <= BETWEEN_BROKERS
+    assert all(Listener.BETWEEN_BROKERS in SERVED[api].listener for api in commands)

@@ -11,8 +11,8 @@ from fuzz.layout import Part, Role, draw
 from fuzz.mutations import changed_bytes, changed_fields
 from fuzz.vocabulary import Speaker
 
-from tidelog.broker.apis import HANDLERS
-from tidelog.wire.api import ADVERTISED, Api, decode_request, encode_request
+from tidelog.broker.apis import offered
+from tidelog.wire.api import Api, decode_request, encode_request
 from tidelog.wire.api_keys import schema_of
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.messages.alter_isr import AlterIsrRequest
@@ -20,7 +20,7 @@ from tidelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequ
 from tidelog.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from tidelog.wire.messages.produce import ProduceRequest
 
-OFFERED: dict[int, tuple[int, int]] = {key: each for key, each in ADVERTISED.items() if key in HANDLERS}
+OFFERED = {each.api_key: (each.min_version, each.max_version) for each in offered()}
 SPOKEN = [
     (known, version) for known in map(schema_of, [*OFFERED, *BETWEEN_BROKERS]) for version in known.versions
 ]

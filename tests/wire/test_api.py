@@ -14,7 +14,6 @@ from tests.wire.values import exchanges, finished, samples
 
 from tidelog.wire import api_keys, messages
 from tidelog.wire.api import (
-    ADVERTISED,
     Api,
     RequestHeader,
     UnknownApi,
@@ -246,12 +245,3 @@ def test_encoding_what_is_not_spoken_is_our_own_mistake() -> None:
         encode_request(18, 99, 1, None, ApiVersionsRequest())
     with pytest.raises(ValueError, match="not spoken"):
         decode_response(999, 0, b"")
-
-
-def test_brokers_do_not_advertise_what_they_say_among_themselves() -> None:
-    """A client that tried would only do harm."""
-    for api in (Api.LEADER_AND_ISR, Api.STOP_REPLICA, Api.UPDATE_METADATA, Api.CONTROLLED_SHUTDOWN):
-        assert api not in ADVERTISED
-    assert Api.VOTE not in ADVERTISED
-    assert Api.RELIEVE_REPLICA not in ADVERTISED
-    assert Api.ALTER_ISR not in ADVERTISED

@@ -30,7 +30,7 @@ import uvloop
 
 import tidelog
 from tidelog.broker import exposition
-from tidelog.broker.apis import HANDLERS
+from tidelog.broker.apis import SERVED
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import Metrics
@@ -155,7 +155,7 @@ async def assemble(
         settings.fetch_max_bytes,
         settings.queued_max_request_bytes,
     )
-    handlers = {key: partial(handle, node) for key, handle in HANDLERS.items()}
+    handlers = {key: partial(served.handle, node) for key, served in SERVED.items()}
     node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail)
     host, port = settings.listeners
     try:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from tidelog.broker.apis import SERVED, Listener
 from tidelog.broker.connection import Connection, Request
 from tidelog.broker.frame_memory import FrameMemory
 from tidelog.broker.metrics import Metrics
@@ -38,24 +39,12 @@ from tidelog.wire.api import (
     decode_request_in_steps,
 )
 from tidelog.wire.errors import ErrorCode, ProtocolError
-from tidelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tidelog.wire.messages.api_versions import ApiVersionsResponse
 
 Handler = Callable[[Request], StepsAndJobs[None] | None]
 LARGE_BYTES = 16 * 1024
 """A smaller frame is decoded in one go: a few milliseconds if it is nothing but the smallest elements."""
-BETWEEN_BROKERS = frozenset(
-    {
-        Api.LEADER_AND_ISR,
-        Api.STOP_REPLICA,
-        Api.UPDATE_METADATA,
-        Api.CONTROLLED_SHUTDOWN,
-        Api.CREATE_TOPICS,
-        Api.ALTER_ISR,
-        Api.VOTE,
-        Api.RELIEVE_REPLICA,
-    }
-)
-"""Whatever may come on the line on which a controller sends its commands: none of it may wait for them."""
+_SERVED_AT_ONCE = frozenset(key for key, api in SERVED.items() if Listener.BETWEEN_BROKERS in api.listener)
 REFUSAL_SAID_EVERY_SECONDS = 60.0
 
 
@@ -124,7 +113,7 @@ class Server:
             connection.look_again()
 
     def waits(self, frame: bytearray) -> bool:
-        return self.starting and int.from_bytes(frame[:2]) not in BETWEEN_BROKERS
+        return self.starting and int.from_bytes(frame[:2]) not in _SERVED_AT_ONCE
 
     async def close(self) -> None:
         if self._sweep is not None:
@@ -252,12 +241,5 @@ class Server:
         asked = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
         request = self._request(connection, asked, None, self.clock())
         error = ErrorCode.UNSUPPORTED_VERSION
-        low, high = self.advertised[Api.API_VERSIONS]
-        key = ApiVersion(api_key=Api.API_VERSIONS, min_version=low, max_version=high)
-        request.respond(ApiVersionsResponse(error_code=error, api_keys=[key]), failed=True)
-
-    @property
-    def advertised(self) -> dict[int, tuple[int, int]]:
-        from tidelog.wire.api import ADVERTISED
-
-        return {key: versions for key, versions in ADVERTISED.items() if key in self._handlers}
+        known = SERVED[Api.API_VERSIONS].listed()
+        request.respond(ApiVersionsResponse(error_code=error, api_keys=[known]), failed=True)

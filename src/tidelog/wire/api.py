@@ -21,7 +21,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, NoReturn
 
-from tidelog.wire.api_keys import ADVERTISED, Api, ApiSchema, find_schema
+from tidelog.wire.api_keys import Api, ApiSchema, find_schema
 from tidelog.wire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from tidelog.wire.codec.decoding import Decoder, DecoderInSteps
 from tidelog.wire.codec.encoding import Encoder, EncoderInSteps
@@ -29,7 +29,6 @@ from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import Buffer, skip_tagged_fields
 
 __all__ = [
-    "ADVERTISED",
     "Api",
     "Buffer",
     "RequestHeader",

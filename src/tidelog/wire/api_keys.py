@@ -6,11 +6,9 @@ for, so that a process pays only for what it speaks. Which APIs a broker serves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
 from importlib import import_module
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 NEVER_FLEXIBLE = 1 << 15
 
@@ -114,52 +112,6 @@ class Api(IntEnum):
     # Ours, spoken between tidelog brokers only.
     VOTE = 1000
     RELIEVE_REPLICA = 1001
-
-
-# What a client is told. Produce is listed from 0 though only 3 and later are answered: older librdkafka
-# compresses nothing unless version 0 is listed (KAFKA-18659). What is spoken between brokers is not listed.
-ADVERTISED: Final[Mapping[Api, tuple[int, int]]] = MappingProxyType(
-    {
-        Api.PRODUCE: (0, 9),
-        Api.FETCH: (4, 12),
-        Api.LIST_OFFSETS: (1, 7),
-        Api.METADATA: (0, 9),
-        Api.OFFSET_COMMIT: (2, 8),
-        Api.OFFSET_FETCH: (1, 8),
-        Api.FIND_COORDINATOR: (0, 4),
-        Api.JOIN_GROUP: (0, 7),
-        Api.HEARTBEAT: (0, 4),
-        Api.LEAVE_GROUP: (0, 4),
-        Api.SYNC_GROUP: (0, 5),
-        Api.DESCRIBE_GROUPS: (0, 5),
-        Api.LIST_GROUPS: (0, 4),
-        Api.SASL_HANDSHAKE: (0, 1),
-        Api.API_VERSIONS: (0, 3),
-        Api.CREATE_TOPICS: (0, 7),
-        Api.DELETE_TOPICS: (0, 6),
-        Api.DELETE_RECORDS: (0, 2),
-        Api.INIT_PRODUCER_ID: (0, 4),
-        Api.OFFSET_FOR_LEADER_EPOCH: (0, 4),
-        Api.ADD_PARTITIONS_TO_TXN: (0, 2),
-        Api.ADD_OFFSETS_TO_TXN: (0, 2),
-        Api.END_TXN: (0, 2),
-        Api.TXN_OFFSET_COMMIT: (0, 3),
-        Api.DESCRIBE_ACLS: (0, 2),
-        Api.CREATE_ACLS: (0, 2),
-        Api.DELETE_ACLS: (0, 2),
-        Api.DESCRIBE_CONFIGS: (0, 3),
-        Api.ALTER_CONFIGS: (0, 2),
-        Api.DESCRIBE_LOG_DIRS: (0, 2),
-        Api.SASL_AUTHENTICATE: (0, 2),
-        Api.CREATE_PARTITIONS: (0, 3),
-        Api.DELETE_GROUPS: (0, 2),
-        Api.ELECT_LEADERS: (0, 2),
-        Api.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-        Api.ALTER_PARTITION_REASSIGNMENTS: (0, 0),
-        Api.LIST_PARTITION_REASSIGNMENTS: (0, 0),
-        Api.OFFSET_DELETE: (0, 0),
-    }
-)
 
 
 class ApiSchema(NamedTuple):

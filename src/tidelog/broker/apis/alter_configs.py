@@ -2,7 +2,6 @@
 
 Behaviour: AlterConfigs replaces all settings of a topic, the incremental one changes those it names (set,
 delete, append to or subtract from a list). Checked as a whole before anything is written.
-Versions: 0 to 2, and 0 to 1 of the incremental one.
 Not done: brokers' settings, which are changed in their files.
 """
 
@@ -12,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.apis import serves
 from tidelog.broker.apis.describe_configs import TOPIC
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
@@ -20,6 +20,7 @@ from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
 from tidelog.storage.log_config import TEXT_LENGTH_MAX, InvalidLogConfig
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import alter_configs, incremental_alter_configs
 
@@ -30,6 +31,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 Values = dict[str, str | None]
 
 
+@serves(Api.ALTER_CONFIGS)
 def handle(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = alter_configs.AlterConfigsResponse(responses=results)
@@ -46,6 +48,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     gather.asked_all()
 
 
+@serves(Api.INCREMENTAL_ALTER_CONFIGS)
 def handle_incremental(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)

@@ -1,7 +1,6 @@
 """AlterIsr (56): a leader asks the controller for another set of in-sync replicas (KIP-497).
 
 Behaviour: written to the keeper if leader epoch, version and incarnations are current.
-Versions: 0. Not offered to clients.
 Not done: nothing.
 """
 
@@ -9,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import alter_isr_from_wire
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.alter_isr import (
     AlterIsrResponse,
     PartitionResult,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.ALTER_ISR, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
     topics: dict[str, TopicResult] = {}
     gather = Gather(lambda: request.respond(AlterIsrResponse(topics=list(topics.values()))))

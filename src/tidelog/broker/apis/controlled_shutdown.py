@@ -2,7 +2,6 @@
 
 Behaviour: the controller moves leadership away and answers with what it could not move. While it does not
 reach the keeper it says so at once, as NOT_CONTROLLER: the broker need not wait for what cannot be done.
-Versions: 0 to 3. Not offered to clients.
 Not done: nothing.
 """
 
@@ -10,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.CONTROLLED_SHUTDOWN, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> None:
     if not node.keeper.connected:
         error = ErrorCode.NOT_CONTROLLER

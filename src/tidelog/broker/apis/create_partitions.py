@@ -4,7 +4,6 @@ Behaviour: the controller adds partitions to a topic; existing ones, and the rec
 ``__consumer_offsets``: groups would be looked for in other partitions than those that hold them. A topic
 named twice in a request is refused both times. A request that adds more than 10,000 partitions in all is
 refused as a whole (POLICY_VIOLATION).
-Versions: 0 to 3.
 Not done: nothing.
 """
 
@@ -14,6 +13,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
@@ -22,6 +22,7 @@ from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS,
 from tidelog.core.types import BrokerId
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -40,6 +41,7 @@ GROUPS_WOULD_MOVE = Refusal(
 NAMED_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
+@serves(Api.CREATE_PARTITIONS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: CreatePartitionsRequest = request.body
     named: Counter[str] = Counter()

@@ -3,7 +3,7 @@
 Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
 checked here, before anything is written. A topic named twice in a request is refused both times. A request
 for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0.
-Versions: 0 to 7. Topics have no ids: 7 tells the one that stands for none.
+Topics have no ids: version 7 answers the id that means none.
 Not done: waiting for the partitions to have leaders everywhere; clients ask for metadata until they do.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
@@ -21,6 +22,7 @@ from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
 from tidelog.storage.background import Steps, listed
 from tidelog.storage.log_config import InvalidLogConfig
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import (
     CreatableTopic,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.CREATE_TOPICS, listener=Listener.CLIENTS | Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: CreateTopicsRequest = request.body
     named: Counter[str] = Counter()

@@ -1,7 +1,6 @@
 """DeleteAcls (31): remove the access rules that match filters.
 
 Behaviour: each filter is refused with SECURITY_DISABLED, as by a Kafka without an authorizer.
-Versions: 0 to 2.
 Not done: access rules.
 """
 
@@ -9,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.apis.describe_acls import NO_AUTHORIZER
 from tidelog.broker.connection import Request
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.delete_acls import (
     DeleteAclsFilterResult,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.DELETE_ACLS)
 def handle(_node: Node, request: Request) -> None:
     body: DeleteAclsRequest = request.body
     error = ErrorCode.SECURITY_DISABLED

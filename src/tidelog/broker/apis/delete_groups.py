@@ -1,7 +1,6 @@
 """DeleteGroups (42): forget consumer groups that have no members, and their positions.
 
 Behaviour: each group is answered for itself, when its tombstones are committed.
-Versions: 0 to 2.
 Not done: nothing.
 """
 
@@ -9,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.DELETE_GROUPS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteGroupsRequest = request.body
     results: list[DeletableGroupResult] = []

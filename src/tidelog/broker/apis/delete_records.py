@@ -2,7 +2,6 @@
 
 Behaviour: the leader moves the start of its log; answered when the live replicas have followed, or with
 REQUEST_TIMED_OUT. Offset -1 is the high watermark.
-Versions: 0 to 2.
 Not done: nothing.
 """
 
@@ -10,11 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.DELETE_RECORDS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteRecordsRequest = request.body
     topics: list[DeleteRecordsTopicResult] = []

@@ -2,7 +2,7 @@
 
 Behaviour: answered when the topic is marked for deletion and brokers are being told to forget it; its logs
 are deleted after that, those of a broker that is down when it returns.
-Versions: 0 to 6. Topics have no ids: whoever names one in 6 is told UNSUPPORTED_VERSION.
+Topics have no ids: one that is named by its id (version 6) is answered UNSUPPORTED_VERSION.
 Not done: nothing.
 """
 
@@ -11,10 +11,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 IDS_SINCE = 6
 
 
+@serves(Api.DELETE_TOPICS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DeleteTopicsRequest = request.body
     topics = body.topics

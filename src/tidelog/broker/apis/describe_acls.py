@@ -1,7 +1,6 @@
 """DescribeAcls (29): the access rules that match a filter.
 
 Behaviour: there are none. SECURITY_DISABLED, as a Kafka without an authorizer says: tools understand that.
-Versions: 0 to 2.
 Not done: access rules.
 """
 
@@ -9,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_acls import DescribeAclsResponse
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 NO_AUTHORIZER = "No Authorizer is configured: tidelog has no access rules."
 
 
+@serves(Api.DESCRIBE_ACLS)
 def handle(_node: Node, request: Request) -> None:
     error = ErrorCode.SECURITY_DISABLED
     answer = DescribeAclsResponse(error_code=error, error_message=NO_AUTHORIZER, resources=[])

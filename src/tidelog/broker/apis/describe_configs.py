@@ -3,7 +3,6 @@
 Behaviour: a topic's settings with where each value comes from: the topic, this broker's file, or the
 default. A broker's settings are read-only: they are changed in its file. What is named twice is described
 once, so that an answer is no larger than the cluster.
-Versions: 0 to 3.
 Not done: synonyms beyond the source itself, broker loggers.
 """
 
@@ -12,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import Described
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -34,6 +35,7 @@ TOPIC, BROKER = 2, 4
 NAMED_TWICE = "It is described once; name it once, with all the settings to be told."
 
 
+@serves(Api.DESCRIBE_CONFIGS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeConfigsRequest = request.body
     results: list[DescribeConfigsResult] = []

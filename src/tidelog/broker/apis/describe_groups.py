@@ -1,7 +1,6 @@
 """DescribeGroups (15): the state and the members of consumer groups.
 
 Behaviour: each group is answered for itself; one that nobody knows is ``Dead``, as in Kafka.
-Versions: 0 to 5.
 """
 
 from __future__ import annotations
@@ -9,10 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.DESCRIBE_GROUPS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeGroupsRequest = request.body
     found: dict[str, DescribedGroup] = {}

@@ -1,7 +1,6 @@
 """DescribeLogDirs (35): what this broker stores, and how much of it there is.
 
 Behaviour: one directory; per partition its size and how far it is behind the high watermark it knows.
-Versions: 0 to 2.
 Not done: moving replicas between directories, hence no future replicas.
 """
 
@@ -9,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.storage.log.file_log import LogDescription
+from tidelog.wire.api import Api
 from tidelog.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.DESCRIBE_LOG_DIRS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: DescribeLogDirsRequest = request.body
     stored = {log.tp: log for log in sorted(node.storage.describe())}

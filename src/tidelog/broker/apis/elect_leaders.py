@@ -4,7 +4,6 @@ Behaviour: preferred elections give leadership back to the first assigned replic
 partition without a leader to any live replica, whatever is lost. Without a list: all partitions, and only
 those where something was done or failed are answered. Another kind of election is INVALID_REQUEST, for the
 request and for each partition it names.
-Versions: 0 to 2.
 Not done: nothing.
 """
 
@@ -12,11 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 ELECTIONS = {election.value: election for election in core.ElectionType}
 
 
+@serves(Api.ELECT_LEADERS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: ElectLeadersRequest = request.body
     if body.election_type not in ELECTIONS:

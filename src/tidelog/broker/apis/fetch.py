@@ -5,7 +5,7 @@ until there is something to read or the time is up. The request is answered as s
 have ``min_bytes``, or one has failed; whatever is still parked then answers with what it has. A follower's
 next request releases the one before: that is how it adds partitions without waiting. When a client is gone,
 so is what it waits for.
-Versions: 4 to 12. Isolation level is accepted and, without transactions, makes no difference.
+Isolation level is accepted and, without transactions, makes no difference.
 Not done: fetch sessions (answered with session 0: the client goes on naming all its partitions), reading
 from the nearest replica (KIP-392), the diverging epoch in the answer (followers ask before they fetch).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
@@ -35,6 +36,7 @@ _AT_ONCE = 100
 """Partitions that are named, or answered, without a pause."""
 
 
+@serves(Api.FETCH)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: FetchRequest = request.body
     pending = PendingFetch(node, request, body)

@@ -4,7 +4,7 @@ Behaviour: the leader of the group's partition of ``__consumer_offsets``. The fi
 controller create that topic, and is answered when it is there: clients that are told to ask again wait a
 second before they do. If that takes long, and while the partition has no leader, the answer is
 COORDINATOR_NOT_AVAILABLE all the same.
-Versions: 0 to 4; from 4 on for several groups at once, each of which has an answer of its own (KIP-699).
+From version 4 on the request names several groups, and each has an answer of its own (KIP-699).
 Not done: transactions. Whoever asks for the coordinator of a transactional id is told so, in words that Java
 clients and librdkafka show, and with an error that clients take for final: UNSUPPORTED_VERSION; up to version
 3 CLUSTER_AUTHORIZATION_FAILED, because librdkafka, which speaks those, asks again for a minute after others.
@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.groups.records import TOPIC
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.find_coordinator import (
     Coordinator,
@@ -38,6 +40,7 @@ NO_TRANSACTIONS = (
 )
 
 
+@serves(Api.FIND_COORDINATOR)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: FindCoordinatorRequest = request.body
     keys = body.coordinator_keys if request.header.api_version >= SEVERAL_SINCE else [body.key]

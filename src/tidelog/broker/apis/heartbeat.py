@@ -1,7 +1,6 @@
 """Heartbeat (12): a member of a group is alive, and asks whether a rebalance is on.
 
 Behaviour: REBALANCE_IN_PROGRESS is the answer by which members learn that they shall join again.
-Versions: 0 to 4.
 Not done: nothing.
 """
 
@@ -9,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.HEARTBEAT)
 def handle(node: Node, request: Request) -> None:
     body: HeartbeatRequest = request.body
 

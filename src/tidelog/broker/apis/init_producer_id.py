@@ -4,7 +4,6 @@ Behaviour: from a block that this broker reserved in the keeper before it was as
 begin while the keeper is away. When there is none left they are told COORDINATOR_LOAD_IN_PROGRESS, and ask
 again. A producer that comes back with its id and epoch after an error (KIP-360) gets a new id: sequence
 numbers start over, as if the epoch had been raised.
-Versions: 0 to 4.
 Not done: transactions; a request with a transactional id is answered UNSUPPORTED_VERSION. Clients ask for its
 coordinator first, and are told there (see ``find_coordinator``).
 """
@@ -13,9 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.INIT_PRODUCER_ID)
 def handle(node: Node, request: Request) -> None:
     body: InitProducerIdRequest = request.body
     if body.transactional_id is not None:

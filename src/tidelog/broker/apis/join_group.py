@@ -1,7 +1,7 @@
 """JoinGroup (11): enter a consumer group, or stay in it when it rebalances.
 
 Behaviour: answered when the group has its next generation, which may take until the rebalance timeout.
-Versions: 0 to 7. 0 has no rebalance timeout, the session timeout stands for it; from 4 on a member that has
+Version 0 has no rebalance timeout, the session timeout is used for both; from 4 on a member that has
 no id yet is given one and comes again; from 7 on there may be no protocol in an answer.
 Not done: nothing.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -23,6 +25,7 @@ ID_FIRST_SINCE = 4
 NULL_PROTOCOL_SINCE = 7
 
 
+@serves(Api.JOIN_GROUP)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: JoinGroupRequest = request.body
     version = request.header.api_version

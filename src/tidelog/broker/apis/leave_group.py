@@ -1,7 +1,7 @@
 """LeaveGroup (13): members go, without waiting for their sessions to expire.
 
 Behaviour: each member is answered for itself; static ones may be named by their instance id alone.
-Versions: 0 to 4; up to 2 it is one member, whose error is that of the request.
+Up to version 2 it is one member, whose error is that of the request.
 Not done: nothing.
 """
 
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SEVERAL_SINCE = 3
 
 
+@serves(Api.LEAVE_GROUP)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: LeaveGroupRequest = request.body
     several = request.header.api_version >= SEVERAL_SINCE

@@ -1,7 +1,7 @@
 """ListGroups (16): the groups this broker coordinates; a client that wants all asks every broker.
 
 Behaviour: COORDINATOR_LOAD_IN_PROGRESS while a partition is being read, because some would be missing.
-Versions: 0 to 4; 4 may ask for groups in certain states only.
+Version 4 may ask for groups in certain states only.
 Not done: nothing.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.LIST_GROUPS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: ListGroupsRequest = request.body
     known = node.groups.groups()

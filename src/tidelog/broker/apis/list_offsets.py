@@ -4,7 +4,7 @@ Behaviour: the core says whether we lead and where the log ends for whoever asks
 watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
 index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR. Of a batch that
 is too large to be looked into (``storage/log/keyed_records.py``) the first offset is told.
-Versions: 1 to 7 (7: the record with the largest timestamp, KIP-734).
+Version 7 can ask for the record with the largest timestamp (KIP-734).
 Not done: version 0, which lists segments.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
@@ -22,6 +23,7 @@ from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.timestamps import TimestampedOffset
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
+@serves(Api.LIST_OFFSETS)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: ListOffsetsRequest = request.body
     topics: list[ListOffsetsTopicResponse] = []

@@ -5,7 +5,6 @@ topic that does not exist is created when the client and the broker allow it; th
 LEADER_NOT_AVAILABLE and asks again, or why it cannot be. A request that would create more than 10,000
 partitions creates none (POLICY_VIOLATION). Offline replicas are those of brokers that are away, and those
 whose brokers cannot use their logs.
-Versions: 0 to 9.
 """
 
 from __future__ import annotations
@@ -13,11 +12,13 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata import MetadataCache
 from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, illegal_name
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
@@ -40,6 +41,7 @@ class _Absent(Enum):
     TOO_MANY = auto()
 
 
+@serves(Api.METADATA)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: MetadataRequest = request.body
     cache = node.core.metadata

@@ -2,7 +2,7 @@
 
 Behaviour: answered when the positions are committed to the group's partition of ``__consumer_offsets``, as a
 produce with acks=all is. Partitions that do not exist are refused, the others of the request are taken.
-Versions: 2 to 8. The retention time of 2 to 4 is accepted and has no effect: positions are kept as long as
+The retention time of versions 2 to 4 is accepted and has no effect: positions are kept as long as
 ``offsets.retention.minutes`` says.
 Not done: versions 0 and 1, which keep positions in ZooKeeper or without generations.
 """
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.OFFSET_COMMIT)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetCommitRequest = request.body
     errors: dict[TopicPartition, ErrorCode] = {}

@@ -2,7 +2,6 @@
 
 Behaviour: positions in topics that a member subscribes to are refused. Answered when the tombstones are
 committed.
-Versions: 0.
 Not done: nothing.
 """
 
@@ -10,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.OFFSET_DELETE)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetDeleteRequest = request.body
     errors: dict[TopicPartition, ErrorCode] = {}

@@ -1,7 +1,7 @@
 """OffsetFetch (9): the positions consumer groups have written down.
 
 Behaviour: a group or a partition that nobody knows has no position, which is -1 and no error.
-Versions: 1 to 8. In 1 each partition has the error; since 2 null asks for everything, and the error is the
+In version 1 each partition has the error; since 2 null asks for everything, and the error is the
 request's; since 8 several groups are asked for, each of which has an error of its own (KIP-709).
 Not done: ``require_stable`` makes no difference, because there are no transactions.
 """
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
@@ -19,6 +20,7 @@ from tidelog.broker.inter_broker import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,6 +38,7 @@ ONE_ERROR_SINCE = 2
 SEVERAL_SINCE = 8
 
 
+@serves(Api.OFFSET_FETCH)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetFetchRequest = request.body
     asked = body.groups

@@ -2,7 +2,6 @@
 
 Behaviour: the core's answer, from the leader-epoch cache. Followers ask it before they fetch, consumers to
 find out whether what they read was truncated.
-Versions: 0 to 4.
 Not done: nothing.
 """
 
@@ -11,11 +10,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.OFFSET_FOR_LEADER_EPOCH)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: OffsetForLeaderEpochRequest = request.body
     topics: list[OffsetForLeaderTopicResult] = []

@@ -6,7 +6,6 @@ their batch is not stored. Nor is one that is too large to be looked into (``sto
 MESSAGE_TOO_LARGE. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync
 replica has it. A request for several partitions is answered when the last of them is. To
 ``__consumer_offsets`` nobody writes but the coordinators of groups.
-Versions: 3 to 9 (0 to 2 are listed, because older clients compress only where they see them; KAFKA-18659).
 Not done: transactions, message formats before 2.
 """
 
@@ -15,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
@@ -45,6 +45,7 @@ _AT_ONCE = 100
 ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
+@serves(Api.PRODUCE, listed_since=0)  # older librdkafka compresses only then (KAFKA-18659)
 def handle(node: Node, request: Request) -> StepsAndJobs[None]:
     body: ProduceRequest = request.body
     acks, timeout = body.acks, body.timeout_ms

@@ -2,7 +2,6 @@
 
 Behaviour: an in-sync replica leads in its place, and the ISR goes on without it. If there is none, it stays
 the leader, and the answer is ELIGIBLE_LEADERS_NOT_AVAILABLE.
-Versions: 0. Not offered to clients.
 Not done: nothing.
 """
 
@@ -10,16 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import relieve_replica_from_wire
 from tidelog.core import messages as core
+from tidelog.wire.api import Api
 from tidelog.wire.messages.relieve_replica import RelieveReplicaResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.RELIEVE_REPLICA, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> None:
     answer = RelieveReplicaResponse()
     gather = Gather(lambda: request.respond(answer))

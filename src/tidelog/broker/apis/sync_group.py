@@ -1,7 +1,7 @@
 """SyncGroup (14): the leader of a group hands in the assignment, every member is sent its own part.
 
 Behaviour: answered when the assignment is committed to the group's partition of ``__consumer_offsets``.
-Versions: 0 to 5; from 5 on the member must name the protocol it believes in, and is refused if it is wrong.
+From version 5 on the member must name the protocol it believes in, and is refused if it is wrong.
 Not done: nothing.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
+from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 NAMES_PROTOCOL_SINCE = 5
 
 
+@serves(Api.SYNC_GROUP)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: SyncGroupRequest = request.body
     nameless = body.protocol_type is None or body.protocol_name is None

@@ -2,25 +2,27 @@
 
 Behaviour: from the controller only, and only of a current one: the core compares controller and broker
 epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
-Versions: 5, 6. Not offered to clients.
-Not done: nothing.
+Not done: versions 0 to 4 name partitions in another field, and that is not read.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import update_metadata_from_wire
 from tidelog.core.messages import ControlResponse
 from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
 from tidelog.wire.messages.update_metadata import UpdateMetadataResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.UPDATE_METADATA, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
     answer = UpdateMetadataResponse()
     gather = Gather(lambda: request.respond(answer))

@@ -1,7 +1,6 @@
 """Vote (1000), tidelog's own: the controller asks a replica how far its log reaches.
 
 Behaviour: under the ``majority`` rules only. The replica promises to ignore leaders of earlier epochs.
-Versions: 0. Not offered to clients.
 Not done: nothing.
 """
 
@@ -9,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.broker.inter_broker import vote_from_wire
 from tidelog.core import messages as core
+from tidelog.wire.api import Api
 from tidelog.wire.messages.vote import VoteResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 
+@serves(Api.VOTE, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> None:
     gather = Gather(lambda: None)
 
