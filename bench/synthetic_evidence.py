@@ -32,8 +32,7 @@ from bench.synthetic_anomalies import Planted, plant
 from bench.synthetic_batches import RECORDS_PER_BATCH, VALUE_BYTES, Ints, batches, id_texts, value_crcs
 
 from tidelog.evidence.folder import COMPLETE, Manifest
-from tidelog.evidence.parquet.arrow import arrow_rows, arrow_schema
-from tidelog.evidence.parquet.parts import write_part
+from tidelog.evidence.parquet.parts import arrow_rows, arrow_schema, write_part
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, REPLICAS, Table
 
 TOPIC = "events"

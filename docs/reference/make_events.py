@@ -28,7 +28,7 @@ beyond 256 MiB.
 - A file that cannot be written (a full disk, say) ends the recording with one line in the broker's log and
   `tidelog_evidence_recording 0` among its [metrics](metrics.md). The broker goes on.
 - The last line of a killed process's file may be torn, and is passed over. Any other line that is no event
-  is damage: `read_events` (`tidelog.evidence.journals.reader`) names the file and the line.
+  is damage: `read_events` (`tidelog.evidence.journals.event_files`) names the file and the line.
 
 ```
 {"time_ms":1731715203120,"broker":2,"process_start_ms":1731715200000,"sequence":17,"event":"truncated",\

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidelog.evidence.journals.event_files import event_files
-from tidelog.evidence.journals.reader import CorruptEvidence, read_events
+from tidelog.evidence.journals.event_files import CorruptEvidence, event_files, read_events
 
 ROWS = [{"time_ms": 1, "broker": 0, "sequence": n, "event": "is_ä", "isr": [0, n]} for n in range(3)]
 LINES = b"".join(json.dumps(row).encode() + b"\n" for row in ROWS)

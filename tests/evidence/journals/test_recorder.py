@@ -24,8 +24,7 @@ from tidelog.core.events import (
 )
 from tidelog.core.types import TopicPartition
 from tidelog.evidence.event_schema import Row, to_row
-from tidelog.evidence.journals.event_files import event_files
-from tidelog.evidence.journals.reader import read_events
+from tidelog.evidence.journals.event_files import event_files, read_events
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.evidence.process_events import RecordedEvent
 

@@ -8,8 +8,15 @@ import pytest
 from tests.evidence.specimens import ME, SPECIMENS
 
 from tidelog.evidence.event_schema import to_row
-from tidelog.evidence.parquet.arrow import arrow_rows, arrow_schema
-from tidelog.evidence.parquet.parts import PartWriter, part_files, read_table, rows_of, write_part
+from tidelog.evidence.parquet.parts import (
+    PartWriter,
+    arrow_rows,
+    arrow_schema,
+    part_files,
+    read_table,
+    rows_of,
+    write_part,
+)
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, SCHEMA_VERSION, TABLES, Table, value_id
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,16 +1,24 @@
-"""The names of event files, and how many of them are kept.
+"""Files of a broker's events: their names, how many of them are kept, and reading them back.
 
 ``events-3-1731715200000.jsonl`` is what broker 3 wrote from its start at that moment (ms since 1970). When a
 file is full the same process goes on in ``events-3-1731715200000.1.jsonl``, then ``.2`` and so on; the next
 process starts a name of its own. So a file never has two writers, and only its last line can be torn.
+
+A process that is killed may leave half a line at the end of its file; that half says nothing and is passed
+over. Damage anywhere else is not something a crash does: it is reported by file and line, and not skipped,
+because an audit must not rest on evidence with unnoticed holes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from tidelog.evidence.event_schema import Row
 
 _NAME = re.compile(r"events-(\d+)-(\d+)(?:\.(\d+))?\.jsonl")
 
@@ -40,7 +48,7 @@ def event_files(directory: Path, broker: int | None = None) -> list[EventFile]:
 
 
 def create_file(path: Path) -> int:
-    """A file descriptor to append to. FileExistsError rather than somebody else's file."""
+    """A file descriptor to append to. FileExistsError rather than the file of another process."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
 
 
@@ -53,4 +61,28 @@ def delete_oldest(directory: Path, broker: int, bytes_max: int) -> None:
             if number and total > bytes_max:
                 file.path.unlink()
         except FileNotFoundError:
-            continue  # somebody tidied up at the same time
+            continue  # removed by another process at the same time
+
+
+class CorruptEvidence(Exception):
+    """A line that is no event. The message is one line that says where and why."""
+
+    def __init__(self, path: Path, line: int, why: str) -> None:
+        super().__init__(f"{path}: line {line} is not an event: {why}")
+        self.path = path
+        self.line = line
+
+
+def read_events(path: Path) -> Iterator[Row]:
+    """The rows of one file, in the order they were written."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+            except ValueError as error:  # not JSON, or not even UTF-8
+                if not line.endswith(b"\n"):
+                    return
+                raise CorruptEvidence(path, number, str(error)) from None
+            if not isinstance(row, dict) or "event" not in row:
+                raise CorruptEvidence(path, number, 'no object with an "event"')
+            yield row

@@ -3,18 +3,19 @@
 Rules of the file:
 
 * A file that is being written has another name (hidden, so that Spark and Arrow pass it over) and gets its
-  own only when it is complete. Whoever reads a folder while it grows sees complete files.
+  own only when it is complete. A reader of a folder that grows sees complete files.
 * A file is never changed. A table grows by more files, so memory is bounded by one of them.
-* Names come from what is in them. Who repeats an interrupted piece of work writes the same file again,
-  not a second one.
+* Names come from what is in them. Interrupted work that is repeated writes the same file again, not a second
+  one.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,50 @@ import pyarrow.dataset as ds  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from tidelog.evidence.event_schema import Row
-from tidelog.evidence.parquet.arrow import arrow_rows, arrow_schema
-from tidelog.evidence.tables import Table
+from tidelog.evidence.tables import SCHEMA_VERSION, Table
 
 SUFFIX = ".parquet"
+
+_TYPES = {
+    "bool": pa.bool_(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "string": pa.string(),
+    "list<int32>": pa.list_(pa.int32()),
+    "list<int64>": pa.list_(pa.int64()),
+    "list<string>": pa.list_(pa.string()),
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+}
+
+
+# ---------------------------------------------------------------- tables as Arrow has them
+
+
+def arrow_type(name: str) -> Any:
+    return _TYPES[name]
+
+
+@cache
+def arrow_schema(table: Table) -> Any:
+    """The columns of a table; its name and the version of the schema travel along in every file."""
+    fields = [pa.field(column.name, arrow_type(column.type)) for column in table.columns]
+    return pa.schema(fields, {"tidelog.table": table.name, "tidelog.schema_version": str(SCHEMA_VERSION)})
+
+
+def arrow_rows(table: Table, rows: Iterable[Row]) -> Any:
+    """Rows as an Arrow table. What a row does not mention is null; what the table does not know, an error."""
+    schema = arrow_schema(table)
+    known = set(schema.names)
+    listed = []
+    for row in rows:
+        if not row.keys() <= known:
+            raise ValueError(f"no such column of {table.name}: {', '.join(sorted(row.keys() - known))}")
+        listed.append({name: list(v.items()) if isinstance(v, dict) else v for name, v in row.items()})
+    return pa.Table.from_pylist(listed, schema)
+
+
+# ---------------------------------------------------------------- files
 
 
 def write_part(folder: Path, stem: str, content: Any) -> Path:

@@ -17,9 +17,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import EvidenceFolder, reason
-from tidelog.evidence.journals.event_files import EventFile, event_files
+from tidelog.evidence.journals.event_files import CorruptEvidence, EventFile, event_files, read_events
 from tidelog.evidence.journals.lines import line_files, read_lines
-from tidelog.evidence.journals.reader import CorruptEvidence, read_events
 from tidelog.evidence.journals.slots import CorruptSlots, Slots, StillWritten, slot_files
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.parquet.sealing import seal

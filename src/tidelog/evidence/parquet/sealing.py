@@ -17,8 +17,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.journals.clients import OUTCOMES
 from tidelog.evidence.journals.slots import SlotColumn, Slots
-from tidelog.evidence.parquet.arrow import arrow_schema
-from tidelog.evidence.parquet.parts import write_part
+from tidelog.evidence.parquet.parts import arrow_schema, write_part
 from tidelog.evidence.tables import TABLES
 
 _NUMBERS: Final = {"b": pa.int8(), "i": pa.int32(), "q": pa.int64()}

@@ -37,10 +37,10 @@ from tidelog.evidence.importers.jepsen.operations import (
     Key,
     Op,
     Poll,
-    Send,
+    SendOp,
     read_ops,
 )
-from tidelog.evidence.importers.jepsen.places import Places
+from tidelog.evidence.importers.jepsen.positions import Positions
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import CLIENT_EVENTS, LEDGER, READS
 
@@ -104,7 +104,7 @@ class _Importer:
             for table in (LEDGER, READS, CLIENT_EVENTS)
         )
         self._under_way: dict[int, Op] = {}
-        self._places: defaultdict[int, Places] = defaultdict(Places)
+        self._positions: defaultdict[int, Positions] = defaultdict(Positions)
         self._sequences: Counter[int] = Counter()
         self._polls: Counter[int] = Counter()
         self._logs: dict[Place, dict[int, str | None]] = {}
@@ -125,7 +125,7 @@ class _Importer:
             return
         invoked = self._under_way.pop(op.process, None)
         if op.is_choice:
-            self._places[op.process].choose(op)
+            self._positions[op.process].choose(op)
             return
         if not op.steps and invoked is not None:
             op.steps = invoked.steps
@@ -161,17 +161,17 @@ class _Importer:
             return
         transaction = f"t{op.number}" if op.is_transaction else None
         self._done.transactions += transaction is not None
-        places = self._places[op.process]
-        places.begin(op)
+        positions = self._positions[op.process]
+        positions.begin(op)
         for step in op.steps:
-            if isinstance(step, Send):
+            if isinstance(step, SendOp):
                 self._send(step, invoked, completed, transaction)
             elif completed is not None:
-                self._poll(step, completed, places, transaction)
+                self._poll(step, completed, positions, transaction)
         if completed is not None:
-            places.end(completed)
+            positions.end(completed)
 
-    def _send(self, send: Send, invoked: Op, completed: Op | None, transaction: str | None) -> None:
+    def _send(self, send: SendOp, invoked: Op, completed: Op | None, transaction: str | None) -> None:
         topic, partition = self._place(send.key)
         row: dict[str, Any] = {
             "producer": f"p{invoked.process}",
@@ -192,7 +192,7 @@ class _Importer:
         self._sequences[invoked.process] += 1
         self._done.sends += 1
 
-    def _poll(self, poll: Poll, op: Op, places: Places, transaction: str | None) -> None:
+    def _poll(self, poll: Poll, op: Op, positions: Positions, transaction: str | None) -> None:
         number = self._polls[op.process]
         self._polls[op.process] += 1
         for key, records in poll.records.items():
@@ -201,10 +201,10 @@ class _Importer:
                 if offset is None:
                     self._unplaced += 1
                     continue
-                waited, is_first = places.move(key, offset)
+                waited, is_first = positions.move(key, offset)
                 row = {
                     "consumer": f"c{op.process}",
-                    "group": NUMBERED if places.in_group else None,
+                    "group": NUMBERED if positions.in_group else None,
                     "topic": topic,
                     "partition": partition,
                     "offset": offset,
@@ -218,7 +218,7 @@ class _Importer:
                 self._reads.write(row)
                 self._logs[place][offset] = value
                 self._done.reads += 1
-                if is_first and places.in_group and waited != offset:
+                if is_first and positions.in_group and waited != offset:
                     self._events.write(_rebalanced(row))
 
     def _place(self, key: Key) -> Place:

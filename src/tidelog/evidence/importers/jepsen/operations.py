@@ -45,7 +45,7 @@ class HistoryError(EvidenceError):
 
 
 @dataclass(slots=True, frozen=True)
-class Send:
+class SendOp:
     key: Key
     value: str | None
     offset: int | None
@@ -65,7 +65,7 @@ class Op:
     type: str
     f: str
     time_us: int
-    steps: list[Send | Poll] = field(default_factory=list)
+    steps: list[SendOp | Poll] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     """Those that were assigned or subscribed to."""
     from_beginning: bool = False
@@ -160,14 +160,14 @@ def _time_us(nanoseconds: Any, number: int) -> int:
     return int(nanoseconds) // 1000
 
 
-def _step(step: Any, *, completed: bool) -> Send | Poll:
+def _step(step: Any, *, completed: bool) -> SendOp | Poll:
     what, *rest = _listed(step)
     match _name(what), rest:
         case "send", [key, value]:
             if completed and isinstance(value, tuple | list):
                 offset, value = value
-                return Send(_key(key), _text(value), _offset(offset))
-            return Send(_key(key), _text(value), None)
+                return SendOp(_key(key), _text(value), _offset(offset))
+            return SendOp(_key(key), _text(value), None)
         case "poll", []:
             return Poll({})
         case "poll", [found]:

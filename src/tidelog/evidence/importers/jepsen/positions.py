@@ -1,13 +1,13 @@
-"""Where a consumer waits in each key, as far as a history tells.
+"""The position of a consumer in each key, as far as a history tells.
 
 Rules of the file:
 
-* A consumer waits behind the last record that it got. Who has just chosen a key waits for whatever comes, or
-  for the first record if it asked for the beginning.
-* Choosing keys anew keeps the place in those that stay, and forgets the others; a key that changed hands is
-  forgotten as well.
-* A transaction that did not commit leaves the consumer where it was before. A lone poll that went wrong was
-  rolled back by nobody, so nobody knows where it left the consumer.
+* A consumer waits behind the last record that it got. A consumer that has just chosen a key waits for any
+  record, or for the first one if it asked for the beginning.
+* Choosing keys anew keeps the position in those that stay, and forgets the others; a key that changed hands
+  is forgotten as well.
+* A transaction that did not commit leaves the consumer where it was before. A lone poll that went wrong is
+  not rolled back, so it is not known where it left the consumer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Collection
 from tidelog.evidence.importers.jepsen.operations import FAIL, INVOKE, OK, SUBSCRIBE, Key, Op
 
 
-class Places:
+class Positions:
     """Those of one process. For each operation `begin`, `move` for every record, `end`."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Places:
 
     def choose(self, op: Op) -> None:
         """Keys were assigned or subscribed to. Whether that happened may be in doubt: then, too, it is not
-        known where the consumer stands in keys that it gave up."""
+        known which position the consumer has in keys that it gave up."""
         if op.type in (INVOKE, FAIL):
             return
         self.in_group = op.f == SUBSCRIBE
-        self._known = {key: place for key, place in self._known.items() if key in op.keys}
+        self._known = {key: at for key, at in self._known.items() if key in op.keys}
         if op.from_beginning:
             self._known = dict.fromkeys(op.keys, 0) if op.type == OK else {}
 
