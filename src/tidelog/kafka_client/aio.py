@@ -1,4 +1,4 @@
-"""Connections from a trial to brokers: one that clients keep, and single questions of the trial itself."""
+"""Connections to brokers for asyncio: one that a client keeps, and single questions on one of their own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LENGTH = Struct(">i")
 Address = tuple[str, int]
 
 
-class Line(asyncio.BufferedProtocol):
-    """One connection of a client. What is sent before it stands waits; what comes back is matched with its
-    request. Once it has ended it stays so."""
+class Connection(asyncio.BufferedProtocol):
+    """One connection of a client. What is sent before it is connected waits; what comes back is matched with
+    its request. Once it has ended it stays so."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Line(asyncio.BufferedProtocol):
         name: str,
         address: Address,
         on_answer: Callable[[Any, Any], None],
-        on_end: Callable[[Line], None],
+        on_end: Callable[[Connection], None],
     ) -> None:
         """``on_answer`` gets what was passed to ``send`` as ``asked``, and the body."""
         self._name = name
@@ -71,7 +71,7 @@ class Line(asyncio.BufferedProtocol):
             self.ended = True
             self._on_end(self)
 
-    # ------------------------------------------------------------ what asyncio tells
+    # ------------------------------------------------------------ called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -1,7 +1,7 @@
 """A small blocking client: one connection, one question at a time.
 
-For the command line and for whoever waits until a cluster is up; programs that produce and consume use a real
-client library. It asks a broker first what it speaks and then uses the newest version that both know, so it
+For the command line, and to wait until a cluster is up; programs that produce and consume use a real client
+library. It asks a broker first what it speaks and then uses the newest version that both know, so it
 serves Apache Kafka just as well.
 
     with Client.to("127.0.0.1:9092") as broker:
@@ -39,7 +39,7 @@ class ClientError(Exception):
 
 
 class Unreachable(ClientError):
-    """Nobody listens there, or the connection broke."""
+    """Nothing listens there, or the connection broke."""
 
 
 class Client:

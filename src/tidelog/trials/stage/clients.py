@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from tidelog.core.messages import Message
 from tidelog.core.types import Millis
-from tidelog.kafka_client.aio import Address, Line
+from tidelog.kafka_client.aio import Address, Connection
 from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
 from tidelog.lab.network import Node
 from tidelog.trials.stage.clock import ScenarioClock
@@ -53,7 +53,7 @@ class Clients:
         self._loop = loop
         self._brokers = tuple(range(brokers))
         self.all: dict[str, Producer | Consumer] = {}
-        self._lines: dict[tuple[str, int], Line] = {}
+        self._connections: dict[tuple[str, int], Connection] = {}
         self.zone_of = zone_of
         self.can_connect = can_connect
         self._route = route
@@ -70,9 +70,9 @@ class Clients:
         return consumer
 
     def close(self) -> None:
-        for line in self._lines.values():
-            line.close()
-        self._lines.clear()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
 
     # ------------------------------------------------------------ what clients ask
 
@@ -91,21 +91,21 @@ class Clients:
         self._clock.call_at(at, self.all[client].wake)
 
     def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
-        line = self._lines.get((client, broker))
-        if line is None or line.ended:
-            line = self._lines[client, broker] = self._connect(client, broker)
+        connection = self._connections.get((client, broker))
+        if connection is None or connection.ended:
+            connection = self._connections[client, broker] = self._connect(client, broker)
         api, version, body = to_wire(message, self._pace)
-        line.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
+        connection.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
 
     # ------------------------------------------------------------ connections
 
-    def _connect(self, client: str, broker: int) -> Line:
+    def _connect(self, client: str, broker: int) -> Connection:
         def answered(asked: tuple[int, Message], body: object) -> None:
             correlation, message = asked
             self.all[client].replied(correlation, from_wire(message, body))
 
-        def ended(line: Line) -> None:
-            if self._lines.get((client, broker)) is line:
+        def ended(connection: Connection) -> None:
+            if self._connections.get((client, broker)) is connection:
                 self.all[client].disconnected(broker)
 
-        return Line(self._loop, client, self._route(client, broker), answered, ended)
+        return Connection(self._loop, client, self._route(client, broker), answered, ended)
