@@ -92,6 +92,13 @@ class _Part:
             gather.answered(self)
 
 
+def ask(node: Node, question: Message, respond: Callable[[Any], None], *, seconds_max: float = 0.0) -> None:
+    """For a request that is one question: ``respond`` is called with its answer."""
+    gather = Gather(lambda: None, seconds_max=seconds_max)
+    gather.ask(node, question, respond)
+    gather.asked_all()
+
+
 def patience(timeout_ms: Millis = 0) -> float:
     """The seconds that a request gives us, or that we give it if it says nothing."""
     return timeout_ms / 1000 if timeout_ms > 0 else KEEPER_SECONDS_MAX

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId
 from tidelog.wire.api import Api
@@ -28,14 +28,12 @@ def handle(node: Node, request: Request) -> None:
         error = ErrorCode.NOT_CONTROLLER
         request.respond(ControlledShutdownResponse(error_code=error, remaining_partitions=[]), failed=True)
         return
-    gather = Gather(lambda: None)
 
-    def fill(response: core.ControlledShutdownResponse) -> None:
+    def respond(response: core.ControlledShutdownResponse) -> None:
         remaining = [
             RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in response.remaining
         ]
         request.respond(ControlledShutdownResponse(error_code=response.error, remaining_partitions=remaining))
 
     body = request.body
-    gather.ask(node, core.ControlledShutdownRequest(BrokerId(body.broker_id), body.broker_epoch), fill)
-    gather.asked_all()
+    ask(node, core.ControlledShutdownRequest(BrokerId(body.broker_id), body.broker_epoch), respond)

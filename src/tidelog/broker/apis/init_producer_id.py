@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather, patience
+from tidelog.broker.gather import ask, patience
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -31,9 +31,8 @@ def handle(node: Node, request: Request) -> None:
         error = ErrorCode.UNSUPPORTED_VERSION
         request.respond(InitProducerIdResponse(error_code=error, producer_epoch=-1), failed=True)
         return
-    gather = Gather(lambda: None, seconds_max=patience())
 
-    def fill(response: core.InitProducerIdResponse) -> None:
+    def respond(response: core.InitProducerIdResponse) -> None:
         request.respond(
             InitProducerIdResponse(
                 error_code=response.error,
@@ -42,5 +41,4 @@ def handle(node: Node, request: Request) -> None:
             )
         )
 
-    gather.ask(node, core.InitProducerIdRequest(), fill)
-    gather.asked_all()
+    ask(node, core.InitProducerIdRequest(), respond, seconds_max=patience())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.broker.inter_broker import leader_and_isr_from_wire, partition_errors_to_wire
 from tidelog.core.messages import ControlResponse
 from tidelog.storage.background import Steps
@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 
 @serves(Api.LEADER_AND_ISR, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
-    answer = LeaderAndIsrResponse(partition_errors=[])
-    gather = Gather(lambda: request.respond(answer))
+    def respond(response: ControlResponse) -> None:
+        failed = partition_errors_to_wire(response.partition_errors, LeaderAndIsrPartitionError)
+        request.respond(LeaderAndIsrResponse(error_code=response.error, partition_errors=failed))
 
-    def fill(response: ControlResponse) -> None:
-        answer.error_code = response.error
-        answer.partition_errors = partition_errors_to_wire(
-            response.partition_errors, LeaderAndIsrPartitionError
-        )
-
-    gather.ask(node, (yield from leader_and_isr_from_wire(request.body)), fill)
-    gather.asked_all()
+    ask(node, (yield from leader_and_isr_from_wire(request.body)), respond)

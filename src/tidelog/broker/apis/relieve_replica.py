@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.broker.inter_broker import relieve_replica_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 @serves(Api.RELIEVE_REPLICA, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> None:
-    answer = RelieveReplicaResponse()
-    gather = Gather(lambda: request.respond(answer))
+    def respond(response: core.RelieveReplicaResponse) -> None:
+        request.respond(RelieveReplicaResponse(error_code=response.error))
 
-    def fill(response: core.RelieveReplicaResponse) -> None:
-        answer.error_code = response.error
-
-    gather.ask(node, relieve_replica_from_wire(request.body), fill)
-    gather.asked_all()
+    ask(node, relieve_replica_from_wire(request.body), respond)

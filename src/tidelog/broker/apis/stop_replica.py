@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.broker.inter_broker import partition_errors_to_wire, stop_replica_from_wire
 from tidelog.core.messages import ControlResponse
 from tidelog.storage.background import Steps
@@ -26,14 +26,8 @@ if TYPE_CHECKING:
 
 @serves(Api.STOP_REPLICA, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
-    answer = StopReplicaResponse(partition_errors=[])
-    gather = Gather(lambda: request.respond(answer))
+    def respond(response: ControlResponse) -> None:
+        failed = partition_errors_to_wire(response.partition_errors, StopReplicaPartitionError)
+        request.respond(StopReplicaResponse(error_code=response.error, partition_errors=failed))
 
-    def fill(response: ControlResponse) -> None:
-        answer.error_code = response.error
-        answer.partition_errors = partition_errors_to_wire(
-            response.partition_errors, StopReplicaPartitionError
-        )
-
-    gather.ask(node, (yield from stop_replica_from_wire(request.body)), fill)
-    gather.asked_all()
+    ask(node, (yield from stop_replica_from_wire(request.body)), respond)

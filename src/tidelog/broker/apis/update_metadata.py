@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.broker.inter_broker import update_metadata_from_wire
 from tidelog.core.messages import ControlResponse
 from tidelog.storage.background import Steps
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 
 @serves(Api.UPDATE_METADATA, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> Steps[None]:
-    answer = UpdateMetadataResponse()
-    gather = Gather(lambda: request.respond(answer))
-
-    def fill(response: ControlResponse) -> None:
-        answer.error_code = response.error
+    def respond(response: ControlResponse) -> None:
         node.peers.connections_changed()
+        request.respond(UpdateMetadataResponse(error_code=response.error))
 
-    gather.ask(node, (yield from update_metadata_from_wire(request.body)), fill)
-    gather.asked_all()
+    ask(node, (yield from update_metadata_from_wire(request.body)), respond)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
+from tidelog.broker.gather import ask
 from tidelog.broker.inter_broker import vote_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 @serves(Api.VOTE, listener=Listener.BETWEEN_BROKERS)
 def handle(node: Node, request: Request) -> None:
-    gather = Gather(lambda: None)
-
-    def fill(response: core.VoteResponse) -> None:
+    def respond(response: core.VoteResponse) -> None:
         request.respond(
             VoteResponse(
                 error_code=response.error,
@@ -36,5 +34,4 @@ def handle(node: Node, request: Request) -> None:
             )
         )
 
-    gather.ask(node, vote_from_wire(request.body), fill)
-    gather.asked_all()
+    ask(node, vote_from_wire(request.body), respond)
