@@ -6,6 +6,7 @@ handler asks the core must be what was sent, and what the core answers must arri
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
@@ -89,10 +90,14 @@ def there(api: int, version: int, body: Any, answer: Callable[[Any], Any]) -> tu
     header, received = decode_request(bytearray(frame[4:]))
     echo = Echo(answer)
     request = Request(cast(Any, Line()), header, received, 0.0)
-    steps = SERVED[api].handle(cast(Any, echo), request)
-    if steps is not None:
-        finished(steps)
-    echo.settle()
+
+    async def handle() -> None:
+        steps = SERVED[api].handle(cast(Any, echo), request)
+        if steps is not None:
+            finished(steps)
+        echo.settle()
+
+    asyncio.run(handle())  # what waits for the keeper has a deadline in the event loop
     assert request.answer is not None
     encoded = b"".join(map(bytes, request.answer))
     correlation, answered = decode_response(api, version, bytearray(encoded[4:]))
