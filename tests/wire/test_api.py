@@ -12,7 +12,7 @@ from kio.schema.request_header.v2.header import RequestHeader as KioHeader2
 from kio.serial import entity_reader
 from tests.wire.values import exchanges, finished, samples
 
-from tidelog.wire import api_keys, messages
+from tidelog.wire import api, api_keys, messages
 from tidelog.wire.api import (
     Api,
     RequestHeader,
@@ -196,6 +196,16 @@ def test_unknown_keys_are_refused(key: int) -> None:
     """Whether Kafka has such an API or not: it is not described here."""
     with pytest.raises(UnknownApi, match=str(key)):
         decode_request(pack(">hhih", key, 0, 1, -1))
+
+
+def test_what_is_refused_is_not_remembered() -> None:
+    """There are 2^32 keys and versions, and each would take memory for good."""
+    remembered = api._request_decoder.cache_info().currsize
+    for key in (Api.METADATA, 27, 500):
+        for version in range(1000, 1100):
+            with pytest.raises(ProtocolError):
+                decode_request(pack(">hhih", key, version, 1, -1))
+    assert api._request_decoder.cache_info().currsize == remembered
 
 
 def test_a_schema_that_cannot_be_loaded_is_not_taken_for_a_missing_one(

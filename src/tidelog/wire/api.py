@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from struct import Struct
 from struct import error as StructError
-from typing import Any, NoReturn
+from typing import Any
 
 from tidelog.wire.api_keys import Api, ApiSchema, find_schema
 from tidelog.wire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
@@ -102,7 +102,10 @@ def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
         raise ProtocolError(f"a request of {limit} bytes has no room for its header") from None
     position = 10
     header = RequestHeader(key, version, correlation_id, None)
-    decode, flexible, has_client_id = _request_decoder(key, version) or _refuse(header)
+    try:
+        decode, flexible, has_client_id = _request_decoder(key, version)
+    except _NotSpoken:
+        raise _refusal(header) from None
     if not has_client_id:
         position = 8
     elif length >= 0:
@@ -189,11 +192,9 @@ def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
         raise ProtocolError("the header reaches beyond the frame") from None
 
 
-@cache
-def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool] | None:
-    known = find_schema(key)
-    if known is None or version not in known.versions:
-        return None
+@cache  # which keeps no exception: strangers may send any of 2^32 pairs that are not spoken
+def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool]:
+    known = _spoken(key, version)
     flexible = known.flexible(version)
     return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
 
@@ -238,14 +239,16 @@ def _has_client_id(key: int, version: int) -> bool:
     return not (key == Api.CONTROLLED_SHUTDOWN and version == 0)
 
 
+class _NotSpoken(ValueError):
+    """There is no such API here, or not in this version."""
+
+
 def _spoken(key: int, version: int) -> ApiSchema:
     known = find_schema(key)
     if known is None or version not in known.versions:
-        raise ValueError(f"API {key} version {version} is not spoken here")
+        raise _NotSpoken(f"API {key} version {version} is not spoken here")
     return known
 
 
-def _refuse(header: RequestHeader) -> NoReturn:
-    if find_schema(header.api_key) is None:
-        raise UnknownApi(header)
-    raise UnsupportedVersion(header)
+def _refusal(header: RequestHeader) -> ProtocolError:
+    return (UnknownApi if find_schema(header.api_key) is None else UnsupportedVersion)(header)
