@@ -6,7 +6,7 @@ Run from the root of the tree:
 
 from tidelog.pipeline.anomalies import COLUMNS
 from tidelog.pipeline.audits import AUDITS
-from tidelog.pipeline.causes import UNEXPLAINED, others, removal
+from tidelog.pipeline.causes.rules import UNEXPLAINED, CauseRule
 
 HEAD = """\
 # Anomalies: what an audit finds, and how it judges
@@ -42,17 +42,12 @@ def page() -> str:
         "Each finding has a `rule`, by which causes are counted, and a `cause`, its",
     ]
     lines += ["story in words: who did what, and when. The rules, by what they are told from:", ""]
-    told = [*vars(removal).items(), *vars(others).items()]
-    lines += dict.fromkeys(f"- {value}" for name, value in told if _is_rule(name, value))
+    lines += [f"- {rule}" for rule in CauseRule]
     lines += [f"- {UNEXPLAINED}: nothing in the evidence accounts for it; it should be rare"]
     lines += ["", "## Columns", "", "| column | type |", "|---|---|"]
     lines += [f"| `{name}` | {kind} |" for name, kind in COLUMNS.items()]
     lines += ["| `cause` | string |", "| `rule` | string |", "| `explained` | boolean |"]
     return "\n".join(lines) + "\n"
-
-
-def _is_rule(name: str, value: object) -> bool:
-    return name.isupper() and not name.startswith("_") and isinstance(value, str) and "{" not in value
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ Run from the root of the tree:
 ``.venv/bin/python docs/reference/make_events.py > docs/reference/events.md``.
 """
 
-from tidelog.evidence.event_schema import COLUMNS, KINDS
+from tidelog.evidence.event_schema import COLUMNS, KINDS, REASONS
+from tidelog.narrate.phrasebook import ENGLISH
+from tidelog.narrate.reasons import reason_key
 
 HEAD = """\
 # Events: what happened to each broker
@@ -33,13 +35,21 @@ beyond 256 MiB.
 ```
 {"time_ms":1731715203120,"broker":2,"process_start_ms":1731715200000,"sequence":17,"event":"truncated",\
 "topic":"t","partition":0,"previous_log_end_offset":3,"log_end_offset":2,\
-"cause":"epoch 0 ends at 2 on the leader"}
+"rule":"epoch_end_on_leader","rule_epoch":0,"rule_epoch_end":2}
 ```
 
 To read a folder of them with Spark, all brokers at once: `spark.read.schema(...).json("DIR/events-*.jsonl")`,
 with the columns below.
 
 <!-- Written by docs/reference/make_events.py. -->
+"""
+
+
+RULES = """\
+## Rules
+
+Where the brokers' own rules decide, `rule` names the one that fired; the columns that begin with `rule_` say
+what it is about. Evidence of schema 1 has a sentence in `cause` instead.
 """
 
 
@@ -56,10 +66,20 @@ def kinds() -> str:
     return "".join(lines)
 
 
+def rules() -> str:
+    lines = ["| `event` | `rule` | in words |\n|---|---|---|\n"]
+    for kind, enumerations in REASONS.items():
+        for rule in (rule for enumeration in enumerations for rule in enumeration):
+            words = ENGLISH.templates[reason_key(rule)].replace("{", "*").replace("}", "*")
+            lines.append(f"| `{KINDS[kind].name}` | `{rule}` | {words} |\n")
+    return "".join(lines)
+
+
 def page() -> str:
     return (
         f"{HEAD}\n## Kinds\n\nEvery row has `time_ms`, `broker`, `process_start_ms`, `sequence` and `event`; "
         f"what else it has depends on the kind.\n\n{kinds()}"
+        f"\n{RULES}\n{rules()}"
         f"\n## Columns\n\nA column that a kind does not have is absent, which means null.\n\n{columns()}"
     )
 

@@ -23,6 +23,7 @@ from tests.groups.members import ConfluentMember
 from tests.groups.members import eventually as await_members
 
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.core.events import TruncationRule
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +78,7 @@ def test_a_cluster_goes_on_without_its_leader(tmp_path: Path, generation: str):
         cut = truncations(tmp_path, leader)
         if generation == "hw":
             assert [(row["previous_log_end_offset"], row["log_end_offset"]) for row in cut] == [(50, 0)]
-            assert "high watermark" in str(cut[0]["cause"])
+            assert cut[0]["rule"] == TruncationRule.OWN_HIGH_WATERMARK
         else:
             assert cut == []
         assert read_values(cluster, 100) == values(0, 100)

@@ -42,14 +42,16 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 Said = Callable[[], list[str]]
 
 
-def elected(tp: TopicPartition, leader: BrokerId, reason: str, epoch: int = 1) -> e.PartitionStateWritten:
+def elected(
+    tp: TopicPartition, leader: BrokerId, reason: e.ElectionKind, epoch: int = 1
+) -> e.PartitionStateWritten:
     return e.PartitionStateWritten(ONE, tp, PartitionState(leader, epoch, (leader,), 1), reason)
 
 
 def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
     """The first few by name, the others by number. It waits as long as there are more of them."""
     for tp in partitions(1000):
-        narration.observe(elected(tp, TWO, "first live in-sync replica"))
+        narration.observe(elected(tp, TWO, e.ElectionKind.CLEAN))
         if tp.partition % 100 == 0:
             narration.tell()
     narration.tell()
@@ -63,15 +65,15 @@ def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
 
 def test_an_incident_without_end_is_told_in_parts(narration: Narration, lines: Said):
     for tp in partitions(100):
-        narration.observe(elected(tp, TWO, "preferred leader"))
+        narration.observe(elected(tp, TWO, e.ElectionKind.PREFERRED))
         narration.tell()
     assert len(lines()) == 5
 
 
 def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines: Said):
     for before, after, reason in (
-        ((ONE, TWO, THREE), (ONE,), "caught-up-time rule: 2, 3 lagging"),
-        ((ONE,), (ONE, THREE), "3 has caught up"),
+        ((ONE, TWO, THREE), (ONE,), e.IsrChange.CAUGHT_UP_TIME),
+        ((ONE,), (ONE, THREE), e.IsrChange.CAUGHT_UP),
     ):
         narration.observe(e.IsrChangeProposed(ONE, A, 1, before, after, reason))
         narration.observe(e.IsrChanged(ONE, A, 1, after))
@@ -83,13 +85,13 @@ def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines
 
 
 def test_truncations_say_from_where_to_where(narration: Narration, lines: Said):
-    narration.observe(e.Truncated(ONE, A, 12, 10, "to the high watermark"))
+    narration.observe(e.Truncated(ONE, A, 12, 10, e.TruncationRule.OWN_HIGH_WATERMARK))
     narration.tell(all_of_it=True)
-    assert lines() == ["INFO truncated a-0 from 12 to 10: to the high watermark"]
+    assert lines() == ["INFO truncated a-0 from 12 to 10: to its own high watermark"]
 
 
 def test_an_unclean_election_warns(narration: Narration, lines: Said):
-    narration.observe(elected(A, THREE, "unclean election", epoch=5))
+    narration.observe(elected(A, THREE, e.ElectionKind.UNCLEAN, epoch=5))
     narration.tell(all_of_it=True)
     assert lines() == [
         "WARNING elected an out-of-sync leader of a-0 (broker 3, epoch 5): records of others may be lost"

@@ -25,6 +25,7 @@ from tests.broker.running import (
 )
 
 from tidelog.broker.local_cluster import LocalCluster
+from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow
 
@@ -125,11 +126,11 @@ def test_the_evidence_tells_what_happened(run: Run):
     assert len(run.of("became_follower", topic=TOPIC, leader_epoch=0, leader=run.killed)) == 2
     moved = run.of("became_leader", run.successor, topic=TOPIC)
     assert moved[0]["log_end_offset"] == 11
-    assert run.of("partition_state_written", leader=run.successor, cause="first live in-sync replica")
+    assert run.of("partition_state_written", leader=run.successor, rule=ElectionKind.CLEAN)
     (cut,) = run.of("truncated", run.killed, topic=TOPIC)
     assert (cut["previous_log_end_offset"], cut["log_end_offset"]) == (14, 11)
-    assert cut["cause"]
-    assert run.of("isr_change_proposed", run.successor, cause=f"{run.killed} has caught up")
+    assert cut["rule"] == TruncationRule.EPOCH_END_ON_LEADER
+    assert run.of("isr_change_proposed", run.successor, rule=IsrChange.CAUGHT_UP)
     returned = run.of("isr_changed", run.successor)[-1]
     assert sorted(returned["isr"]) == [1, 2, 3]
     (crashed,) = run.of("storage_recovered", run.killed, clean_shutdown=False, partitions=1)

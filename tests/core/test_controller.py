@@ -7,7 +7,7 @@ import pytest
 from tests.core.harness import CONTROLLER, TP, Bench, ids
 from tests.lab.stories import THREE, TWO, after, happenings, play, state, values, written
 
-from tidelog.core.events import ControlRequestRefused
+from tidelog.core.events import ControlRequestRefused, ElectionKind, StateWriteReason
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -27,7 +27,7 @@ ISR_GENERATIONS = ("hw", "kip101", "epoch")
 def test_a_dead_follower_costs_one_epoch(generation: str) -> None:
     """The controller takes it out of the ISR, and every write of the controller adds one."""
     story = play(THREE, "crash 1\nwait unregistered 1", generation)
-    assert written(story) == [(0, 1, [0, 2], "replica 1 is offline")]
+    assert written(story) == [(0, 1, [0, 2], StateWriteReason.REPLICA_OFFLINE, 1)]
     assert state(story) == (0, 1, [0, 2])
 
 
@@ -35,7 +35,7 @@ def test_a_dead_follower_costs_one_epoch(generation: str) -> None:
 def test_a_dead_leader_costs_one_epoch_if_the_controller_is_elsewhere(generation: str) -> None:
     """The election itself drops it from the ISR, so the replica machine finds nothing left to remove."""
     story = play(THREE, "crash 0\nwait unregistered 0", generation)
-    assert written(story) == [(1, 1, [1, 2], "first live in-sync replica")]
+    assert written(story) == [(1, 1, [1, 2], ElectionKind.CLEAN, None)]
 
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
@@ -44,8 +44,8 @@ def test_leader_and_controller_together_cost_two_epochs(generation: str) -> None
     head = THREE.replace("controller=2", "controller=0")
     story = play(head, "crash 0\nwait unregistered 0", generation)
     assert written(story) == [
-        (-1, 1, [1, 2], "replica 0 is offline"),
-        (1, 2, [1, 2], "first live in-sync replica"),
+        (-1, 1, [1, 2], StateWriteReason.REPLICA_OFFLINE, 0),
+        (1, 2, [1, 2], ElectionKind.CLEAN, None),
     ]
 
 
@@ -62,8 +62,8 @@ def test_the_last_member_stays_listed_and_the_epoch_rises(generation: str) -> No
     """Nobody is left to lead: leader −1, the ISR keeps the one that has everything, one more epoch."""
     story = play(TWO, "crash 1\nwait isr 0\ncrash 0\nwait leader none", generation)
     assert written(story) == [
-        (0, 1, [0], "replica 1 is offline"),
-        (-1, 2, [0], "replica 0 is offline"),
+        (0, 1, [0], StateWriteReason.REPLICA_OFFLINE, 1),
+        (-1, 2, [0], StateWriteReason.REPLICA_OFFLINE, 0),
     ]
     assert any("finds no leader" in line for line in happenings(story))
 
@@ -79,7 +79,7 @@ def test_a_change_of_the_isr_by_its_leader_costs_nothing(generation: str) -> Non
         wait isr 0,1,2
     """
     story = play(THREE, steps, generation)
-    assert [(leader, epoch, sorted(isr)) for leader, epoch, isr, _ in written(story)] == [
+    assert [(leader, epoch, sorted(isr)) for leader, epoch, isr, *_ in written(story)] == [
         (0, 0, [0, 2]),
         (0, 0, [0, 1, 2]),
     ]
@@ -90,7 +90,7 @@ def test_the_return_of_a_broker_costs_nothing(generation: str) -> None:
     """It is told what it missed; the leader lets it into the ISR within the epoch."""
     story = play(THREE, "crash 1\nwait unregistered 1\nrestart 1\nwait isr 0,1,2", generation)
     assert after(story, "restart 1").after.live_brokers == (0, 1, 2)
-    assert [epoch for _, epoch, _, _ in written(story)] == [1, 1]
+    assert [epoch for _, epoch, *_ in written(story)] == [1, 1]
     assert state(story) == (0, 1, [0, 2, 1])
 
 
@@ -106,14 +106,14 @@ def test_the_preferred_election_costs_one_epoch_and_keeps_the_isr(generation: st
         wait leads 0
     """
     story = play(THREE, steps, generation)
-    assert written(story)[-1] == (0, 2, [1, 2, 0], "preferred leader")
+    assert written(story)[-1] == (0, 2, [1, 2, 0], ElectionKind.PREFERRED, None)
 
 
 def test_a_preferred_election_that_is_not_needed_or_not_possible_writes_nothing() -> None:
     """The preferred replica leads already; or it is not in sync."""
     assert written(play(THREE, "elect-preferred\nadvance 1s")) == []
     story = play(THREE, "crash 0\nwait leader 1\nelect-preferred\nadvance 1s")
-    assert written(story) == [(1, 1, [1, 2], "first live in-sync replica")]
+    assert written(story) == [(1, 1, [1, 2], ElectionKind.CLEAN, None)]
 
 
 def test_an_unclean_election_waits_for_permission() -> None:
@@ -129,7 +129,7 @@ def test_an_unclean_election_waits_for_permission() -> None:
     """
     story = play(TWO, steps)
     assert state(after(story, "advance 5s")) == (-1, 2, [0])
-    assert written(story)[-1] == (1, 3, [1], "unclean election")
+    assert written(story)[-1] == (1, 3, [1], ElectionKind.UNCLEAN, None)
 
 
 def test_assignment_order_elects_not_isr_order() -> None:
@@ -149,8 +149,8 @@ def test_majority_deposes_before_it_elects() -> None:
     """Two writes, two epochs: nobody leads while the votes come in, then the longest log of a majority."""
     story = play(THREE, "crash 0\nwait leader 1", "majority")
     assert written(story) == [
-        (-1, 1, [0, 1, 2], "election by majority opened"),
-        (1, 2, [0, 1, 2], "longest log of a majority"),
+        (-1, 1, [0, 1, 2], StateWriteReason.BALLOT_OPENED, None),
+        (1, 2, [0, 1, 2], ElectionKind.MAJORITY, None),
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_leader_that_stops_hands_over_first(generation: str) -> None:
     goes on fetching for a moment, so under 0.10 it may even come in again before it is gone.)"""
     story = play(THREE, "produce p a\nwait knows 2 a\nstop 0\nproduce p b", generation)
     stopped = after(story, "stop 0")
-    assert written(stopped)[0] == (1, 1, [1, 2], "0 is shutting down")
+    assert written(stopped)[0] == (1, 1, [1, 2], ElectionKind.CONTROLLED_SHUTDOWN, 0)
     assert (state(stopped)[0], state(stopped)[2]) == (1, [1, 2])
     assert stopped.after.live_brokers == (1, 2)
     assert stopped.after.at_ms < 2_000
@@ -182,7 +182,7 @@ def test_a_leader_that_stops_hands_over_first(generation: str) -> None:
 def test_a_follower_that_stops_leaves_the_isr(generation: str) -> None:
     """The controller takes it out, which costs one epoch; the leader stays."""
     stopped = after(play(THREE, "stop 1", generation), "stop 1")
-    assert written(stopped) == [(0, 1, [0, 2], "replica 1 is offline")]
+    assert written(stopped) == [(0, 1, [0, 2], StateWriteReason.REPLICA_OFFLINE, 1)]
     assert stopped.after.live_brokers == (0, 2)
 
 

@@ -11,7 +11,13 @@ from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.coordination import Create, KeeperReply, SessionStarted, SetValue, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send
-from tidelog.core.events import ControllerElected, ControllerResigned
+from tidelog.core.events import (
+    ControllerElected,
+    ControllerResigned,
+    ElectionKind,
+    PartitionStateWritten,
+    ResignReason,
+)
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import (
     AlterIsrRequest,
@@ -19,6 +25,7 @@ from tidelog.core.messages import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlResponse,
+    ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     LeaderAndIsrRequest,
@@ -38,7 +45,7 @@ class LoneController:
     """Broker 0 with a keeper in which brokers 1 and 2 are registered too. It becomes controller; whatever it
     sends to the others stays in ``sent``."""
 
-    def __init__(self) -> None:
+    def __init__(self, generation: str = "epoch") -> None:
         self.tree = Tree()
         for path in paths.PERSISTENT:
             self.tree.make_path(path)
@@ -46,7 +53,7 @@ class LoneController:
         for broker in ids((1, 2)):
             self.tree.apply(self.others, Create(paths.broker_path(broker), ephemeral=True))
         self.session = self.tree.open_session()
-        self.core = Broker(BrokerId(0), MemoryStorage(), GENERATIONS["epoch"], BrokerConfig())
+        self.core = Broker(BrokerId(0), MemoryStorage(), GENERATIONS[generation], BrokerConfig())
         self.events: list[object] = []
         self.sent: list[Send] = []
         self.replies: list[Reply] = []
@@ -141,7 +148,7 @@ def test_the_keeper_refuses_the_writes_of_a_deposed_controller() -> None:
     lone.create_topic()
     assert lone.state is None
     resigned = [event.reason for event in lone.events if isinstance(event, ControllerResigned)]
-    assert resigned == ["the keeper refused its write"]
+    assert resigned == [ResignReason.WRITE_REFUSED]
     assert not lone.core.controller.active
 
 
@@ -319,3 +326,21 @@ def test_requests_to_somebody_who_is_not_the_controller() -> None:
     lone.kill(1)
     assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is ErrorCode.NOT_CONTROLLER
     assert lone.ask(request, AlterIsrResponse).error is ErrorCode.NOT_CONTROLLER
+
+
+def test_an_election_past_a_leaving_in_sync_replica_is_unclean() -> None:
+    """Before KIP-497 a leader may write a leaving replica back into the ISR. That replica is alive and in
+    sync, but must not lead: whoever is elected in its place may lack records, and the election says so."""
+    lone = LoneController("hw")
+    lone.create_topic((2, 0, 1))
+    leaving = ControlledShutdownRequest(BrokerId(0), lone.broker_epoch(0))
+    assert lone.ask(leaving, ControlledShutdownResponse).error is ErrorCode.NONE
+    assert lone.state is not None
+    written = replace(lone.state, isr=ids((2, 0)))
+    lone.tree.apply(lone.others, SetValue(paths.state_path(TP), written))
+    lone.kill(2)
+    assert (lone.state.leader, lone.state.isr) == (-1, (0,))
+    lone.ask(ElectLeadersRequest(TP, ElectionType.UNCLEAN), ElectLeadersResponse)
+    assert (lone.state.leader, lone.state.isr) == (1, (1,))
+    elected = [event for event in lone.events if isinstance(event, PartitionStateWritten)][-1]
+    assert elected.reason is ElectionKind.UNCLEAN

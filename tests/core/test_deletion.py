@@ -6,7 +6,7 @@ from tests.core.administrator import Administrator, replicas
 from tidelog.core import paths
 from tidelog.core.cluster import ReplicaPhase
 from tidelog.core.coordination import Create, Delete, Multi
-from tidelog.core.events import ReplicaDeleted, StrayReplicaFound, TopicDeleted
+from tidelog.core.events import ReplicaDeleted, StrayReason, StrayReplicaFound, TopicDeleted
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -182,7 +182,7 @@ def test_a_topic_removed_by_force_is_no_longer_served() -> None:
     admin.world.start(1)
     admin.until(lambda: bool(admin.happened(StrayReplicaFound)))
     stray = admin.happened(StrayReplicaFound)[0]
-    assert (stray.broker, stray.tp, stray.reason) == (1, TP, "the partition does not exist")
+    assert (stray.broker, stray.tp, stray.reason) == (1, TP, StrayReason.NO_SUCH_PARTITION)
     assert admin.logs(1) == [TP]
 
 
@@ -194,7 +194,8 @@ def test_a_log_of_a_partition_that_lives_elsewhere_is_a_stray() -> None:
     admin.world.crash(2)
     admin.world.start(2)
     admin.until(lambda: bool(admin.happened(StrayReplicaFound)))
-    assert admin.happened(StrayReplicaFound)[0].reason == "the partition belongs to 0, 1"
+    (stray, *_) = admin.happened(StrayReplicaFound)
+    assert (stray.reason, stray.replicas) == (StrayReason.LIVES_ELSEWHERE, (0, 1))
     assert admin.logs(2) == [TP]
 
 

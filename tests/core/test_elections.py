@@ -12,10 +12,16 @@ from tidelog.core.elections import (
     preferred_leader,
     shutdown_leader,
 )
+from tidelog.core.events import ElectionKind
 from tidelog.core.types import BrokerId, PartitionState
 
 Ids = tuple[int, ...]
+Leads = tuple[int, Ids] | None
 NOBODY = None
+
+
+def made(leads: Leads, kind: ElectionKind) -> Choice | None:
+    return None if leads is None else Choice(BrokerId(leads[0]), ids(leads[1]), kind)
 
 
 def state(isr: Ids, leader: int = 0) -> PartitionState:
@@ -32,7 +38,7 @@ def state(isr: Ids, leader: int = 0) -> PartitionState:
         ((0, 1), (), NOBODY, "nobody is alive"),
     ],
 )
-def test_new_partition(assignment: Ids, live: Ids, choice: Choice, reason: str) -> None:
+def test_new_partition(assignment: Ids, live: Ids, choice: Leads, reason: str) -> None:
     """New → Online: the first live replica leads; all live ones are in sync, for they are all empty."""
     assert first_leader(ids(assignment), ids(live)) == choice, reason
 
@@ -49,9 +55,11 @@ def test_new_partition(assignment: Ids, live: Ids, choice: Choice, reason: str) 
         ((0, 1), (0, 1), (0, 1), (0, (0, 1)), "a leader that is back may lead again"),
     ],
 )
-def test_clean_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice, reason: str) -> None:
+def test_clean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
     """Offline → Online: the first *assigned* replica that is alive and in sync; the ISR keeps the live."""
-    assert offline_leader(ids(assignment), state(isr), ids(live), unclean=False) == choice, reason
+    assert offline_leader(ids(assignment), state(isr), ids(live), unclean=False) == made(
+        choice, ElectionKind.CLEAN
+    ), reason
 
 
 @pytest.mark.parametrize(
@@ -64,9 +72,11 @@ def test_clean_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice, re
         ((0, 1), (0,), (2, 3), NOBODY, "nobody who is alive holds the partition"),
     ],
 )
-def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice, reason: str) -> None:
+def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
     """Only where the topic allows it and no in-sync replica is alive: the first live one, ISR = {it}."""
-    assert offline_leader(ids(assignment), state(isr), ids(live), unclean=True) == choice, reason
+    in_sync = choice is not None and choice[0] in isr
+    kind = ElectionKind.CLEAN if in_sync else ElectionKind.UNCLEAN
+    assert offline_leader(ids(assignment), state(isr), ids(live), unclean=True) == made(choice, kind), reason
 
 
 @pytest.mark.parametrize(
@@ -78,9 +88,10 @@ def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice, 
         ((0, 1, 2), (0, 1, 2), (0,), (0, (0, 1, 2)), "the dead in the ISR are somebody else's business"),
     ],
 )
-def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice, reason: str) -> None:
+def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
     """The first assigned replica or nobody."""
-    assert preferred_leader(ids(assignment), state(isr, leader=1), ids(live)) == choice, reason
+    found = preferred_leader(ids(assignment), state(isr, leader=1), ids(live))
+    assert found == made(choice, ElectionKind.PREFERRED), reason
 
 
 @pytest.mark.parametrize(
@@ -93,9 +104,10 @@ def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Choice
         ((0,), (1, 2), (0,), NOBODY, "nobody else is in sync: it stays leader until it is gone"),
     ],
 )
-def test_controlled_shutdown(isr: Ids, live: Ids, leaving: Ids, choice: Choice, reason: str) -> None:
+def test_controlled_shutdown(isr: Ids, live: Ids, leaving: Ids, choice: Leads, reason: str) -> None:
     """Leadership moves to the first in-sync replica that stays, in assignment order."""
-    assert shutdown_leader(ids((0, 1, 2)), state(isr), ids(live), ids(leaving)) == choice, reason
+    found = shutdown_leader(ids((0, 1, 2)), state(isr), ids(live), ids(leaving))
+    assert found == made(choice, ElectionKind.CONTROLLED_SHUTDOWN), reason
 
 
 brokers = st.lists(st.sampled_from(range(5)), unique=True, max_size=5).map(tuple)
@@ -114,7 +126,8 @@ def test_an_elected_leader_is_alive_assigned_and_in_the_new_isr(
         assert not electable
         assert not (unclean and set(assignment) & set(live))
         return
-    leader, new_isr = choice
+    leader, new_isr, kind = choice
+    assert kind is (ElectionKind.CLEAN if electable else ElectionKind.UNCLEAN)
     assert leader in assignment
     assert leader in live
     assert leader in new_isr

@@ -92,7 +92,7 @@ def test_rows_of_the_keeper_say_who_leads() -> None:
         "isr": (OTHER,),
         "controller_epoch": 2,
         "partition_version": 9,
-        "cause": "unclean election",
+        "rule": "unclean",
     }
 
 

@@ -3,14 +3,14 @@
 from textwrap import dedent
 
 from tidelog.core.broker import Broker
-from tidelog.core.events import PartitionStateWritten
+from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
 from tidelog.lab.actions import Actions
 from tidelog.lab.grammar import Line, parse_step
-from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot, take
 from tidelog.lab.world import World
+from tidelog.narrate.events import narrate
 from tidelog.trials import catalogue
 
 THREE = """
@@ -120,11 +120,14 @@ def happenings(of: Run | Played) -> list[str]:
     return [narrate(event) for one in played for _, event in one.events]
 
 
-def written(of: Run | Played) -> list[tuple[int, int, list[int], str]]:
-    """Every state the keeper took: (leader, epoch, ISR, why)."""
+Written = tuple[int, int, list[int], StateWriteReason | ElectionKind, int | None]
+
+
+def written(of: Run | Played) -> list[Written]:
+    """Every state the keeper took: (leader, epoch, ISR, why, the broker that is absent)."""
     played = of.played if isinstance(of, Run) else [of]
     return [
-        (event.state.leader, event.state.leader_epoch, list(event.state.isr), event.reason)
+        (event.state.leader, event.state.leader_epoch, list(event.state.isr), event.reason, event.absent)
         for one in played
         for _, event in one.events
         if isinstance(event, PartitionStateWritten)

@@ -10,8 +10,10 @@ from tests.lab.stories import Stage, after, happenings, known, log, marks, parti
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import ControlResponse, UpdateMetadataRequest
 from tidelog.core.types import BrokerId
-from tidelog.lab.clients import Outcome
 from tidelog.lab.network import Channel
+from tidelog.lab.runner import Played
+from tidelog.narrate.clients import remark_words
+from tidelog.scenario.client_events import Outcome
 from tidelog.trials import catalogue
 from tidelog.wire.errors import ErrorCode
 
@@ -36,6 +38,11 @@ def test_the_catalogue_names_every_file_once() -> None:
 
 def told(run_or_step, command: str) -> list[str]:
     return after(run_or_step, command).told()
+
+
+def said(played: Played) -> str:
+    """What a step remarks, in words."""
+    return remark_words(played.remarks)
 
 
 # ---------------------------------------------------------------- watermark-rounds
@@ -69,7 +76,7 @@ def test_cut_follower_leader(generation: str) -> None:
     """Two copies of b on 0 and 2, none on 1; who can work when; ISR [2,0] in the end of the cut."""
     run = known("cut-follower-leader", generation)
     assert told(run, "produce p2 x") == ["p2 is told: x failed, delivery timed out"]
-    assert after(run, "read c2").remark == "c2 reads nothing: no reachable leader"
+    assert said(after(run, "read c2")) == "c2 reads nothing: no reachable leader"
     twice = after(run, "produce p3 b")
     assert twice.told() == ["p3 is told: b failed, REQUEST_TIMED_OUT (7)"]
     assert [values(twice, broker) for broker in (0, 1, 2)] == ["a b b", "a", "a b b"]
@@ -79,7 +86,7 @@ def test_cut_follower_leader(generation: str) -> None:
     assert state(smaller) == (0, 0, [2, 0])
     assert marks(smaller, 0) == (3, 3)
     assert told(run, "produce p3 c") == ["p3 is told: c ok at offset 3"]
-    assert after(run, "read c3").remark == "c3 reads a@0 b@1 b@2 c@3"
+    assert said(after(run, "read c3")) == "c3 reads a@0 b@1 b@2 c@3"
     assert [values(run, broker) for broker in (0, 1, 2)] == ["a b b c"] * 3
     sent = {record.value: (record.outcome, record.attempts) for record in run.ledger}
     assert sent == {
@@ -114,7 +121,7 @@ def test_cut_broker_controller(generation: str, refusal: str) -> None:
     run = known("cut-broker-controller", generation)
     assert told(run, "produce p2 b") == ["p2 is told: b ok at offset 1"]
     assert told(run, "produce p3 c") == ["p3 is told: c ok at offset 2"]
-    assert after(run, "read c3").remark == "c3 reads a@0 b@1 c@2"
+    assert said(after(run, "read c3")) == "c3 reads a@0 b@1 c@2"
 
     elected = after(run, "advance 1s")
     assert state(elected) == (1, 1, [1, 2])
@@ -123,9 +130,9 @@ def test_cut_broker_controller(generation: str, refusal: str) -> None:
     assert replica(elected, 2).believes == {"leader": 1, "leader_epoch": 1, "isr": (1, 2)}
 
     assert told(run, "produce p3 d") == ["p3 is told: d failed, NOT_LEADER_OR_FOLLOWER (6)"]
-    assert after(run, "read c3", nth=2).remark == f"c3 reads nothing: {refusal}"
+    assert said(after(run, "read c3", nth=2)) == f"c3 reads nothing: {refusal}"
     assert told(run, "produce p2 e") == ["p2 is told: e failed, delivery timed out"]
-    assert after(run, "read c2").remark == "c2 reads nothing: no reachable leader"
+    assert said(after(run, "read c2")) == "c2 reads nothing: no reachable leader"
 
     assert replica(after(run, "wait leads 1"), 1).role == "leader"
     assert told(run, "produce p2 f") == ["p2 is told: f ok at offset 3"]
@@ -141,12 +148,12 @@ def test_isolate_follower_zone(generation: str) -> None:
     """az1 keeps its old metadata and is stuck; the others go on with ISR [1,2] under the same leader."""
     run = known("isolate-follower-zone", generation)
     assert told(run, "produce p1 x") == ["p1 is told: x failed, delivery timed out"]
-    assert after(run, "read c1").remark == "c1 reads nothing: no reachable leader"
+    assert said(after(run, "read c1")) == "c1 reads nothing: no reachable leader"
     cut = after(run, "wait isr 1,2")
     assert state(cut) == (1, 1, [1, 2])
     assert replica(cut, 0).believes == {"leader": 1, "leader_epoch": 0, "isr": (1, 0, 2)}
     assert told(run, "produce p2 b") == ["p2 is told: b ok at offset 1"]
-    assert after(run, "read c3").remark == "c3 reads a@0 b@1"
+    assert said(after(run, "read c3")) == "c3 reads a@0 b@1"
     assert state(run) == (1, 1, [1, 2, 0])
     assert [values(run, broker) for broker in (0, 1, 2)] == ["a b"] * 3
 
@@ -164,8 +171,8 @@ def test_isolate_leader_zone(generation: str) -> None:
     assert replica(doubled, 1).believes == {"leader": 1, "leader_epoch": 1, "isr": (1, 2)}
     assert [values(doubled, broker) for broker in (0, 1)] == ["a b c d e", "a b f g"]
     assert (marks(doubled, 0), marks(doubled, 1)) == ((5, 2), (4, 4))
-    assert after(run, "read c1").remark == "c1 reads a@0 b@1"
-    assert after(run, "read c2").remark == "c2 reads a@0 b@1 f@2 g@3"
+    assert said(after(run, "read c1")) == "c1 reads a@0 b@1"
+    assert said(after(run, "read c2")) == "c2 reads a@0 b@1 f@2 g@3"
     assert state(after(run, "wait isr 1,2,0")) == (1, 1, [1, 2, 0])
     assert [values(run, broker) for broker in (0, 1, 2)] == ["a b f g"] * 3
 
@@ -225,9 +232,9 @@ def test_isolate_controller_zone_as_clients_see_it(generation: str) -> None:
     """Clients in az3 are stuck, az1 goes on; after the healing az3 works again."""
     run = known("isolate-controller-zone", generation)
     assert told(run, "produce p3 x") == ["p3 is told: x failed, delivery timed out"]
-    assert after(run, "read c3").remark == "c3 reads nothing: no reachable leader"
+    assert said(after(run, "read c3")) == "c3 reads nothing: no reachable leader"
     assert told(run, "produce p1 b") == ["p1 is told: b ok at offset 1"]
-    assert after(run, "read c1").remark == "c1 reads a@0 b@1"
+    assert said(after(run, "read c1")) == "c1 reads a@0 b@1"
     healed = happenings(after(run, "heal"))
     assert healed[0] == "2 stops being controller: its keeper session expired"
     assert told(run, "produce p3 c") == ["p3 is told: c ok at offset 2"]

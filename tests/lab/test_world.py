@@ -6,9 +6,10 @@ from tests.lab.stories import THREE, TWO, Stage, after, happenings, marks, play,
 from tidelog.core import paths
 from tidelog.core.events import BrokerRegistered
 from tidelog.core.types import BrokerId, TopicPartition
-from tidelog.lab.clients import Outcome, Producer, ProducerConfig
+from tidelog.lab.clients import Producer, ProducerConfig
 from tidelog.lab.network import Channel
 from tidelog.lab.quorum import Quorum
+from tidelog.scenario.client_events import ClientFailure, Outcome
 
 TP = TopicPartition("t", 0)
 
@@ -388,7 +389,11 @@ def test_a_client_without_any_reachable_broker_gives_up_in_time() -> None:
     head = THREE.replace("zone=az3", "zone=far delivery.timeout.ms=4000")
     story = play(head, "cut far az1\ncut far az2\ncut far az3\nproduce p a\nheal\nadvance 1s")
     (record,) = story.ledger
-    assert (record.outcome, record.attempts, record.error) == (Outcome.FAILED, 0, "delivery timed out")
+    assert (record.outcome, record.attempts, record.error) == (
+        Outcome.FAILED,
+        0,
+        ClientFailure.DELIVERY_TIMED_OUT,
+    )
     assert values(story, 0) == ""
 
 

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
+from tidelog.evidence.process_events import LogRecovered, RecordedEvent
 from tidelog.evidence.tables import CLIENT_EVENTS, EVENTS, FAULTS, LEDGER, READS, RECORDS, REPLICAS
 
 FINAL = "final"
@@ -36,6 +40,7 @@ class Case:
         self.events: list[Row] = []
         self.client_events: list[Row] = []
         self._place = {"topic": topic, "partition": 0}
+        self._tp = TopicPartition(topic, 0)
         self._positions: dict[str, int] = {}
         self._polls: dict[str, int] = {}
 
@@ -126,46 +131,52 @@ class Case:
     def final(self, *found: tuple[int, str]) -> Case:
         return self.read(FINAL, *found, at_ms=100_000, follow=False)
 
-    def happened(self, event: str, at_ms: int, broker: int = 0, **more: Any) -> Case:
-        row = {**self._place, "event": event, "time_ms": at_ms, "broker": broker, "process_start_ms": 0}
-        self.events.append(row | {"sequence": len(self.events)} | more)
+    def happened(self, at_ms: int, event: RecordedEvent, broker: int = 0) -> Case:
+        """As a broker writes it down."""
+        row = to_row(event, at_ms, BrokerId(broker), sequence=len(self.events))
+        self.events.append({name: list(v) if isinstance(v, tuple) else v for name, v in row.items()})
         return self
 
     def elected(  # noqa: PLR0917
-        self, at_ms: int, broker: int, epoch: int, end: int, reason: str, isr: Sequence[int]
+        self,
+        at_ms: int,
+        broker: int,
+        epoch: int,
+        end: int,
+        reason: e.ElectionKind | e.StateWriteReason,
+        isr: Sequence[int],
     ) -> Case:
-        self.happened(
-            "partition_state_written",
-            at_ms,
-            leader=broker,
-            leader_epoch=epoch,
-            isr=list(isr),
-            partition_version=epoch,
-            cause=reason,
-        )
-        return self.happened(
-            "became_leader",
-            at_ms,
-            broker,
-            leader_epoch=epoch,
-            leader=broker,
-            isr=list(isr),
-            log_end_offset=end,
-        )
+        self.written(at_ms, broker, epoch, isr, epoch, reason)
+        members = tuple(map(BrokerId, isr))
+        return self.happened(at_ms, e.BecameLeader(BrokerId(broker), self._tp, epoch, members, end), broker)
 
-    def truncated(self, at_ms: int, broker: int, before: int, after: int, cause: str) -> Case:
-        return self.happened(
-            "truncated", at_ms, broker, previous_log_end_offset=before, log_end_offset=after, cause=cause
-        )
+    def written(  # noqa: PLR0917
+        self,
+        at_ms: int,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        version: int,
+        reason: e.ElectionKind | e.StateWriteReason = e.StateWriteReason.ISR_ASKED,
+    ) -> Case:
+        """What the keeper took."""
+        state = PartitionState(BrokerId(leader), epoch, tuple(map(BrokerId, isr)), 1, version)
+        return self.happened(at_ms, e.PartitionStateWritten(BrokerId(0), self._tp, state, reason))
+
+    def isr_changed(self, at_ms: int, isr: Sequence[int], epoch: int = 0) -> Case:
+        return self.happened(at_ms, e.IsrChanged(BrokerId(0), self._tp, epoch, tuple(map(BrokerId, isr))))
+
+    def truncated(self, at_ms: int, broker: int, before: int, after: int, *rule: Any) -> Case:
+        """`rule` is the rule that fired, with its facts."""
+        return self.happened(at_ms, e.Truncated(BrokerId(broker), self._tp, before, after, *rule), broker)
+
+    def recovered(self, at_ms: int, broker: int, end: int, cut_bytes: int, finding: str) -> Case:
+        return self.happened(at_ms, LogRecovered(self._tp, end, cut_bytes, 0, finding), broker)
 
     def committed(self, at_ms: int, before: int, after: int, isr: Sequence[int], epoch: int = 0) -> Case:
+        members = tuple(map(BrokerId, isr))
         return self.happened(
-            "high_watermark_advanced",
-            at_ms,
-            previous_high_watermark=before,
-            high_watermark=after,
-            leader_epoch=epoch,
-            isr=list(isr),
+            at_ms, e.HighWatermarkAdvanced(BrokerId(0), self._tp, epoch, before, after, members)
         )
 
     def noticed(self, consumer: str, offset: int, at_ms: int = 900) -> Case:

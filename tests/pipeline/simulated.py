@@ -88,11 +88,11 @@ def play(scenario: Scenario) -> Run:
         for step in scenario.steps:
             actions.perform(step)
             if events:
-                played.append(Played(step, "", events, None))  # type: ignore[arg-type]
+                played.append(Played(step, (), events, None))  # type: ignore[arg-type]
                 events = []
     except InvariantViolation:
         pass
-    played.append(Played(None, "", events, take(world)))
+    played.append(Played(None, (), events, take(world)))
     return Run(scenario, played, judge(world), ledger_of(world.clients.values()))
 
 

@@ -127,7 +127,7 @@ case("reordered, idempotent", ("reordered", V, "b", 0)).send("a", 1, settled_ms=
     .logs("a")
     .final((0, "a"))
     .committed(3, 0, 1, [0])
-    .happened("isr_changed", 20, isr=[0, 1], leader_epoch=0)
+    .isr_changed(20, [0, 1])
 )
 
 # ---------------------------------------------------------------- replicas
@@ -259,14 +259,14 @@ case("told elsewhere", ("duplicated", N, "a", 0)).send("a", 7).logs("a").final((
 # ---------------------------------------------------------------- windows
 (
     case("no leader for a while", ("unavailable", N, None, None))
-    .happened("partition_state_written", 10, leader=-1, leader_epoch=1, isr=[0], partition_version=1)
-    .happened("partition_state_written", 40, leader=0, leader_epoch=2, isr=[0], partition_version=2)
+    .written(10, -1, 1, [0], 1)
+    .written(40, 0, 2, [0], 2)
 )
 (
     case("too few in sync", ("unavailable", N, None, None), **{"min.insync.replicas": "2"})
-    .happened("partition_state_written", 10, leader=0, leader_epoch=1, isr=[0], partition_version=1)
-    .happened("partition_state_written", 20, leader=1, leader_epoch=2, isr=[1], partition_version=2)
-    .happened("partition_state_written", 40, leader=1, leader_epoch=2, isr=[1, 0], partition_version=3)
+    .written(10, 0, 1, [0], 1)
+    .written(20, 1, 2, [1], 2)
+    .written(40, 1, 2, [1, 0], 3)
 )
 case("silence", ("unavailable", N, None, None)).send("a", 0).send("b", 1, settled_ms=3000).logs(
     "a", "b"

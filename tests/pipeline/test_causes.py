@@ -6,14 +6,18 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from tests.pipeline.planted import Case, write
 
-from tidelog.pipeline.causes import UNEXPLAINED, removal
-from tidelog.pipeline.causes.others import NEVER_CUT, PLACE_GONE, RETRY_ACROSS, RETRY_IN_EPOCH, TOO_FEW
+from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.pipeline.causes.rules import UNEXPLAINED, CauseRule
 from tidelog.pipeline.inputs import load
 from tidelog.pipeline.verdict import Verdict, judge
 
 pytestmark = pytest.mark.slow
 
-CLEAN = "first live in-sync replica"
+CLEAN, UNCLEAN = ElectionKind.CLEAN, ElectionKind.UNCLEAN
+NEW = StateWriteReason.CREATED
+WATERMARK = TruncationRule.OWN_HIGH_WATERMARK
+EPOCH_END = (TruncationRule.EPOCH_END_ON_LEADER, 0, 1)
+"""Epoch 0 ends at 1 on the leader."""
 
 CASES: dict[str, tuple[Case, str, str]] = {}
 """name → (evidence, rule, something that the words must say)"""
@@ -29,7 +33,7 @@ def lost(name: str, rule: str, words: str, acks: int = -1) -> Case:
     """b was acknowledged at offset 1 at 0.015 s, and is gone."""
     return (
         case(name, rule, words)
-        .elected(0, 0, 0, 0, "the partition is new", [0, 1])
+        .elected(0, 0, 0, 0, NEW, [0, 1])
         .send("a", 0)
         .send("b", 1, acks=acks)
         .logs("a")
@@ -39,55 +43,57 @@ def lost(name: str, rule: str, words: str, acks: int = -1) -> Case:
 (
     lost(
         "watermark",
-        removal.TO_WATERMARK,
+        CauseRule.TO_WATERMARK,
         "broker 1 truncated from 2 to 1 (to its own high watermark) at 0.100 s",
     )
     .committed(14, 0, 2, [0, 1])
-    .truncated(100, 1, 2, 1, "to its own high watermark")
+    .truncated(100, 1, 2, 1, WATERMARK)
     .elected(200, 1, 1, 1, CLEAN, [1])
 )
 (
-    lost("epoch", removal.TO_EPOCH, "(epoch 0 ends at 1 on the leader) at 0.100 s")
+    lost("epoch", CauseRule.TO_EPOCH, "(epoch 0 ends at 1 on the leader) at 0.100 s")
     .committed(14, 0, 2, [0, 1])
-    .truncated(100, 1, 2, 1, "epoch 0 ends at 1 on the leader")
+    .truncated(100, 1, 2, 1, *EPOCH_END)
+    .elected(200, 1, 1, 1, CLEAN, [1])
+)
+(
+    lost("the leader's log", CauseRule.TO_LEADER, "(the leader's log is shorter) at 0.100 s")
+    .committed(14, 0, 2, [0, 1])
+    .truncated(100, 1, 2, 1, TruncationRule.LEADER_LOG_SHORTER)
     .elected(200, 1, 1, 1, CLEAN, [1])
 )
 lost(
-    "not copied", removal.NOT_COPIED, "became leader of epoch 1 at 0.200 s, its log ending at 1", acks=1
-).committed(14, 0, 1, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1]).truncated(
-    300, 0, 2, 1, "epoch 0 ends at 1 on the leader"
+    "not copied", CauseRule.NOT_COPIED, "became leader of epoch 1 at 0.200 s, its log ending at 1", acks=1
+).committed(14, 0, 1, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1]).truncated(300, 0, 2, 1, *EPOCH_END)
+lost("unclean", CauseRule.UNCLEAN, "(unclean election)").committed(14, 0, 2, [0, 2]).elected(
+    200, 1, 1, 1, UNCLEAN, [1]
 )
-lost("unclean", removal.UNCLEAN, "(unclean election)").committed(14, 0, 2, [0, 2]).elected(
-    200, 1, 1, 1, "unclean election", [1]
-)
-lost("only one", removal.ONLY_ONE, "in sync then: [0]").committed(14, 0, 2, [0]).elected(
-    200, 1, 1, 1, "unclean election", [1]
+lost("only one", CauseRule.ONLY_ONE, "in sync then: [0]").committed(14, 0, 2, [0]).elected(
+    200, 1, 1, 1, UNCLEAN, [1]
 )
 lost(
-    "power, told", removal.UNSYNCED, "broker 0 found its log damaged at 0.100 s and kept it up to 1"
-).committed(14, 0, 2, [0]).happened(
-    "log_recovered", 100, 0, log_end_offset=1, truncated_bytes=77, cause="torn"
-).elected(200, 0, 1, 1, CLEAN, [0])
+    "power, told", CauseRule.UNSYNCED, "broker 0 found its log damaged at 0.100 s and kept it up to 1"
+).committed(14, 0, 2, [0]).recovered(100, 0, 1, 77, "torn").elected(200, 0, 1, 1, CLEAN, [0])
 lost(
-    "power, inferred", removal.UNSYNCED, "had been counted in sync with it and came back without it"
+    "power, inferred", CauseRule.UNSYNCED, "had been counted in sync with it and came back without it"
 ).committed(14, 0, 2, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1])
-lost("out of step", removal.OUT_OF_STEP, "became leader of epoch 1").committed(14, 0, 2, [0, 2]).elected(
+lost("out of step", CauseRule.OUT_OF_STEP, "became leader of epoch 1").committed(14, 0, 2, [0, 2]).elected(
     200, 1, 1, 1, CLEAN, [1]
 )
 lost(
-    "stale", removal.STALE, "broker 1 led epoch 1 since 0.005 s; broker 0, which did not know", acks=1
-).elected(5, 1, 1, 1, CLEAN, [1]).truncated(300, 0, 2, 1, "epoch 0 ends at 1 on the leader")
+    "stale", CauseRule.STALE, "broker 1 led epoch 1 since 0.005 s; broker 0, which did not know", acks=1
+).elected(5, 1, 1, 1, CLEAN, [1]).truncated(300, 0, 2, 1, *EPOCH_END)
 case("nothing happened", UNEXPLAINED, "offset 1 (b)").send("a", 0).send("b", 1).logs("a").elected(
-    0, 0, 0, 0, "the partition is new", [0, 1]
+    0, 0, 0, 0, NEW, [0, 1]
 )
-case("no answer asked for", removal.UNCONFIRMED, "nobody said that it arrived").send("b", acks=0).logs(
+case("no answer asked for", CauseRule.UNCONFIRMED, "nobody said that it arrived").send("b", acks=0).logs(
     "a"
 ).send("a", 0)
-case("not committed", removal.NOT_COMMITTED, "above its high watermark").send("a", 0).send("b", 1).logs(
+case("not committed", CauseRule.NOT_COMMITTED, "above its high watermark").send("a", 0).send("b", 1).logs(
     "a", "b", hw=1
 )
 (
-    case("rewritten", removal.NOT_COPIED, "offset 1 (x) read by c at 0.050 s")
+    case("rewritten", CauseRule.NOT_COPIED, "offset 1 (x) read by c at 0.050 s")
     .send("a", 0)
     .send("x", outcome="unknown")
     .send("b", outcome="unknown")
@@ -95,17 +101,17 @@ case("not committed", removal.NOT_COMMITTED, "above its high watermark").send("a
     .read("c", (0, "a"), (1, "x"), at_ms=50)
     .elected(200, 1, 1, 1, CLEAN, [1])
 )
-case("again, one epoch", RETRY_IN_EPOCH, "so it was sent again").send("a", 1).logs("a", "a")
-case("again, two epochs", RETRY_ACROSS, "became leader of epoch 1 at 0.003 s").send("a", 1).logs(
+case("again, one epoch", CauseRule.RETRY_IN_EPOCH, "so it was sent again").send("a", 1).logs("a", "a")
+case("again, two epochs", CauseRule.RETRY_ACROSS, "became leader of epoch 1 at 0.003 s").send("a", 1).logs(
     "a", "a"
 ).elected(3, 1, 1, 1, CLEAN, [1])
-case("diverged", NEVER_CUT, "broker 1 never truncated").send("a", 0).log(0, "a").log(1, "x").elected(
-    0, 0, 1, 0, CLEAN, [0]
-)
-case("too few", TOO_FEW, "committed by [0] alone", **{"min.insync.replicas": "2"}).send("a", 0).logs(
-    "a"
-).committed(3, 0, 1, [0])
-case("moved back", PLACE_GONE, "waited for offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
+case("diverged", CauseRule.NEVER_CUT, "broker 1 never truncated").send("a", 0).log(0, "a").log(
+    1, "x"
+).elected(0, 0, 1, 0, CLEAN, [0])
+case("too few", CauseRule.TOO_FEW, "committed by [0] alone", **{"min.insync.replicas": "2"}).send(
+    "a", 0
+).logs("a").committed(3, 0, 1, [0])
+case("moved back", CauseRule.PLACE_GONE, "waited for offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
     "c", (0, "a"), (1, "b"), at_ms=50
 ).read("c", (0, "a"), at_ms=400).elected(200, 1, 1, 0, CLEAN, [1])
 

@@ -24,11 +24,12 @@ def evidence(tmp_path: Path) -> Path:
 def test_tables_have_their_columns_whether_or_not_they_were_written(
     spark: SparkSession, evidence: Path
 ) -> None:
-    """A table that nobody wrote is an empty one; records have what segment files would tell, as nulls."""
+    """A table that nobody wrote is an empty one; records have what segment files would tell, as
+    nulls, and events have their reasons in words."""
     inputs = load(spark, evidence)
     for table in TABLES:
         names = [column.name for column in table.columns]
-        extra = [name for name, _ in DECODED] if table.name == "records" else []
+        extra = {"records": [name for name, _ in DECODED], "events": ["why"]}.get(table.name, [])
         assert getattr(inputs, table.name).columns == names + extra
     assert inputs.faults.isEmpty()
     assert inputs.unjudged == []

@@ -10,10 +10,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 from tests.pipeline import samples
 
-from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, TABLES, Table
+from tidelog.core.events import TruncationRule
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, SCHEMA_VERSION, TABLES, Table
 from tidelog.pipeline import moments as t
 from tidelog.pipeline.anomalies import ANOMALIES
 from tidelog.pipeline.inputs import Inputs, spark_schema
+from tidelog.pipeline.reasons import with_reasons
 from tidelog.pipeline.timeline import build
 
 START_US = 1_000_000
@@ -35,6 +37,7 @@ def inputs(spark: SparkSession, manifest: Any = None, **tables: Any) -> Inputs:
         for table in TABLES
         for given in [tables.get(table.name, ())]
     }
+    made["events"] = with_reasons(made["events"], SCHEMA_VERSION)
     return Inputs(manifest=manifest or samples.manifest(), folder=Path("nowhere"), **made)
 
 
@@ -95,7 +98,8 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
             state(3_510, 2, 1, [3, 2], 2),
             state(9_000, -1, 2, [3], 3),
             {"event": "truncated", "time_ms": 5_000, "broker": 3, "topic": "trial", "partition": 0}
-            | {"previous_log_end_offset": 9, "log_end_offset": 7, "cause": "epoch 0 ends at 7"},
+            | {"previous_log_end_offset": 9, "log_end_offset": 7}
+            | {"rule": TruncationRule.EPOCH_END_HERE.value, "rule_epoch": 0, "rule_epoch_end": 7},
             {
                 "event": "high_watermark_advanced",
                 "time_ms": 5_100,
@@ -134,7 +138,7 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
         t.StateSpan(3_510, 9_000, 2, 1, (3, 2)),
         t.StateSpan(9_000, 60_000, -1, 2, (3,)),
     ]
-    assert first.truncations == [t.Truncation(4_000, 3, 9, 7, "epoch 0 ends at 7")]
+    assert first.truncations == [t.Truncation(4_000, 3, 9, 7, "epoch 0 ends at 7 here")]
     assert t.OffsetPoint(4_000, 2, None, 8) in first.offsets
     assert [(r.broker, r.log_end_offset, r.in_sync) for r in first.replicas] == [
         (1, 8, True),

@@ -15,11 +15,12 @@ from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.journals.recorder import EventRecorder
-from tidelog.lab.clients import Outcome
 from tidelog.lab.grammar import Step
 from tidelog.lab.network import KEEPER
 from tidelog.lab.runner import Run, run
 from tidelog.lab.setup import Setup
+from tidelog.scenario.client_events import ClientFailure, Outcome
+from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.memory import MemoryBatch
 from tidelog.trials import catalogue
@@ -286,15 +287,18 @@ STATE = PartitionState(BrokerId(1), 4, (BrokerId(1), BrokerId(2)), 3, 7)
 EVENTS = (
     e.BecameLeader(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), 9),
     e.BecameFollower(BrokerId(1), TP, 4, BrokerId(2)),
-    e.Truncated(BrokerId(1), TP, 9, 7, "because"),
+    e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, 3, 8),
     e.HighWatermarkAdvanced(BrokerId(1), TP, 4, 2, 3, (BrokerId(1),)),
-    e.IsrChangeProposed(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), (BrokerId(1),), "because"),
+    e.IsrChangeProposed(
+        BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), (BrokerId(1),), e.IsrChange.MESSAGE_LAG
+    ),
     e.IsrChangeRefused(BrokerId(1), TP, 4, (BrokerId(1),), ErrorCode.NOT_CONTROLLER),
     e.IsrChanged(BrokerId(1), TP, 4, (BrokerId(1),)),
-    e.PartitionStateWritten(BrokerId(1), TP, STATE, "because"),
-    e.ElectionFailed(BrokerId(1), TP, "because"),
+    e.PartitionStateWritten(BrokerId(1), TP, STATE, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
+    e.PartitionStateWritten(BrokerId(1), TP, STATE, e.ElectionKind.CLEAN),
+    e.ElectionFailed(BrokerId(1), TP, e.ElectionFailure.NO_LIVE_REPLICA),
     e.ControllerElected(BrokerId(1), 3),
-    e.ControllerResigned(BrokerId(1), 3, "because"),
+    e.ControllerResigned(BrokerId(1), 3, e.ResignReason.SUCCEEDED, BrokerId(2)),
     e.BrokerRegistered(BrokerId(1), 17),
     e.ControlRequestRefused(BrokerId(1), "LeaderAndIsr", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(BrokerId(1), TP, ErrorCode.FENCED_LEADER_EPOCH),
@@ -404,10 +408,10 @@ def test_what_clients_were_told_is_compared(end: Run) -> None:
     first, *rest = end.ledger
     assert _kinds(end, replace(end, ledger=[replace(first, offset=9), *rest])) == {"told"}
     assert _kinds(end, replace(end, ledger=[replace(first, attempts=9), *rest])) == {"attempts"}
-    lost = replace(first, outcome=Outcome.UNKNOWN, error="no answer in time")
-    gone = replace(first, outcome=Outcome.UNKNOWN, error="connection lost")
+    lost = replace(first, outcome=Outcome.UNKNOWN, error=ClientFailure.NO_ANSWER)
+    gone = replace(first, outcome=Outcome.UNKNOWN, error=ClientFailure.CONNECTION_LOST)
     assert _kinds(replace(end, ledger=[lost, *rest]), replace(end, ledger=[gone, *rest])) == set()
-    refused = replace(first, outcome=Outcome.FAILED, error="no answer in time")
+    refused = replace(first, outcome=Outcome.FAILED, error=ClientFailure.NO_ANSWER)
     assert _kinds(replace(end, ledger=[lost, *rest]), replace(end, ledger=[refused, *rest])) == {"told"}
 
 
@@ -415,5 +419,7 @@ def test_remarks_are_compared_except_those_of_drop(end: Run) -> None:
     steps = {"heal": {"remark"}, "drop": set(), "read": {"read"}}
     for verb, kinds in steps.items():
         ran = replace(end, played=[replace(end.played[0], step=Step(verb)), *end.played[1:]])
-        remarked = replace(ran, played=[replace(ran.played[0], remark="nothing"), *ran.played[1:]])
+        remarked = replace(
+            ran, played=[replace(ran.played[0], remarks=(Remark(RemarkKind.NO_TIMER),)), *ran.played[1:]]
+        )
         assert _kinds(ran, remarked) == kinds

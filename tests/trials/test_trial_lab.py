@@ -8,8 +8,8 @@ import pytest
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
-from tidelog.lab.clients import Outcome
 from tidelog.lab.runner import run
+from tidelog.scenario.client_events import Outcome
 from tidelog.trials import catalogue
 from tidelog.trials.lab_evidence import export
 

@@ -13,10 +13,11 @@ from bench.tools import Tool, find
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import CONDITIONS
-from tidelog.lab.narration import _WORDS
 from tidelog.lab.network import CHANNEL_NAMES
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import VERDICT_KINDS, Scenario
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.events import NARRATED
 from tidelog.trials import catalogue
 from tidelog.web.recording import event_json
 from tidelog.web.shelf import leads
@@ -66,7 +67,7 @@ def test_both_languages_have_the_same_words() -> None:
 
 def test_everything_that_can_happen_has_words() -> None:
     """Every event, message, channel, command and condition there is."""
-    assert {event.__name__ for event in _WORDS} == set(words()["zh"]["events"])
+    assert {event.__name__ for event in NARRATED} == set(words()["zh"]["events"])
     for language in ("en", "zh"):
         spoken = words()[language]
         assert set(KINDS) <= set(spoken["messages"])
@@ -88,7 +89,7 @@ def test_what_the_catalogue_says_of_reasons_and_remarks_is_known() -> None:
                 events = [event_json(at, event) for at, event in step.events]
                 said = [event.get(field, "") for event in events for field in ("reason", "told")]
                 unknown |= {text for text in said if not is_known(text, chinese["reasons"])}
-                remarks = step.remark.split("; ")
+                remarks = remark_words(step.remarks).split("; ")
                 unknown |= {remark for remark in remarks if not is_known(remark, chinese["remarks"])}
     assert unknown == set()
 

@@ -63,7 +63,8 @@ def settle(entries: Iterable[Property]) -> Loaded:
             unknown.append(entry)
     for setting in known.values():
         if setting.default is REQUIRED and setting.attribute not in values:
-            raise SettingsError(f"{setting.name} is missing: {setting.doc[0].lower()}{setting.doc[1:]}")
+            text = f"{setting.name} is missing: {setting.doc[0].lower()}{setting.doc[1:]}"
+            raise SettingsError(text, lacks=setting.name)
     settings = Settings(**values)
     return Loaded(settings, [*remarks(unknown), *_doubts(settings)])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, TopicPartition
@@ -26,15 +26,7 @@ LATENCY_BOUNDS_US: Final = (
 )
 """Upper ends of the latency buckets. The last bucket, beyond them, is open."""
 
-ELECTION_KINDS: Final = {
-    "the partition is new": "new",
-    "first live in-sync replica": "clean",
-    "unclean election": "unclean",
-    "preferred leader": "preferred",
-    "longest log of a majority": "majority",
-}
-"""How a controller's reason for a new leader is counted. Leaders that move away from a broker that is
-shutting down carry its name in the reason and are counted as ``shutdown``."""
+ELECTION_LABELS: Final = ("new", "clean", "unclean", "preferred", "majority", "shutdown")
 
 
 class ApiFigures:
@@ -86,7 +78,7 @@ class Metrics:
         self.storage_failures = 0
 
         # All kinds from the start: a rate is blind to a first count that comes out of nowhere.
-        self.elections: dict[str, int] = dict.fromkeys((*ELECTION_KINDS.values(), "shutdown"), 0)
+        self.elections: dict[str, int] = dict.fromkeys(ELECTION_LABELS, 0)
         self.election_failures = 0
         self.controller_elections = 0
         self.controller_resignations = 0
@@ -159,11 +151,10 @@ class Metrics:
         self.truncated_records += max(0, event.before - event.after)
 
     def _state_written(self, event: e.PartitionStateWritten) -> None:
-        kind = ELECTION_KINDS.get(event.reason)
-        if kind is None and event.reason.endswith("is shutting down"):
-            kind = "shutdown"
-        if kind is not None:
-            self.elections[kind] += 1
+        if isinstance(event.reason, e.ElectionKind):
+            self.elections[_election_label(event.reason)] += 1
+        elif event.reason is e.StateWriteReason.CREATED:
+            self.elections["new"] += 1
 
     def _election_failed(self, _event: e.ElectionFailed) -> None:
         self.election_failures += 1
@@ -203,6 +194,17 @@ class Metrics:
 
     def _storage_recovered(self, event: p.StorageRecovered) -> None:
         self.recovery = event
+
+
+def _election_label(kind: e.ElectionKind) -> str:
+    match kind:
+        case (
+            e.ElectionKind.CLEAN | e.ElectionKind.UNCLEAN | e.ElectionKind.PREFERRED | e.ElectionKind.MAJORITY
+        ):
+            return kind.value
+        case e.ElectionKind.CONTROLLED_SHUTDOWN:
+            return "shutdown"
+    assert_never(kind)
 
 
 _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {

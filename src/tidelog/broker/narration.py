@@ -14,22 +14,20 @@ Rules of the file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from logging import DEBUG, ERROR, INFO, WARNING
-from typing import Any
+from typing import Any, assert_never
 
 from tidelog.core import events as e
 from tidelog.core.types import NO_LEADER, BrokerId, TopicPartition
 from tidelog.evidence import process_events as p
+from tidelog.narrate.phrasebook import say, words
+from tidelog.narrate.reasons import why
 from tidelog.wire.errors import ErrorCode
 
 NAMED_MAX = 4
 TOLD_AFTER_CALLS_MAX = 20
-ELECTIONS = ("first live in-sync replica", "preferred leader", "longest log of a majority")
-UNCLEAN_ELECTION = "unclean election"
-SHUTTING_DOWN = "is shutting down"
-OFFLINE = "is offline"
 _PASSING = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -44,8 +42,8 @@ class _Line:
     """A line to be, about ever more partitions."""
 
     level: int
-    before: str
-    after: str
+    key: str
+    fields: dict[str, str | int]
     named: list[str]
     count: int = 0
     count_at_last_call: int = 0
@@ -63,14 +61,16 @@ class _Line:
 
     def __str__(self) -> str:
         more = self.count - len(self.named)
-        partitions = ", ".join(self.named) + (f" and {more} more" if more else "")
-        return f"{self.before} {partitions}" + (f": {self.after}" if self.after else "")
+        partitions = ", ".join(self.named)
+        if more:
+            partitions = words("log.and_more", named=partitions, more=more)
+        return words(self.key, **self.fields, partitions=partitions)
 
 
 class Narration:
     def __init__(self) -> None:
         self._log = logging.getLogger("tidelog.node")
-        self._waiting: dict[tuple[int, str, str], _Line] = {}
+        self._waiting: dict[tuple[int | str, ...], _Line] = {}
         self._said: dict[tuple[type, TopicPartition], str] = {}
         """What was complained about a partition, so that it is not said again."""
         self._proposed: dict[TopicPartition, e.IsrChangeProposed] = {}
@@ -89,11 +89,11 @@ class Narration:
             return
         for broker in sorted(before.keys() | live.keys()):
             if broker not in live:
-                self._log.info("broker %s left", broker)
+                self._say(INFO, "broker_left", broker=broker)
             elif broker not in before:
-                self._log.info("broker %s joined", broker)
+                self._say(INFO, "broker_joined", broker=broker)
             elif before[broker] != live[broker]:
-                self._log.info("broker %s was started again", broker)
+                self._say(INFO, "broker_restarted", broker=broker)
 
     def tell(self, *, all_of_it: bool = False) -> None:
         """Say what has been waiting for company and gets no more of it."""
@@ -104,11 +104,17 @@ class Narration:
 
     # ------------------------------------------------------------ how lines come to be
 
-    def _together(self, level: int, before: str, what: object, after: str = "") -> None:
+    def _say(self, level: int, key: str, **fields: str | int) -> None:
         if self._log.isEnabledFor(level):
-            line = self._waiting.get((level, before, after))
+            self._log.log(level, "%s", words(f"log.{key}", **fields))
+
+    def _together(self, level: int, key: str, what: object, **fields: str | int) -> None:
+        """A line about partitions, of which ``what`` is one."""
+        if self._log.isEnabledFor(level):
+            alike = (level, key, *fields.values())
+            line = self._waiting.get(alike)
             if line is None:
-                line = self._waiting[level, before, after] = _Line(level, before, after, [])
+                line = self._waiting[alike] = _Line(level, f"log.{key}", fields, [])
             line.add(str(what))
 
     def _once(self, event: Any, said: str) -> bool:
@@ -123,11 +129,11 @@ class Narration:
 
     def _became_leader(self, event: e.BecameLeader) -> None:
         self._forget(event.tp)
-        self._together(DEBUG, "leads", f"{event.tp} (epoch {event.epoch})")
+        self._together(DEBUG, "leads", _in_epoch(event))
 
     def _became_follower(self, event: e.BecameFollower) -> None:
         self._forget(event.tp)
-        self._together(DEBUG, f"follows broker {event.leader} in", f"{event.tp} (epoch {event.epoch})")
+        self._together(DEBUG, "follows", _in_epoch(event), leader=event.leader)
 
     def _forget(self, tp: TopicPartition) -> None:
         for kind in (e.FollowerStalled, e.StorageFailed):
@@ -137,20 +143,22 @@ class Narration:
     def _follower_stalled(self, event: e.FollowerStalled) -> None:
         if self._once(event, event.error.name):
             level = DEBUG if event.error in _PASSING else WARNING
-            self._together(level, "cannot follow the leader of", event.tp, event.error.name)
+            self._together(level, "cannot_follow", event.tp, why=event.error.name)
 
     def _truncated(self, event: e.Truncated) -> None:
-        self._together(INFO, "truncated", f"{event.tp} from {event.before} to {event.after}", event.reason)
+        cut = words("log.cut", tp=str(event.tp), before=event.before, after=event.after)
+        self._together(INFO, "truncated", cut, why=say(why(event)))
 
     def _storage_failed(self, event: e.StorageFailed) -> None:
         if self._once(event, event.reason):
-            self._log.error("%s: %s", event.tp, event.reason)
+            self._say(ERROR, "storage_failed", tp=str(event.tp), why=event.reason)
 
     def _went_offline(self, event: e.ReplicaWentOffline) -> None:
-        self._together(ERROR, "cannot use its logs, and leaves to others:", f"{event.tp} ({event.reason})")
+        failed = words("log.failed_log", tp=str(event.tp), why=event.reason)
+        self._together(ERROR, "went_offline", failed)
 
     def _came_online(self, event: e.ReplicaCameOnline) -> None:
-        self._together(INFO, "can use its logs again:", event.tp)
+        self._together(INFO, "came_online", event.tp)
 
     # ------------------------------------------------------------ in-sync replicas
 
@@ -161,99 +169,116 @@ class Narration:
         proposed = self._proposed.pop(event.tp, None)
         if proposed is None:
             return
-        for verb, brokers in (
-            ("left", [b for b in proposed.before if b not in event.isr]),
-            ("joined", [b for b in event.isr if b not in proposed.before]),
+        for key, brokers in (
+            ("isr_left", [b for b in proposed.before if b not in event.isr]),
+            ("isr_joined", [b for b in event.isr if b not in proposed.before]),
         ):
             if brokers:
-                who = f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
-                self._together(INFO, f"{who} {verb} the in-sync replicas of", event.tp, proposed.reason)
+                many = "log.brokers" if len(brokers) > 1 else "log.broker"
+                who = words(many, brokers=_names(brokers))
+                self._together(INFO, key, event.tp, who=who, why=say(why(proposed)))
 
     def _isr_refused(self, event: e.IsrChangeRefused) -> None:
-        self._together(DEBUG, "refused other in-sync replicas of", event.tp, event.error.name)
+        self._together(DEBUG, "isr_refused", event.tp, why=event.error.name)
 
     # ------------------------------------------------------------ the controller
 
     def _controller_elected(self, event: e.ControllerElected) -> None:
-        self._log.info("is the controller now, epoch %s", event.controller_epoch)
+        self._say(INFO, "controller_elected", epoch=event.controller_epoch)
 
     def _controller_resigned(self, event: e.ControllerResigned) -> None:
-        self._log.info("is not the controller any more: %s", event.reason)
+        self._say(INFO, "controller_resigned", why=say(why(event)))
 
     def _state_written(self, event: e.PartitionStateWritten) -> None:
-        state, reason = event.state, event.reason
-        leads = f"{event.tp} (broker {state.leader}, epoch {state.leader_epoch})"
-        if reason == UNCLEAN_ELECTION:
-            self._together(
-                WARNING, "elected an out-of-sync leader of", leads, "records of others may be lost"
-            )
-        elif reason in ELECTIONS or reason.endswith(SHUTTING_DOWN):
-            self._together(INFO, "elected a leader of", leads, reason)
-        elif reason.endswith(OFFLINE) and state.leader == NO_LEADER:
-            self._together(INFO, "nobody leads", event.tp, reason)
-        elif reason.endswith(OFFLINE):
-            self._together(INFO, "fewer replicas in sync of", f"{event.tp} ({_names(state.isr)})", reason)
-        else:
-            self._together(DEBUG, f"wrote the state of ({reason})", leads)
+        state, reason = event.state, say(why(event))
+        leads = words("log.led", tp=str(event.tp), leader=state.leader, epoch=state.leader_epoch)
+        match event.reason:
+            case e.ElectionKind.UNCLEAN:
+                self._together(WARNING, "elected_unclean", leads)
+            case (
+                e.ElectionKind.CLEAN
+                | e.ElectionKind.PREFERRED
+                | e.ElectionKind.MAJORITY
+                | e.ElectionKind.CONTROLLED_SHUTDOWN
+            ):
+                self._together(INFO, "elected", leads, why=reason)
+            case e.StateWriteReason.REPLICA_OFFLINE if state.leader == NO_LEADER:
+                self._together(INFO, "no_leader", event.tp, why=reason)
+            case e.StateWriteReason.REPLICA_OFFLINE:
+                in_sync = words("log.in_sync", tp=str(event.tp), isr=_names(state.isr))
+                self._together(INFO, "isr_smaller", in_sync, why=reason)
+            case (
+                e.StateWriteReason.CREATED
+                | e.StateWriteReason.ISR_ASKED
+                | e.StateWriteReason.ISR_WRITTEN
+                | e.StateWriteReason.BALLOT_OPENED
+            ):
+                self._together(DEBUG, "state_written", leads, why=reason)
+            case _:
+                assert_never(event.reason)
 
     def _election_failed(self, event: e.ElectionFailed) -> None:
         if self._once(event, event.reason):
-            self._together(WARNING, "found nobody else to lead", event.tp, event.reason)
+            self._together(WARNING, "election_failed", event.tp, why=say(why(event)))
 
     def _topic_deletion_started(self, event: e.TopicDeletionStarted) -> None:
-        self._log.debug("topic %s is being deleted", event.topic)
+        self._say(DEBUG, "topic_deletion_started", topic=event.topic)
 
     def _topic_deleted(self, event: e.TopicDeleted) -> None:
-        self._log.info("topic %s is deleted", event.topic)
+        self._say(INFO, "topic_deleted", topic=event.topic)
 
     # ------------------------------------------------------------ this broker
 
     def _registered(self, event: e.BrokerRegistered) -> None:
         before, self._broker_epoch = self._broker_epoch, event.broker_epoch
         if before != event.broker_epoch:
-            self._log.log(INFO if before else DEBUG, "registered, broker epoch %s", event.broker_epoch)
+            self._say(INFO if before else DEBUG, "registered", broker_epoch=event.broker_epoch)
 
     def _control_refused(self, event: e.ControlRequestRefused) -> None:
-        self._log.info("refused %s: %s", event.request, event.error.name)
+        self._say(INFO, "control_refused", request=event.request, why=event.error.name)
 
     def _stray_found(self, event: e.StrayReplicaFound) -> None:
         if self._once(event, event.reason):
-            self._together(WARNING, "left alone the log of", event.tp, event.reason)
+            self._together(WARNING, "stray_found", event.tp, why=say(why(event)))
 
     def _replica_deleted(self, event: e.ReplicaDeleted) -> None:
         for key in [key for key in self._said if key[1] == event.tp]:
             del self._said[key]
-        self._together(DEBUG, "deleted the log of", event.tp)
+        self._together(DEBUG, "replica_deleted", event.tp)
 
     def _topic_configured(self, event: e.TopicConfigured) -> None:
-        values = ", ".join(f"{name}={value}" for name, value in event.values.items()) or "defaults only"
-        self._log.debug("settings of topic %s: %s", event.topic, values)
+        values = ", ".join(f"{name}={value}" for name, value in event.values.items())
+        values = values or words("log.defaults_only")
+        self._say(DEBUG, "topic_configured", topic=event.topic, values=values)
 
     def _log_recovered(self, event: p.LogRecovered) -> None:
-        self._log.warning("recovered %s: %s", event.tp, event.finding)
+        self._say(WARNING, "log_recovered", tp=str(event.tp), finding=event.finding)
 
     def _storage_recovered(self, event: p.StorageRecovered) -> None:
         if event.partitions:
-            how = "as they were left" if event.clean_shutdown else "after a crash, scanned from their ends"
-            seconds = event.duration_ms / 1000
-            self._log.info("opened %s logs in %.2f s, %s", event.partitions, seconds, how)
+            key = "opened_clean" if event.clean_shutdown else "opened_after_crash"
+            self._say(INFO, key, partitions=event.partitions, seconds=f"{event.duration_ms / 1000:.2f}")
 
     def _session_lost(self, event: p.KeeperSessionLost) -> None:
-        self._log.warning("lost the session with the keeper (%s) and all that was registered", event.reason)
+        self._say(WARNING, "session_lost", why=event.reason)
 
     def _reconnected(self, _event: p.KeeperReconnected) -> None:
-        self._log.info("reached the keeper again, in time")
+        self._say(INFO, "reconnected")
 
     def _shutdown_begun(self, event: p.ControlledShutdownBegun) -> None:
-        self._log.info("%s: handing leadership over", event.reason)
+        self._say(INFO, "shutdown_begun", why=event.reason)
 
     def _shutdown_finished(self, event: p.ControlledShutdownFinished) -> None:
-        left = f", all but {event.leaders} partitions" if event.leaders else ""
-        self._log.info("handed over in %s ms%s", event.duration_ms, left)
+        key = "shutdown_incomplete" if event.leaders else "shutdown_finished"
+        self._say(INFO, key, duration_ms=event.duration_ms, leaders=event.leaders)
 
 
-def _names(brokers: tuple[BrokerId, ...]) -> str:
+def _names(brokers: Iterable[BrokerId]) -> str:
     return ", ".join(map(str, brokers))
+
+
+def _in_epoch(event: e.BecameLeader | e.BecameFollower) -> str:
+    return words("log.in_epoch", tp=str(event.tp), epoch=event.epoch)
 
 
 _WORDS: dict[type, Callable[[Narration, Any], None]] = {

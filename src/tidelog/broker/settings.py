@@ -56,6 +56,11 @@ ALIASES: Final = {"node.id": "broker.id", "log.dir": "log.dirs"}
 class SettingsError(Exception):
     """A broker cannot run with these settings. The message is one line that says what to change."""
 
+    def __init__(self, message: str, *, lacks: str | None = None) -> None:
+        super().__init__(message)
+        self.lacks = lacks
+        """The setting that is missing, if that is what is wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -317,7 +322,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.zookeeper_connect and not self.tidelog_keeper:
-            raise SettingsError("no keeper: set zookeeper.connect=host:port or tidelog.keeper=URL")
+            raise SettingsError(
+                "no keeper: set zookeeper.connect=host:port or tidelog.keeper=URL", lacks="tidelog.keeper"
+            )
         if self.zookeeper_connect and self.tidelog_keeper:
             raise SettingsError("two keepers: set only one of zookeeper.connect and tidelog.keeper")
         told = self.advertised_listeners

@@ -12,12 +12,13 @@ from tidelog.cli import palette, replicas
 from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.page import box, wrap
 from tidelog.core.events import Truncated
-from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed
-from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.settings import describe_producer, describe_topic
 from tidelog.lab.snapshot import Snapshot
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.events import narrate
+from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
 
 _PAGE_WIDTH_MAX = 110
 """Prose in longer lines is hard to read."""
@@ -121,9 +122,9 @@ def heading(screen: Console, number: int, played: Played, width: int) -> list[Te
 
 def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list[Text]:
     """What did not go as told. What a ``read`` brought is among the events already."""
-    if not played.remark or any(isinstance(event, RecordRead) for _, event in played.events):
+    if not played.remarks or any(isinstance(event, RecordRead) for _, event in played.events):
         return []
-    return wrap(screen, Text(played.remark, palette.WARNING), width, indent, "! ")
+    return wrap(screen, Text(remark_words(played.remarks), palette.WARNING), width, indent, "! ")
 
 
 def happenings(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:

@@ -13,6 +13,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.up import PropertiesOption, SetOption
 
 if TYPE_CHECKING:
+    from tidelog.broker.settings import SettingsError
     from tidelog.settings.properties import Property
 
 EXAMPLES = """\b
@@ -75,7 +76,7 @@ def broker(
             filed = [entry for entry in filed if entry.name not in ("zookeeper.connect", "tidelog.keeper")]
         loaded = settle([*filed, *chosen, *gather(None, settings or [])])
     except SettingsError as error:
-        raise Refusal(_with_advice(str(error))) from None
+        raise Refusal(_with_advice(error)) from None
     logs.configure(loaded.settings.tidelog_log_level)
     import logging
 
@@ -103,9 +104,13 @@ def _options(
     ]
 
 
-def _with_advice(complaint: str) -> str:
-    if complaint.startswith("broker.id is missing"):
-        return "which broker? give --id N, or --properties FILE with broker.id"
-    if complaint.startswith("no keeper"):
-        return "which keeper? give --keeper zookeeper://host:port, or embedded://host:port of tidelog keeper"
-    return complaint
+def _with_advice(error: SettingsError) -> str:
+    match error.lacks:
+        case "broker.id":
+            return "which broker? give --id N, or --properties FILE with broker.id"
+        case "tidelog.keeper":
+            return (
+                "which keeper? give --keeper zookeeper://host:port, or embedded://host:port of tidelog keeper"
+            )
+        case _:
+            return str(error)

@@ -13,10 +13,10 @@ from tidelog.cli.account import happenings, heading, opening, page_width, remark
 from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.page import BETWEEN, beside, box, rule, wrap
 from tidelog.core.events import Truncated
-from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed
 from tidelog.lab.comparison import Comparison, essence, essence_of_replica
 from tidelog.lab.runner import Run
 from tidelog.lab.snapshot import PartitionSnapshot, Snapshot
+from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
 
 _INDENT = 5
 _MARKED = "≠ marks what is not as under"

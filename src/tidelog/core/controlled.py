@@ -284,10 +284,10 @@ class ControlledReplicas:
         assignment = self._metadata.get(tp)
         if assignment is not None and self._ctx.broker in assignment.replicas:
             return
-        reason = "the partition does not exist"
+        stray = events.StrayReplicaFound(self._ctx.broker, tp, events.StrayReason.NO_SUCH_PARTITION)
         if assignment is not None:
-            reason = f"the partition belongs to {', '.join(map(str, assignment.replicas))}"
-        self._ctx.emit(events.StrayReplicaFound(self._ctx.broker, tp, reason))
+            stray.reason, stray.replicas = events.StrayReason.LIVES_ELSEWHERE, assignment.replicas
+        self._ctx.emit(stray)
         replica = self._replicas.pop(tp, None)
         if replica is not None:
             replica.step_down(now)

@@ -20,6 +20,7 @@ from tidelog.core.context import Context
 from tidelog.core.controller_requests import ControllerRequests
 from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, Result, SetValue
 from tidelog.core.effects import ReplyTo
+from tidelog.core.events import ResignReason
 from tidelog.core.failed_replicas import FailedReplicas
 from tidelog.core.machines import StateMachines
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
@@ -75,7 +76,7 @@ class Controller:
     def session_started(self, session: int) -> None:
         """First start, or the previous session expired and took our nodes with it."""
         self._tasks.cancel()
-        self._resign("its keeper session expired")
+        self._resign(ResignReason.SESSION_EXPIRED)
         self._session = session
         self._registered = False
         self._watched = set()
@@ -110,7 +111,7 @@ class Controller:
         found = yield Get(paths.CONTROLLER, watch=True)
         if found.ok:
             if found.value.stat.owner != self._session or found.value.value != self._ctx.broker:
-                self._resign(f"{found.value.value} is the controller")
+                self._resign(ResignReason.SUCCEEDED, found.value.value)
             return
         current = yield Get(paths.CONTROLLER_EPOCH)
         if not current.ok:
@@ -169,14 +170,14 @@ class Controller:
         deletion.erase_replicas(machines, cluster.deleting)
 
     def _deposed(self) -> None:
-        self._resign("the keeper refused its write")
+        self._resign(ResignReason.WRITE_REFUSED)
 
-    def _resign(self, reason: str) -> None:
+    def _resign(self, reason: ResignReason, successor: BrokerId | None = None) -> None:
         if self.machines is not None:
             machines, self.machines = self.machines, None
             machines.in_office = False
             machines.channels.close_all()
-            self._ctx.emit(events.ControllerResigned(self._ctx.broker, self._epoch, reason))
+            self._ctx.emit(events.ControllerResigned(self._ctx.broker, self._epoch, reason, successor))
 
     def _submit(self, machines: StateMachines, task: Callable[[], Task]) -> None:
         self._tasks.submit(lambda: self._while_in_office(machines, task))

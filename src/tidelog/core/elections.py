@@ -1,20 +1,28 @@
 """Who leads? Kafka's election strategies as arithmetic on four lists (M8).
 
-Each takes the assignment (the order of preference) and answers ``(leader, isr)``, or None when no replica
-may lead.
+Each takes the assignment (the order of preference) and answers who leads, which replicas are in sync then,
+and what kind of election that was; or None when no replica may lead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
+from tidelog.core.events import ElectionKind
 from tidelog.core.types import BrokerId, PartitionState
 
 Brokers = tuple[BrokerId, ...]
-Choice = tuple[BrokerId, Brokers] | None
 
 
-def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> Choice:
+class Choice(NamedTuple):
+    leader: BrokerId
+    isr: Brokers
+    kind: ElectionKind | None
+    """None: the leader stays, only the ISR is another one."""
+
+
+def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> tuple[BrokerId, Brokers] | None:
     """A new partition: the first live replica leads, all live replicas are in sync (they are all empty)."""
     alive = tuple(broker for broker in assignment if broker in live)
     return (alive[0], alive) if alive else None
@@ -22,32 +30,34 @@ def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> Choice:
 
 def offline_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], *, unclean: bool
-) -> Choice:
+) -> Choice | None:
     """The leader is gone: the first *assigned* replica that is alive and in sync; failing that, and only if
     the topic allows to lose records for availability, the first that is alive."""
     isr = tuple(broker for broker in state.isr if broker in live)
     for broker in assignment:
         if broker in isr:
-            return broker, isr
+            return Choice(broker, isr, ElectionKind.CLEAN)
     if unclean:
         for broker in assignment:
             if broker in live:
-                return broker, (broker,)
+                return Choice(broker, (broker,), ElectionKind.UNCLEAN)
     return None
 
 
-def preferred_leader(assignment: Brokers, state: PartitionState, live: Collection[BrokerId]) -> Choice:
+def preferred_leader(assignment: Brokers, state: PartitionState, live: Collection[BrokerId]) -> Choice | None:
     """Back to the first assigned replica, if it is alive and in sync. The ISR stays as it is."""
     preferred = assignment[0]
-    return (preferred, state.isr) if preferred in live and preferred in state.isr else None
+    if preferred in live and preferred in state.isr:
+        return Choice(preferred, state.isr, ElectionKind.PREFERRED)
+    return None
 
 
 def shutdown_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], leaving: Collection[BrokerId]
-) -> Choice:
+) -> Choice | None:
     """A broker announced that it leaves: the first in-sync replica that stays."""
     isr = tuple(broker for broker in state.isr if broker not in leaving)
     for broker in assignment:
         if broker in isr and broker in live:
-            return broker, isr
+            return Choice(broker, isr, ElectionKind.CONTROLLED_SHUTDOWN)
     return None

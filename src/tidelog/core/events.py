@@ -1,14 +1,103 @@
 """What happened, in the past tense: the raw material of transcripts, evidence, invariants and metrics.
 
-An event is an observation, never an input: no rule of the core reads one.
+An event is an observation, never an input: no rule of the core reads one. Why something happened is a member
+of a closed enumeration, with the facts beside it as fields; words are made of them elsewhere. The values of
+the enumerations are written to evidence: once released, a value keeps its meaning.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tidelog.core.types import BrokerId, Epoch, Offset, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
+
+
+class TruncationRule(StrEnum):
+    """What made a follower cut its log."""
+
+    OWN_HIGH_WATERMARK = "own_high_watermark"
+    """It may keep what it knows to be committed (before KIP-101, or when no epoch is known)."""
+    EPOCH_END_ON_LEADER = "epoch_end_on_leader"
+    """Its epoch ends earlier on the leader (KIP-101)."""
+    EPOCH_END_HERE = "epoch_end_here"
+    """The leader's epoch ends earlier here, and later epochs are unknown to the leader (KIP-279)."""
+    EPOCH_UNKNOWN = "epoch_unknown"
+    """The epoch that the leader named is unknown here: back to an older one, then ask again (KIP-279)."""
+    LEADER_LOG_SHORTER = "leader_log_shorter"
+    """The leader's log ends before its own."""
+    LEADER_LOG_STARTS_LATER = "leader_log_starts_later"
+    """The leader's log starts after its own ends: it starts anew there."""
+
+
+class ElectionKind(StrEnum):
+    """How a leader was chosen."""
+
+    CLEAN = "clean"
+    """The first live in-sync replica."""
+    UNCLEAN = "unclean"
+    """A live replica that is not in sync."""
+    PREFERRED = "preferred"
+    """The first assigned replica, on request."""
+    MAJORITY = "majority"
+    """The longest log of a majority."""
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    """An in-sync replica other than the broker that is shutting down."""
+
+
+class StateWriteReason(StrEnum):
+    """Why a partition's state was written to the keeper, if not because of an election."""
+
+    CREATED = "created"
+    REPLICA_OFFLINE = "replica_offline"
+    ISR_ASKED = "isr_asked"
+    """Its leader asked for another ISR."""
+    ISR_WRITTEN = "isr_written"
+    """Its leader wrote another ISR itself (before KIP-497)."""
+    BALLOT_OPENED = "ballot_opened"
+    """A majority is asked to vote; nobody leads meanwhile."""
+
+
+class IsrChange(StrEnum):
+    """Why a leader proposes another ISR: a follower lags by the `IsrRule` of the same name, or none does."""
+
+    FETCH_TIME = "fetch_time"
+    MESSAGE_LAG = "message_lag"
+    CAUGHT_UP_TIME = "caught_up_time"
+    CAUGHT_UP = "caught_up"
+    """A follower has caught up."""
+
+
+class ElectionFailure(StrEnum):
+    NO_LIVE_REPLICA = "no_live_replica"
+    """Of a new partition, no assigned replica is alive."""
+    NO_ELECTABLE_REPLICA = "no_electable_replica"
+
+
+class ResignReason(StrEnum):
+    """How a controller learnt that it is none any more."""
+
+    SESSION_EXPIRED = "session_expired"
+    SUCCEEDED = "succeeded"
+    """The keeper names another broker."""
+    WRITE_REFUSED = "write_refused"
+
+
+class StrayReason(StrEnum):
+    NO_SUCH_PARTITION = "no_such_partition"
+    LIVES_ELSEWHERE = "lives_elsewhere"
+
+
+Reason = (
+    TruncationRule
+    | ElectionKind
+    | StateWriteReason
+    | IsrChange
+    | ElectionFailure
+    | ResignReason
+    | StrayReason
+)
 
 
 @dataclass(slots=True)
@@ -30,13 +119,17 @@ class BecameFollower:
 
 @dataclass(slots=True)
 class Truncated:
-    """``reason`` is the rule that fired, in words."""
-
     broker: BrokerId
     tp: TopicPartition
     before: Offset
     after: Offset
-    reason: str
+    rule: TruncationRule
+    epoch: Epoch | None = None
+    """Of the rules of epochs: the epoch that the leader was asked about, or that it named."""
+    epoch_end: Offset | None = None
+    """Where that epoch ends, on the leader or here. A log that is cut within a batch ends before it."""
+    own_epoch: Epoch | None = None
+    """If that epoch is unknown here: the older one that was gone back to."""
 
 
 @dataclass(slots=True)
@@ -58,7 +151,7 @@ class IsrChangeProposed:
     epoch: Epoch
     before: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
-    reason: str
+    reason: IsrChange
 
 
 @dataclass(slots=True)
@@ -87,14 +180,16 @@ class PartitionStateWritten:
     writer: BrokerId
     tp: TopicPartition
     state: PartitionState
-    reason: str
+    reason: StateWriteReason | ElectionKind
+    absent: BrokerId | None = None
+    """The broker that is offline or shutting down, where that is why."""
 
 
 @dataclass(slots=True)
 class ElectionFailed:
     controller: BrokerId
     tp: TopicPartition
-    reason: str
+    reason: ElectionFailure
 
 
 @dataclass(slots=True)
@@ -107,7 +202,9 @@ class ControllerElected:
 class ControllerResigned:
     broker: BrokerId
     controller_epoch: Epoch
-    reason: str
+    reason: ResignReason
+    successor: BrokerId | None = None
+    """The broker that the keeper names."""
 
 
 @dataclass(slots=True)
@@ -134,7 +231,8 @@ class FollowerStalled:
 
 @dataclass(slots=True)
 class StorageFailed:
-    """The log of a partition could not be written or read. Whoever asked was told so; nothing was lost."""
+    """The log of a partition could not be written or read. The caller got an error; nothing was lost.
+    ``reason`` is what the system said."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -143,7 +241,8 @@ class StorageFailed:
 
 @dataclass(slots=True)
 class ReplicaWentOffline:
-    """A broker cannot use its log of a partition at all: others have to lead it. It is asked to try again."""
+    """A broker cannot use its log of a partition at all: others have to lead it. It is asked to try again.
+    ``reason`` is what the system said."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -194,7 +293,9 @@ class StrayReplicaFound:
 
     broker: BrokerId
     tp: TopicPartition
-    reason: str
+    reason: StrayReason
+    replicas: tuple[BrokerId, ...] = ()
+    """The brokers that the partition is assigned to, if it exists."""
 
 
 Event = (

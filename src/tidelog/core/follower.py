@@ -149,7 +149,7 @@ class FollowerRole:
             if response.log_start_offset > self.log.end_offset:
                 self.replica.restart_at(response.log_start_offset)
             else:
-                self.replica.truncate_to(response.offset, "the leader's log is shorter")
+                self.replica.truncate_to(response.offset, events.TruncationRule.LEADER_LOG_SHORTER)
         except StorageFailure as failure:
             self._storage_failed(failure, now)
         else:

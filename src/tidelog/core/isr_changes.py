@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tidelog.core import paths
 from tidelog.core.coordination import Children, Delete
-from tidelog.core.machines import Change, StateMachines
+from tidelog.core.events import StateWriteReason
+from tidelog.core.machines import Change, StateMachines, Why
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
 from tidelog.core.tasks import Procedure, Task
 from tidelog.core.types import PartitionState
@@ -40,7 +41,7 @@ def _change(machines: StateMachines, request: AlterIsrRequest) -> Change | Error
     if request.isr == state.isr:
         return None
     version = request.version if machines.ctx.guards.partition_version else state.version
-    return Change(request.tp, replace(state, isr=request.isr), version, "asked by the leader")
+    return Change(request.tp, replace(state, isr=request.isr), version, Why(StateWriteReason.ISR_ASKED))
 
 
 def _response(

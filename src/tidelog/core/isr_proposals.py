@@ -66,8 +66,8 @@ class IsrProposals:
         if result.ok:
             response.version = result.value.version
             written = replace(state, version=result.value.version)
-            event = events.PartitionStateWritten(self._ctx.broker, tp, written, "written by the leader")
-            self._ctx.emit(event)
+            reason = events.StateWriteReason.ISR_WRITTEN
+            self._ctx.emit(events.PartitionStateWritten(self._ctx.broker, tp, written, reason))
             note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
             self._keeper.call(note, lambda _: None)
         elif result.error is KeeperError.BAD_VERSION:

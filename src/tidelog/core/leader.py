@@ -402,7 +402,7 @@ class LeaderRole:
             lagging = [b for b in self.isr if b != self.ctx.broker and self._lags(self.followers[b], now)]
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
-                self._propose(isr, f"{self.ctx.config.isr_rule.value} rule: {_names(lagging)} lagging")
+                self._propose(isr, events.IsrChange[self.ctx.config.isr_rule.name])
         # A follower that stopped fetching is counted for a while after it left (or was never in) the ISR.
         self.advance_high_watermark(now)
 
@@ -428,9 +428,9 @@ class LeaderRole:
             return
         if guards.isr_entry_above_epoch_start and end < self.epoch_start:
             return
-        self._propose((*self.isr, broker), f"{broker} has caught up")
+        self._propose((*self.isr, broker), events.IsrChange.CAUGHT_UP)
 
-    def _propose(self, isr: tuple[BrokerId, ...], reason: str) -> None:
+    def _propose(self, isr: tuple[BrokerId, ...], reason: events.IsrChange) -> None:
         ctx, replica = self.ctx, self.replica
         self.proposal = AlterIsrRequest(
             replica.tp,
@@ -465,7 +465,3 @@ class LeaderRole:
             self.proposal = None  # the member rebooted; it will fetch again and prove itself anew
         # Any other refusal means that the controller knows better: keep the proposal pending (it still
         # holds the high watermark back) and wait for the LeaderAndIsr that is on its way.
-
-
-def _names(brokers: list[BrokerId]) -> str:
-    return ", ".join(map(str, brokers))

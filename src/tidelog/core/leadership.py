@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tidelog.core import elections
 from tidelog.core.cluster import Cluster
+from tidelog.core.events import ElectionKind
 from tidelog.core.machines import Election, StateMachines
 from tidelog.core.messages import (
     ControlledShutdownRequest,
@@ -61,10 +62,10 @@ def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCod
 
 
 def _preferred(cluster: Cluster, tp: TopicPartition) -> Election:
-    def choose(state: PartitionState) -> elections.Choice:
+    def choose(state: PartitionState) -> elections.Choice | None:
         return elections.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
 
-    return Election(tp, choose, "preferred leader")
+    return Election(tp, choose)
 
 
 def controlled_shutdown(
@@ -97,12 +98,12 @@ def controlled_shutdown(
 
 
 def _succession(cluster: Cluster, tp: TopicPartition, leaving: BrokerId) -> Election:
-    def choose(state: PartitionState) -> elections.Choice:
+    def choose(state: PartitionState) -> elections.Choice | None:
         return elections.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
         )
 
-    return Election(tp, choose, f"{leaving} is shutting down")
+    return Election(tp, choose, leaving)
 
 
 def relieve_replica(
@@ -131,18 +132,19 @@ def relieve_replica(
 def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
     cluster = machines.cluster
 
-    def choose(state: PartitionState) -> elections.Choice:
+    def choose(state: PartitionState) -> elections.Choice | None:
         choice = elections.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), (failing,)
         )
-        return choice if choice is None or state.leader == failing else (state.leader, choice[1])
+        if choice is None:
+            return None
+        if state.leader == failing:
+            return choice._replace(kind=ElectionKind.CLEAN)
+        return elections.Choice(state.leader, choice.isr, None)
 
-    state = cluster.states[tp]
-    if choose(state) is None:
+    if choose(cluster.states[tp]) is None:
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    leads = state.leader == failing
-    reason = "first live in-sync replica" if leads else f"replica {failing} is offline"
-    yield from machines.elect([Election(tp, choose, reason)])
+    yield from machines.elect([Election(tp, choose, failing)])
     machines.batch.send()
     return ErrorCode.NONE
 

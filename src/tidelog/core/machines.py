@@ -26,21 +26,30 @@ from tidelog.core.channels import ControlChannels, RequestBatch
 from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
 from tidelog.core.context import Context
 from tidelog.core.coordination import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
+from tidelog.core.events import ElectionKind, StateWriteReason
 from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
 from tidelog.core.tasks import Deposed, Procedure, Task, Together
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.core.voting import Ballots
 
-Chooser = Callable[[PartitionState], elections.Choice]
+Chooser = Callable[[PartitionState], elections.Choice | None]
 
 PARTITIONS_PER_WRITE = 100
 """A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
 
 
+class Why(NamedTuple):
+    """Why a state is written: see ``PartitionStateWritten``."""
+
+    reason: StateWriteReason | ElectionKind
+    absent: BrokerId | None = None
+
+
 class Election(NamedTuple):
     tp: TopicPartition
     choose: Chooser
-    reason: str
+    absent: BrokerId | None = None
+    """The broker that must not lead any more, if that is what the election is for."""
 
 
 class Change(NamedTuple):
@@ -49,7 +58,7 @@ class Change(NamedTuple):
     tp: TopicPartition
     state: PartitionState
     version: int
-    reason: str
+    why: Why
 
 
 def successor(state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
@@ -96,10 +105,10 @@ class StateMachines:
     # ------------------------------------------------------------ writing a partition's state
 
     def write_state(
-        self, tp: TopicPartition, state: PartitionState, version: int, reason: str
+        self, tp: TopicPartition, state: PartitionState, version: int, why: Why
     ) -> Procedure[bool]:
         """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
-        if (yield from self.write_states((Change(tp, state, version, reason),))):
+        if (yield from self.write_states((Change(tp, state, version, why),))):
             return True
         yield from self.read_state(tp)
         return False
@@ -119,12 +128,12 @@ class StateMachines:
         )
         if result.ok:
             for change, state in zip(changes, written, strict=True):
-                self._state_written(change.tp, state, change.reason)
+                self._state_written(change.tp, state, change.why)
         return result.ok
 
-    def _state_written(self, tp: TopicPartition, state: PartitionState, reason: str) -> None:
+    def _state_written(self, tp: TopicPartition, state: PartitionState, why: Why) -> None:
         self.cluster.states[tp] = state
-        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, reason))
+        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, *why))
 
     def refresh_states(self, *tps: TopicPartition) -> Task:
         """Where leaders write their ISR to the keeper themselves, what we cached may be out of date."""
@@ -153,7 +162,8 @@ class StateMachines:
             cluster.partitions[tp] = PartitionPhase.NEW
             choice = elections.first_leader(cluster.assignments[tp], electable)
             if choice is None:
-                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no assigned replica is alive"))
+                failure = events.ElectionFailure.NO_LIVE_REPLICA
+                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
                 continue
             leader, isr = choice
             if not self.ctx.generation.commits_by_isr:
@@ -173,7 +183,7 @@ class StateMachines:
         result = yield from self.fenced(*writes)
         for tp, state in fresh:
             if result.ok:
-                self._state_written(tp, state, "the partition is new")
+                self._state_written(tp, state, Why(StateWriteReason.CREATED))
             else:
                 yield from self._create_state(tp, state)
             if tp in self.cluster.states:
@@ -184,7 +194,7 @@ class StateMachines:
         yield Create(partition_path(tp))
         result = yield from self.fenced(Create(state_path(tp), state))
         if result.ok:
-            self._state_written(tp, state, "the partition is new")
+            self._state_written(tp, state, Why(StateWriteReason.CREATED))
         else:
             yield from self.read_state(tp)
 
@@ -222,11 +232,10 @@ class StateMachines:
         assignment = cluster.assignments[tp]
         allowed = unclean or self.ctx.topic_config(tp.topic).unclean_leader_election
 
-        def choose(state: PartitionState) -> elections.Choice:
+        def choose(state: PartitionState) -> elections.Choice | None:
             return elections.offline_leader(assignment, state, cluster.electable_for(tp), unclean=allowed)
 
-        clean = any(b in cluster.states[tp].isr and cluster.serves(tp, b) for b in assignment)
-        return Election(tp, choose, "first live in-sync replica" if clean else "unclean election")
+        return Election(tp, choose)
 
     def elect(self, wanted: Sequence[Election]) -> Task:
         """Write what is chosen for each of these different partitions, with the next leader epoch."""
@@ -257,7 +266,8 @@ class StateMachines:
         choice = election.choose(state)
         if choice is None:
             return None
-        return Change(election.tp, successor(state, *choice), state.version, election.reason)
+        why = Why(choice.kind or StateWriteReason.REPLICA_OFFLINE, election.absent)
+        return Change(election.tp, successor(state, choice.leader, choice.isr), state.version, why)
 
     def _election_ended(self, tp: TopicPartition, *, found: bool) -> None:
         cluster = self.cluster
@@ -265,7 +275,8 @@ class StateMachines:
             cluster.partitions[tp] = PartitionPhase.ONLINE
             self.batch.add(cluster.partition(tp), cluster.assignments[tp])
         else:
-            self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, "no electable replica"))
+            failure = events.ElectionFailure.NO_ELECTABLE_REPLICA
+            self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
 
     # ------------------------------------------------------------ the replica machine
 
@@ -341,7 +352,8 @@ class StateMachines:
             return None
         leader = NO_LEADER if state.leader == broker else state.leader
         isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
-        return Change(tp, successor(state, leader, isr), state.version, f"replica {broker} is offline")
+        why = Why(StateWriteReason.REPLICA_OFFLINE, broker)
+        return Change(tp, successor(state, leader, isr), state.version, why)
 
     def _tell_others(self, tp: TopicPartition, broker: BrokerId) -> None:
         others = tuple(b for b in self.cluster.assignments[tp] if b != broker)
@@ -356,7 +368,8 @@ class StateMachines:
             while True:
                 state = cluster.states[tp]
                 vacant = replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
-                if (yield from self.write_state(tp, vacant, state.version, "election by majority opened")):
+                why = Why(StateWriteReason.BALLOT_OPENED)
+                if (yield from self.write_state(tp, vacant, state.version, why)):
                     break
             self.ballots.open(tp, cluster.states[tp].leader_epoch)
         self.ballots.ask(tp, [b for b in cluster.assignments[tp] if cluster.serves(tp, b)])
@@ -367,7 +380,11 @@ class StateMachines:
         if winner is None or winner not in cluster.electable_for(tp):
             return
         self.ballots.close(tp)
-        yield from self.elect([Election(tp, lambda state: (winner, state.isr), "longest log of a majority")])
+
+        def choose(state: PartitionState) -> elections.Choice:
+            return elections.Choice(winner, state.isr, ElectionKind.MAJORITY)
+
+        yield from self.elect([Election(tp, choose)])
         self.batch.send()
 
 

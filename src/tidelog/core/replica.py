@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.effects import ReplyTo
+from tidelog.core.events import TruncationRule
 from tidelog.core.follower import FollowerRole
 from tidelog.core.leader import FollowerProgress, LeaderRole
 from tidelog.core.log import Batch, Log, StorageFailure
@@ -127,7 +128,15 @@ class Replica:
             if batch.producer_id != NO_PRODUCER:
                 self.producers.append(batch)
 
-    def truncate_to(self, offset: Offset, reason: str) -> None:
+    def truncate_to(
+        self,
+        offset: Offset,
+        rule: TruncationRule,
+        *,
+        epoch: Epoch | None = None,
+        epoch_end: Offset | None = None,
+        own_epoch: Epoch | None = None,
+    ) -> None:
         """Drop the tail of the log, if there is one beyond ``offset``.
 
         The epoch cache is cut in any case: an epoch in which we led and wrote nothing starts at our end, and
@@ -144,7 +153,11 @@ class Replica:
             return
         self.high_watermark = min(self.high_watermark, log.end_offset)
         log.restore_producers(self.producers)
-        self.ctx.emit(events.Truncated(self.ctx.broker, self.tp, before, log.end_offset, reason))
+        self.ctx.emit(
+            events.Truncated(
+                self.ctx.broker, self.tp, before, log.end_offset, rule, epoch, epoch_end, own_epoch
+            )
+        )
 
     def restart_at(self, offset: Offset) -> None:
         """The leader has deleted everything up to ``offset``, and with it all this log could build on."""
@@ -156,7 +169,7 @@ class Replica:
         log.restore_producers(self.producers)
         self.high_watermark = offset
         self.ctx.emit(
-            events.Truncated(self.ctx.broker, self.tp, before, offset, f"the leader's log starts at {offset}")
+            events.Truncated(self.ctx.broker, self.tp, before, offset, TruncationRule.LEADER_LOG_STARTS_LATER)
         )
 
     def advance_start(self, offset: Offset) -> None:

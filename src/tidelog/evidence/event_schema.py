@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
@@ -73,7 +74,13 @@ COLUMNS = (
     Column("findings", "int32", "how many logs needed repair"),
     Column("leaders", "int32", "how many partitions this broker still leads"),
     Column("duration_ms", "int64", "how long it took"),
-    Column("cause", "string", "why: the rule that fired, in words"),
+    Column("cause", "string", "why: what the system or an administrator said, in their words"),
+    Column("rule", "string", "why: the rule that fired, by its name below"),
+    Column("rule_epoch", "int32", "the leader epoch that the rule is about"),
+    Column("rule_epoch_end", "int64", "where that epoch ends, exclusive, on the leader or here"),
+    Column("rule_own_epoch", "int32", "the older epoch that was gone back to, where that epoch is unknown"),
+    Column("rule_broker", "int32", "the broker that the rule is about: absent, or the controller now"),
+    Column("rule_brokers", "list<int32>", "the brokers that the partition is assigned to"),
 )
 
 
@@ -126,7 +133,10 @@ KINDS: dict[type, EventKind] = dict(
             **_PARTITION,
             previous_log_end_offset="before",
             log_end_offset="after",
-            cause="reason",
+            rule="rule",
+            rule_epoch="epoch",
+            rule_epoch_end="epoch_end",
+            rule_own_epoch="own_epoch",
         ),
         _kind(
             e.HighWatermarkAdvanced,
@@ -145,7 +155,7 @@ KINDS: dict[type, EventKind] = dict(
             leader_epoch="epoch",
             previous_isr="before",
             isr="isr",
-            cause="reason",
+            rule="reason",
         ),
         _kind(
             e.IsrChangeRefused,
@@ -171,20 +181,22 @@ KINDS: dict[type, EventKind] = dict(
             isr="state.isr",
             controller_epoch="state.controller_epoch",
             partition_version="state.version",
-            cause="reason",
+            rule="reason",
+            rule_broker="absent",
         ),
         _kind(
             e.ElectionFailed,
             "As controller it found nobody who may lead: the partition is offline.",
             **_PARTITION,
-            cause="reason",
+            rule="reason",
         ),
         _kind(e.ControllerElected, "It is the controller now.", controller_epoch="controller_epoch"),
         _kind(
             e.ControllerResigned,
             "It learnt that it is not the controller any more.",
             controller_epoch="controller_epoch",
-            cause="reason",
+            rule="reason",
+            rule_broker="successor",
         ),
         _kind(e.BrokerRegistered, "The keeper has its registration.", broker_epoch="broker_epoch"),
         _kind(
@@ -229,7 +241,8 @@ KINDS: dict[type, EventKind] = dict(
             e.StrayReplicaFound,
             "It has a log of a partition that does not exist or lives elsewhere, and left it alone.",
             **_PARTITION,
-            cause="reason",
+            rule="reason",
+            rule_brokers="replicas",
         ),
         _kind(
             p.ProcessStarted,
@@ -289,6 +302,16 @@ KINDS: dict[type, EventKind] = dict(
         ),
     )
 )
+
+REASONS: dict[type, tuple[type[StrEnum], ...]] = {
+    e.Truncated: (e.TruncationRule,),
+    e.IsrChangeProposed: (e.IsrChange,),
+    e.PartitionStateWritten: (e.StateWriteReason, e.ElectionKind),
+    e.ElectionFailed: (e.ElectionFailure,),
+    e.ControllerResigned: (e.ResignReason,),
+    e.StrayReplicaFound: (e.StrayReason,),
+}
+"""What `rule` may be, by the kind of event."""
 
 
 def to_row(

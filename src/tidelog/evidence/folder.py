@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tidelog.evidence.tables import SCHEMA_VERSION, TABLES
+from tidelog.evidence.tables import READABLE_VERSIONS, SCHEMA_VERSION, TABLES
 
 MANIFEST: Final = "trial.json"
 LOCK: Final = ".lock"
@@ -87,9 +87,10 @@ class Manifest:
         try:
             found = json.loads(path.read_text("utf-8"))
             version = found["schema_version"]
-            if version != SCHEMA_VERSION:
+            if version not in READABLE_VERSIONS:
                 raise EvidenceError(
-                    f"{path}: evidence of schema {version}, this version reads {SCHEMA_VERSION}"
+                    f"{path}: evidence of schema {version}, this version reads "
+                    f"{' and '.join(map(str, READABLE_VERSIONS))}"
                 )
             return cls(**{name: value for name, value in found.items() if name in cls.__slots__})
         except FileNotFoundError:

@@ -22,7 +22,9 @@ from typing import Final
 from tidelog.evidence import event_schema
 from tidelog.evidence.event_schema import Column
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+READABLE_VERSIONS: Final = (1, SCHEMA_VERSION)
+"""Schema 1 has a sentence in `events.cause` where schema 2 has `rule` and what goes with it."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, assert_never
 
 from tidelog.core import events as e
 from tidelog.core.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
-from tidelog.lab.clients import Consumer, Outcome
+from tidelog.lab.clients import Consumer
 from tidelog.lab.convergence import is_converged
 from tidelog.lab.explorer import ALL_FAULT_KINDS, Decider, Faults, Trial, decide_randomly
 from tidelog.lab.scenario import VERDICT_KINDS, Scenario
 from tidelog.lab.verdict import judge, ledger_of
 from tidelog.lab.world import Stuck, World
+from tidelog.scenario.client_events import Outcome
+from tidelog.wire.errors import ErrorCode
 
 MARKS = (
     "clean_election",
@@ -40,18 +42,14 @@ MARKS = (
     "truncated_to_watermark",
     "truncated_by_epoch",
     "truncated_again",
+    "truncated_to_leader",
     "retried",
     "refused_too_few",
     "timed_out",
 )
 """Rules and transitions of replication that a trial may pass through; a row counts how often it did."""
 
-_ELECTIONS = {
-    "first live in-sync replica": "clean_election",
-    "unclean election": "unclean_election",
-    "preferred leader": "preferred_election",
-    "longest log of a majority": "majority_election",
-}
+_TOO_FEW = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _FAULT_OF_VERB = {
     "crash": "crash",
     "pause": "pause",
@@ -107,7 +105,7 @@ class Census:
             e.IsrChangeRefused: self._marks("isr_refused"),
             e.ControllerElected: self._marks("controller_changed"),
             e.ControlRequestRefused: self._marks("control_refused"),
-            e.FollowerStalled: self._marks("follower_fenced"),
+            e.FollowerStalled: self._follower_stalled,
             e.Truncated: self._truncated,
         }
 
@@ -140,8 +138,10 @@ class Census:
     def _written(self, event: e.PartitionStateWritten) -> None:
         if event.state.leader == NO_LEADER:
             self.marks["no_leader"] += 1
-        elif (mark := _ELECTIONS.get(event.reason)) is not None:
-            self.marks[mark] += 1
+        elif isinstance(event.reason, e.ElectionKind):
+            mark = _election_mark(event.reason)
+            if mark is not None:
+                self.marks[mark] += 1
         self.look()
 
     def _changed(self, _event: e.BecameLeader | e.IsrChanged) -> None:
@@ -151,13 +151,11 @@ class Census:
         self.marks["isr_shrunk" if len(event.isr) < len(event.before) else "isr_grown"] += 1
 
     def _truncated(self, event: e.Truncated) -> None:
-        reason = event.reason
-        if reason.startswith("to its own"):
-            self.marks["truncated_to_watermark"] += 1
-        elif " unknown here" in reason:
-            self.marks["truncated_again"] += 1
-        else:
-            self.marks["truncated_by_epoch"] += 1
+        self.marks[_truncation_mark(event.rule)] += 1
+
+    def _follower_stalled(self, event: e.FollowerStalled) -> None:
+        if event.error is ErrorCode.FENCED_LEADER_EPOCH:
+            self.marks["follower_fenced"] += 1
 
     # ------------------------------------------------------------ availability
 
@@ -182,6 +180,34 @@ class Census:
             return False
         role = replica.role
         return isinstance(role, LeaderRole) and len(role.isr) >= self._min_insync
+
+
+def _election_mark(kind: e.ElectionKind) -> str | None:
+    match kind:
+        case e.ElectionKind.CLEAN:
+            return "clean_election"
+        case e.ElectionKind.UNCLEAN:
+            return "unclean_election"
+        case e.ElectionKind.PREFERRED:
+            return "preferred_election"
+        case e.ElectionKind.MAJORITY:
+            return "majority_election"
+        case e.ElectionKind.CONTROLLED_SHUTDOWN:
+            return None  # no fault of a trial
+    assert_never(kind)
+
+
+def _truncation_mark(rule: e.TruncationRule) -> str:
+    match rule:
+        case e.TruncationRule.OWN_HIGH_WATERMARK:
+            return "truncated_to_watermark"
+        case e.TruncationRule.EPOCH_END_ON_LEADER | e.TruncationRule.EPOCH_END_HERE:
+            return "truncated_by_epoch"
+        case e.TruncationRule.EPOCH_UNKNOWN:
+            return "truncated_again"
+        case e.TruncationRule.LEADER_LOG_SHORTER | e.TruncationRule.LEADER_LOG_STARTS_LATER:
+            return "truncated_to_leader"
+    assert_never(rule)
 
 
 class CountedTrial(Trial):
@@ -255,8 +281,8 @@ def _tally(trial: CountedTrial) -> Tally:
     outcomes = [record.outcome for record in ledger]
     marks = census.marks
     marks["retried"] = sum(record.attempts > 1 for record in ledger)
-    marks["refused_too_few"] = sum(record.error.startswith("NOT_ENOUGH_REPLICAS") for record in ledger)
-    marks["timed_out"] = sum(record.error.startswith("REQUEST_TIMED_OUT") for record in ledger)
+    marks["refused_too_few"] = sum(record.error in _TOO_FEW for record in ledger)
+    marks["timed_out"] = sum(record.error is ErrorCode.REQUEST_TIMED_OUT for record in ledger)
     measures = {
         "sent": len(outcomes),
         "acknowledged": outcomes.count(Outcome.OK),

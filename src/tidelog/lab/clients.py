@@ -7,7 +7,6 @@ or a time-out makes it ask again, and it asks whichever broker it can reach, whi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Protocol
 
 from tidelog.core.messages import (
@@ -25,11 +24,20 @@ from tidelog.core.types import (
     NO_EPOCH,
     NO_LEADER,
     NO_PRODUCER,
-    UNKNOWN_OFFSET,
     Epoch,
     Millis,
     Offset,
     TopicPartition,
+)
+from tidelog.scenario.client_events import (
+    Acknowledged,
+    ClientError,
+    ClientEvent,
+    ClientFailure,
+    Outcome,
+    RecordRead,
+    SendFailed,
+    Sent,
 )
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
@@ -46,68 +54,6 @@ class Surroundings(Protocol):
     def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None: ...
     def wake_client(self, client: str, at: Millis) -> None: ...
     def client_observed(self, observation: ClientEvent) -> None: ...
-
-
-class Outcome(Enum):
-    OK = "ok"
-    FAILED = "failed"
-    """Refused: it is certain that no copy was written."""
-    UNKNOWN = "unknown"
-    """An error or silence after which a copy may exist."""
-
-
-@dataclass(slots=True)
-class Sent:
-    """One record a producer was asked to send: an entry of the ledger."""
-
-    producer: str
-    tp: TopicPartition
-    value: str
-    acks: int
-    outcome: Outcome | None = None
-    error: str = ""
-    offset: Offset = UNKNOWN_OFFSET
-    attempts: int = 0
-    in_doubt: bool = False
-    deadline: Millis = 0
-    sequence: int = -1
-    broker: int = NO_LEADER
-    """Who gave the final answer."""
-
-    @property
-    def told(self) -> str:
-        """What the application heard, in words."""
-        if self.outcome is None:
-            return "no answer yet"
-        if self.outcome is Outcome.OK:
-            return (
-                f"ok at offset {self.offset}"
-                if self.offset != UNKNOWN_OFFSET
-                else "ok (not waiting for an answer)"
-            )
-        return self.error
-
-
-@dataclass(slots=True)
-class Acknowledged:
-    record: Sent
-
-
-@dataclass(slots=True)
-class SendFailed:
-    record: Sent
-
-
-@dataclass(slots=True)
-class RecordRead:
-    consumer: str
-    tp: TopicPartition
-    offset: Offset
-    value: str
-    epoch: Epoch
-
-
-ClientEvent = Acknowledged | SendFailed | RecordRead
 
 
 _NOBODY = (NO_LEADER, NO_EPOCH)
@@ -239,7 +185,7 @@ class Producer:
             if record.outcome is not None:
                 continue
             if now >= record.deadline:
-                self._give_up(record, "delivery timed out")
+                self._give_up(record, ClientFailure.DELIVERY_TIMED_OUT)
                 continue
             again_at = ready_at
             if ready_at <= now and not blocked:
@@ -350,16 +296,16 @@ class Producer:
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             self._metadata.leaders.pop(record.tp, None)
             self._refresh()
-        self._retry_or_give_up(record, f"{error.name} ({error.value})", retriable=error.retriable)
+        self._retry_or_give_up(record, error, retriable=error.retriable)
 
-    def _retry_or_give_up(self, record: Sent, error: str, *, retriable: bool) -> None:
+    def _retry_or_give_up(self, record: Sent, error: ClientError, *, retriable: bool) -> None:
         if retriable and record.attempts <= self.config.retries and self._world.now < record.deadline:
             record.error = error
             self._postpone(record)
         else:
             self._give_up(record, error)
 
-    def _give_up(self, record: Sent, error: str) -> None:
+    def _give_up(self, record: Sent, error: ClientError) -> None:
         record.error = error
         record.outcome = Outcome.UNKNOWN if record.in_doubt else Outcome.FAILED
         self._world.client_observed(SendFailed(record))
@@ -378,19 +324,19 @@ class Producer:
     def disconnected(self, broker: int) -> None:
         """The connection to a broker was reset: whatever was in flight on it is in doubt."""
         for correlation in [c for c, (_, to, _) in self._in_flight.items() if to == broker]:
-            self._lost(correlation, "connection lost")
+            self._lost(correlation, ClientFailure.CONNECTION_LOST)
         self._dispatch()
 
     def wake(self) -> None:
         now = self._world.now
         self._armed = None
         for correlation in [c for c, (_, _, at) in self._in_flight.items() if at <= now]:
-            self._lost(correlation, "no answer in time")
+            self._lost(correlation, ClientFailure.NO_ANSWER)
         self._dispatch()
         if self._in_flight:
             self._arm(min([timeout_at for _, _, timeout_at in self._in_flight.values()]))
 
-    def _lost(self, correlation: int, error: str) -> None:
+    def _lost(self, correlation: int, error: ClientError) -> None:
         record, _, _ = self._in_flight.pop(correlation)
         if record is None:
             self._metadata.requested = False
@@ -418,7 +364,7 @@ class Consumer:
     uses_epochs: bool
     positions: dict[TopicPartition, Offset] = field(default_factory=dict)
     reads: list[RecordRead] = field(default_factory=list)
-    last_error: str = ""
+    last_error: ClientError | None = None
     _metadata: _Metadata = field(default_factory=_Metadata)
     _poll: _Poll | None = None
     _wanted: TopicPartition | None = None
@@ -433,7 +379,7 @@ class Consumer:
         """Start one poll; it ends when a fetch was answered, or with an error in ``last_error``."""
         if self._wanted is None:
             self._wanted = tp
-            self.last_error = ""
+            self.last_error = None
             self._go(refreshed=False)
 
     def _go(self, *, refreshed: bool) -> None:
@@ -443,7 +389,7 @@ class Consumer:
         if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
             broker = self._metadata.choose(self.name, self.world)
             if broker is None or refreshed:
-                self._finish("no reachable leader")
+                self._finish(ClientFailure.NO_LEADER)
                 return
             self._send(broker, MetadataRequest(), tp)
             return
@@ -457,7 +403,7 @@ class Consumer:
         self.world.wake_client(self.name, timeout_at)
         self.world.client_sends(self.name, broker, self._correlation, message)
 
-    def _finish(self, error: str) -> None:
+    def _finish(self, error: ClientError | None) -> None:
         self.last_error = error
         self._wanted = None
         self._poll = None
@@ -476,7 +422,7 @@ class Consumer:
             self._metadata.leaders.pop(response.tp, None)
             if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.positions[response.tp] = 0  # auto.offset.reset=earliest
-            self._finish(f"{response.error.name} ({response.error.value})")
+            self._finish(response.error)
             return
         for batch in response.batches:
             assert isinstance(batch, MemoryBatch)
@@ -485,14 +431,14 @@ class Consumer:
                 read = RecordRead(self.name, response.tp, batch.base_offset, batch.value, batch.leader_epoch)
                 self.reads.append(read)
                 self.world.client_observed(read)
-        self._finish("")
+        self._finish(None)
 
     def disconnected(self, broker: int) -> None:
         if self._poll is not None and self._poll.broker == broker:
             self._metadata.leaders.clear()
-            self._finish("connection lost")
+            self._finish(ClientFailure.CONNECTION_LOST)
 
     def wake(self) -> None:
         if self._poll is not None and self._poll.timeout_at <= self.world.now:
             self._metadata.leaders.clear()
-            self._finish("no answer in time")
+            self._finish(ClientFailure.NO_ANSWER)

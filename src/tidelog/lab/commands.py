@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tidelog.core.types import Millis, TopicPartition
-from tidelog.lab.clients import Consumer, Producer, ProducerConfig, Sent
+from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.grammar import Condition, Duration, Places, Step, is_number
 from tidelog.lab.network import Channel, Node
 from tidelog.lab.scenario import Scenario
+from tidelog.scenario.client_events import ClientError, Sent
+from tidelog.scenario.remarks import Remark, RemarkKind
+
+Remarks = tuple[Remark, ...]
 
 PATIENCE_MS = 120_000
 """How long ``wait`` and ``produce`` wait when the scenario does not say."""
@@ -96,7 +100,7 @@ class Commands:
                 stage.add_consumer(client.name, client.zone)
             else:
                 stage.add_producer(client.name, client.zone, client.producer)
-        self._verbs: dict[str, Callable[..., str]] = {
+        self._verbs: dict[str, Callable[..., Remarks]] = {
             "produce": self._produce,
             "send": self._send,
             "read": self._read,
@@ -127,11 +131,11 @@ class Commands:
             "wait": self._wait,
         }
 
-    def perform(self, step: Step) -> str:
-        """Carry out one step. The answer is a remark for the reader, empty if all went as told."""
-        remark = self._verbs[step.verb](*step.args)
+    def perform(self, step: Step) -> Remarks:
+        """Carry out one step. The answer is for the reader: nothing, if all went as the step says."""
+        remarks = self._verbs[step.verb](*step.args)
         self._stage.settle_after_step()
-        return remark
+        return remarks
 
     # ------------------------------------------------------------ clients
 
@@ -140,82 +144,84 @@ class Commands:
         assert isinstance(client, Producer)
         return client
 
-    def _send(self, name: str, *values: str) -> str:
+    def _send(self, name: str, *values: str) -> Remarks:
         for value in values:
             self._producer(name).send(self._tp, value)
-        return ""
+        return ()
 
-    def _produce(self, name: str, *values: str) -> str:
+    def _produce(self, name: str, *values: str) -> Remarks:
         for value in values:
             record = self._producer(name).send(self._tp, value)
             self._stage.run_until(lambda record=record: _answered(record), PATIENCE_MS)  # type: ignore[misc]
-        return ""
+        return ()
 
     def _consumer(self, name: str) -> Consumer:
         client = self._stage.clients[name]
         assert isinstance(client, Consumer)
         return client
 
-    def _poll(self, name: str) -> str:
+    def _poll(self, name: str) -> Remarks:
         self._consumer(name).poll(self._tp)
-        return ""
+        return ()
 
-    def _read(self, name: str) -> str:
+    def _read(self, name: str) -> Remarks:
         consumer = self._consumer(name)
         before = len(consumer.reads)
         consumer.poll(self._tp)
         self._stage.run_until(lambda: not consumer.busy, PATIENCE_MS)
-        if consumer.last_error:
-            return f"{name} reads nothing: {consumer.last_error}"
-        values = " ".join(f"{read.value}@{read.offset}" for read in consumer.reads[before:])
-        return f"{name} reads {values or 'nothing new'}"
+        if consumer.last_error is not None:
+            return _remark(RemarkKind.READ_FAILED, client=name, error=consumer.last_error)
+        records = " ".join(f"{read.value}@{read.offset}" for read in consumer.reads[before:])
+        if not records:
+            return _remark(RemarkKind.READ_NOTHING, client=name)
+        return _remark(RemarkKind.READ, client=name, records=records)
 
     # ------------------------------------------------------------ processes
 
-    def _each(self, one: Callable[[int], str]) -> Callable[..., str]:
-        return lambda *brokers: "; ".join(remark for remark in map(one, brokers) if remark)
+    def _each(self, one: Callable[[int], Remarks]) -> Callable[..., Remarks]:
+        return lambda *brokers: tuple(remark for broker in brokers for remark in one(broker))
 
-    def _crash(self, broker: int) -> str:
+    def _crash(self, broker: int) -> Remarks:
         if not self._stage.is_up(broker):
-            return f"broker {broker} is down already"
+            return _remark(RemarkKind.ALREADY_DOWN, broker=broker)
         self._stage.crash(broker)
-        return ""
+        return ()
 
-    def _power_off(self, broker: int) -> str:
+    def _power_off(self, broker: int) -> Remarks:
         self._stage.power_off(broker)
-        return ""
+        return ()
 
-    def _restart(self, broker: int) -> str:
+    def _restart(self, broker: int) -> Remarks:
         if self._stage.is_up(broker):
-            return f"broker {broker} is running"
+            return _remark(RemarkKind.ALREADY_RUNNING, broker=broker)
         self._stage.start(broker)
-        return ""
+        return ()
 
-    def _pause(self, broker: int) -> str:
+    def _pause(self, broker: int) -> Remarks:
         if not self._stage.is_up(broker) or self._stage.is_paused(broker):
-            return f"broker {broker} is not running"
+            return _remark(RemarkKind.NOT_RUNNING, broker=broker)
         self._stage.pause(broker)
-        return ""
+        return ()
 
-    def _resume(self, broker: int) -> str:
+    def _resume(self, broker: int) -> Remarks:
         if not self._stage.is_paused(broker):
-            return f"broker {broker} is not paused"
+            return _remark(RemarkKind.NOT_PAUSED, broker=broker)
         self._stage.resume(broker)
-        return ""
+        return ()
 
-    def _stop(self, broker: int) -> str:
+    def _stop(self, broker: int) -> Remarks:
         if not self._stage.is_up(broker):
-            return f"broker {broker} is down already"
+            return _remark(RemarkKind.ALREADY_DOWN, broker=broker)
         self._stage.stop(broker)
-        return ""
+        return ()
 
-    def _sync(self, broker: int) -> str:
+    def _sync(self, broker: int) -> Remarks:
         self._stage.sync_disk(broker)
-        return ""
+        return ()
 
-    def _keeper(self, number: int, *, running: bool) -> str:
+    def _keeper(self, number: int, *, running: bool) -> Remarks:
         self._stage.keeper_member(f"keeper-{number}", running=running)
-        return ""
+        return ()
 
     # ------------------------------------------------------------ network
 
@@ -236,67 +242,75 @@ class Commands:
         pairs = [(a, b) for a in left for b in right if a != b]
         return pairs if places.one_way else pairs + [(b, a) for a, b in pairs]
 
-    def _cut(self, places: Places) -> str:
+    def _cut(self, places: Places) -> Remarks:
         self._stage.cut(self._pairs(places))
-        return ""
+        return ()
 
-    def _isolate(self, zone: str) -> str:
+    def _isolate(self, zone: str) -> Remarks:
         others = tuple(other for other in self._stage.zones() if other != zone)
         return self._cut(Places((zone,), others))
 
-    def _heal(self, places: Places | None = None) -> str:
+    def _heal(self, places: Places | None = None) -> Remarks:
         self._stage.heal(None if places is None else self._pairs(places))
-        return ""
+        return ()
 
-    def _reset(self, a: int, b: int) -> str:
+    def _reset(self, a: int, b: int) -> Remarks:
         self._stage.reset_connections(a, b)
-        return ""
+        return ()
 
-    def _delay(self, places: Places, delay: Duration) -> str:
+    def _delay(self, places: Places, delay: Duration) -> Remarks:
         self._stage.delay(self._pairs(places), delay.ms)
-        return ""
+        return ()
 
-    def _hold(self, what: Channel | str) -> str:
+    def _hold(self, what: Channel | str) -> Remarks:
         self._stage.hold(what if isinstance(what, Channel) else None)
-        return ""
+        return ()
 
-    def _release(self, what: Channel | str) -> str:
+    def _release(self, what: Channel | str) -> Remarks:
         self._stage.release(what if isinstance(what, Channel) else None)
-        return ""
+        return ()
 
-    def _deliver(self, channel: Channel) -> str:
-        return "" if self._stage.deliver(channel) else f"nothing arrives on {channel}"
+    def _deliver(self, channel: Channel) -> Remarks:
+        if self._stage.deliver(channel):
+            return ()
+        return _remark(RemarkKind.NOTHING_ARRIVES, channel=str(channel))
 
-    def _drop(self, channel: Channel) -> str:
-        return "" if self._stage.drop(channel) else f"nothing is in flight on {channel}"
+    def _drop(self, channel: Channel) -> Remarks:
+        if self._stage.drop(channel):
+            return ()
+        return _remark(RemarkKind.NOTHING_IN_FLIGHT, channel=str(channel))
 
     # ------------------------------------------------------------ time
 
-    def _tick(self) -> str:
-        return "" if self._stage.tick() else "no timer is set"
+    def _tick(self) -> Remarks:
+        return () if self._stage.tick() else _remark(RemarkKind.NO_TIMER)
 
-    def _advance(self, duration: Duration) -> str:
+    def _advance(self, duration: Duration) -> Remarks:
         self._stage.advance(duration.ms)
-        return ""
+        return ()
 
-    def _settle(self) -> str:
+    def _settle(self) -> Remarks:
         self._stage.settle()
-        return ""
+        return ()
 
-    def _wait(self, condition: Condition) -> str:
+    def _wait(self, condition: Condition) -> Remarks:
         within = condition.within_ms if condition.within_ms is not None else PATIENCE_MS
         if self._stage.reaches(condition, within):
-            return ""
-        return f"waited {within // 1000} s in vain for: {condition}"
+            return ()
+        return _remark(RemarkKind.TIMED_OUT, seconds=within // 1000, condition=str(condition))
 
     # ------------------------------------------------------------ administration
 
-    def _elect_preferred(self) -> str:
-        return "" if self._stage.elect_preferred(self._tp) else "there is no controller to ask"
+    def _elect_preferred(self) -> Remarks:
+        return () if self._stage.elect_preferred(self._tp) else _remark(RemarkKind.NO_CONTROLLER)
 
-    def _configure(self, topic: str, *settings: str) -> str:
+    def _configure(self, topic: str, *settings: str) -> Remarks:
         self._stage.configure_topic(topic, dict(setting.split("=", 1) for setting in settings))
-        return ""
+        return ()
+
+
+def _remark(kind: RemarkKind, **fields: str | int | ClientError) -> Remarks:
+    return (Remark(kind, fields),)
 
 
 def _answered(record: Sent) -> bool:

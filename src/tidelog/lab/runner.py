@@ -10,15 +10,17 @@ from tidelog.core.events import IsrChangeProposed
 from tidelog.core.types import InvariantViolation
 from tidelog.lab.actions import Actions
 from tidelog.lab.booting import booted
-from tidelog.lab.clients import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.lab.grammar import Step
 from tidelog.lab.invariants import Broken, Watch
-from tidelog.lab.narration import narrate
 from tidelog.lab.scenario import FACTS, VERDICT_KINDS, Scenario
 from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import Snapshot, take
 from tidelog.lab.verdict import Verdict, judge, ledger_of
 from tidelog.lab.world import Observer, World
+from tidelog.narrate.clients import error_words, remark_words
+from tidelog.narrate.events import narrate
+from tidelog.scenario.client_events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
+from tidelog.scenario.remarks import Remark, RemarkKind
 
 MakeWorld = Callable[[Setup, Observer], World]
 
@@ -29,9 +31,14 @@ class Played:
 
     step: Step | None
     """None for the beginning: the cluster as it was set up."""
-    remark: str
+    remarks: tuple[Remark, ...]
     events: list[tuple[int, object]]
     after: Snapshot
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether a ``wait`` ended without what it had waited for."""
+        return any(remark.kind is RemarkKind.TIMED_OUT for remark in self.remarks)
 
     def told(self) -> list[str]:
         """What clients heard during this step."""
@@ -118,7 +125,7 @@ def _entry(record: Sent) -> dict[str, Any]:
     if record.outcome is Outcome.OK:
         return {**entry, "offset": record.offset, "broker": record.broker}
     outcome = "pending" if record.outcome is None else record.outcome.value
-    return {**entry, "error": record.error, "outcome": outcome}
+    return {**entry, "error": error_words(record.error), "outcome": outcome}
 
 
 def _step_json(number: int, played: Played) -> dict[str, Any]:
@@ -126,7 +133,7 @@ def _step_json(number: int, played: Played) -> dict[str, Any]:
         "step": number,
         "command": str(played.step) if played.step is not None else "(start)",
         "narration": played.step.comment if played.step is not None else "",
-        "remark": played.remark,
+        "remark": remark_words(played.remarks),
         "told": played.told(),
         "events": [{"at_ms": at, "text": narrate(event)} for at, event in played.events],
         "state": played.after.as_json(),
@@ -166,23 +173,23 @@ def run(
         if watch.kept is not None:
             note(watch.kept)
 
-    def finish_step(step: Step | None, remark: str) -> None:
+    def finish_step(step: Step | None, remarks: tuple[Remark, ...]) -> None:
         nonlocal events
         assert world is not None
-        played.append(Played(step, remark, events, take(world)))
+        played.append(Played(step, remarks, events, take(world)))
         events = []
         after_step(world)
 
     world = make_world(scenario.setup, observe)
     watch.attach(world)
     actions = Actions(scenario, world)
-    finish_step(None, "")
+    finish_step(None, ())
     for step in scenario.steps:
         try:
             finish_step(step, actions.perform(step))
         except InvariantViolation as violation:
             note(Broken("core", str(violation)))
-            finish_step(step, f"the core stops: {violation}")
+            finish_step(step, (Remark(RemarkKind.CORE_STOPPED, {"violation": str(violation)}),))
             break
     for failure in watch.failures_at_end():
         note(failure)

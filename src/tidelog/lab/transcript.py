@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from tidelog.lab.clients import RecordRead
-from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run
 from tidelog.lab.scenario import OUTPUT_MARK, print_head, wrap_comment
 from tidelog.lab.snapshot import ReplicaState, Snapshot, partition_line
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.events import narrate
+from tidelog.scenario.client_events import RecordRead
 
 
 def print_transcript(run: Run) -> str:
@@ -39,7 +40,7 @@ def _step(played: Played, before: Snapshot | None) -> list[str]:
     else:
         lines += wrap_comment(played.step.comment) if played.step.comment else []
         lines.append(str(played.step))
-    output = [f"! {played.remark}"] if played.remark else []
+    output = [f"! {remark_words(played.remarks)}"] if played.remarks else []
     output += event_lines(played)
     output += state_lines(played.after, before)
     return [*lines, OUTPUT_MARK, *output, ""] if output else lines

@@ -11,9 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.lab.clients import Consumer, Outcome, Producer, RecordRead, Sent
+from tidelog.lab.clients import Consumer, Producer
 from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot, take
 from tidelog.lab.world import World
+from tidelog.scenario.client_events import Outcome, RecordRead, Sent
 
 Finding = dict[str, Any]
 _OK = Outcome.OK

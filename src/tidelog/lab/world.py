@@ -16,11 +16,12 @@ from tidelog.core.effects import Stopped
 from tidelog.core.messages import ElectLeadersRequest, Message
 from tidelog.core.paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
-from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
+from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.network import KEEPER, Channel, Network, Node
 from tidelog.lab.processes import BrokerProcess
 from tidelog.lab.quorum import KeeperNotice, Quorum
 from tidelog.lab.setup import Setup
+from tidelog.scenario.client_events import ClientEvent
 
 Observer = Callable[[Any], None]
 ADMIN = "admin"

@@ -11,6 +11,7 @@ Rules of the file:
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,21 @@ if TYPE_CHECKING:
 
 VIOLATION: Final = "violation"
 NOTICE: Final = "notice"
+
+
+class Circumstance(StrEnum):
+    """What was seen beside a finding that decides about its cause. `detail` says the same in words."""
+
+    NEW_IDENTITY = "new_identity"
+    """The copies carry different producer ids or epochs."""
+    MOVED_BY_GROUP = "moved_by_group"
+    """The consumer belongs to a group that may have moved it."""
+    NO_LEADER = "no_leader"
+    TOO_FEW_IN_SYNC = "too_few_in_sync"
+    LEADER_DOWN = "leader_down"
+    SILENCE = "silence"
+    """Nothing was acknowledged though a send waited."""
+
 
 COLUMNS: Final = {
     "anomaly": "string",
@@ -37,6 +53,7 @@ COLUMNS: Final = {
     "until_us": "bigint",
     "count": "bigint",
     "detail": "string",
+    "circumstance": "string",
 }
 """Name and Spark type of every column."""
 

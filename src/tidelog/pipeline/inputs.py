@@ -34,6 +34,7 @@ from tidelog.evidence.tables import (
 )
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.literal import brought_home, literal
+from tidelog.pipeline.reasons import with_reasons
 from tidelog.pipeline.sources.evidence_log import evidence_records
 from tidelog.pipeline.stored import Read, Replica, Spans, inside, some_records
 
@@ -209,7 +210,8 @@ def load(spark: SparkSession, folder: Path) -> Inputs:
     for table in _ALL:
         files[table.name] = _readable(folder, table, unjudged)
         tables[table.name] = _table(spark, table, list(files[table.name]))
-    tables[EVENTS.name] = _of_the_trial(tables[EVENTS.name], manifest)
+    events = _of_the_trial(tables[EVENTS.name], manifest)
+    tables[EVENTS.name] = with_reasons(events, manifest.schema_version)
     segments = {} if files[RECORDS.name] else _segments(folder, list(files[REPLICAS.name]), unjudged)
     if segments:
         tables[RECORDS.name] = evidence_records(spark, folder, sorted(segments))

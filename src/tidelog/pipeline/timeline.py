@@ -329,7 +329,7 @@ def _tell_offsets(events: DataFrame, clock: _Clock, stories: dict[Place, Partiti
                 r["broker"],
                 r["previous_log_end_offset"],
                 r["log_end_offset"],
-                r["cause"] or "",
+                r["why"] or "",
             )
         )
 

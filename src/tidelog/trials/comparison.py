@@ -27,14 +27,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.lab.clients import Outcome, Sent
 from tidelog.lab.grammar import Condition
-from tidelog.lab.runner import Run
+from tidelog.lab.runner import Played, Run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
+from tidelog.narrate.clients import error_words, remark_words, told
+from tidelog.narrate.phrasebook import say
+from tidelog.scenario.client_events import ClientFailure, Outcome, Sent
+from tidelog.scenario.remarks import Remark
 
-_GIVING_UP = ("no answer in time", "connection lost", "delivery timed out")
-"""What a producer says that hears nothing: which of these depends on what it was waiting for."""
+_GIVING_UP = (ClientFailure.NO_ANSWER, ClientFailure.CONNECTION_LOST, ClientFailure.DELIVERY_TIMED_OUT)
+"""What a client says that hears nothing: which of these depends on what it was waiting for."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -138,8 +141,8 @@ def _told(record: Sent) -> str:
     if record.outcome is None:
         return "nothing yet"
     if record.outcome is Outcome.OK:
-        return record.told
-    error = "gave up" if record.error in _GIVING_UP else record.error
+        return say(told(record))
+    error = "gave up" if record.error in _GIVING_UP else error_words(record.error)
     return f"{record.outcome.value}: {error}"
 
 
@@ -149,14 +152,19 @@ def _remarks(first: Run, second: Run) -> list[Difference]:
         if one.step is not None and one.step.verb == "drop":
             continue
         kind = "read" if one.step is not None and one.step.verb == "read" else "remark"
-        found += _differ(kind, f"step {number}, {one.step}", _remark(one.remark), _remark(other.remark))
+        found += _differ(kind, f"step {number}, {one.step}", _remark(one), _remark(other))
     return found
 
 
-def _remark(remark: str) -> str:
-    for error in _GIVING_UP:
-        remark = remark.replace(error, "gave up")
-    return remark
+def _remark(played: Played) -> str:
+    """All ways of giving up are one."""
+    return remark_words(_given_up(remark) for remark in played.remarks)
+
+
+def _given_up(remark: Remark) -> Remark:
+    if remark.fields.get("error") not in _GIVING_UP:
+        return remark
+    return Remark(remark.kind, {**remark.fields, "error": "gave up"})
 
 
 def _decides_controller(scenario: Scenario, run: Run) -> bool:

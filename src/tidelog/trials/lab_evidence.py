@@ -17,10 +17,11 @@ from tidelog.evidence.event_schema import KINDS, Row, to_row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS, Table, value_id
-from tidelog.lab.clients import Acknowledged, Outcome, ProducerConfig, RecordRead, SendFailed, Sent
+from tidelog.lab.clients import ProducerConfig
 from tidelog.lab.runner import Run
 from tidelog.lab.scenario import print_scenario
 from tidelog.lab.snapshot import PartitionSnapshot
+from tidelog.scenario.client_events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.wire.errors import ErrorCode
 
 
@@ -117,11 +118,10 @@ def _ledger(run: Run) -> Iterator[Row]:
 
 
 def _error(record: Sent) -> Row:
-    """The lab's words for an error are `NAME (code)`, or plain ones where no broker answered."""
-    name = record.error.partition(" ")[0]
-    if name in ErrorCode.__members__:
-        return {"error": name, "error_code": int(ErrorCode[name])}
-    return {"error": record.error or None}
+    """By name and code, or by the client's own name where no broker answered."""
+    if isinstance(record.error, ErrorCode):
+        return {"error": record.error.name, "error_code": int(record.error)}
+    return {"error": record.error}
 
 
 def _heard(run: Run) -> Iterator[tuple[int, Acknowledged | SendFailed]]:

@@ -36,19 +36,19 @@ def play_on_cluster(
 ) -> Run:
     """Play a scenario on real brokers. ``processes`` may serve one play after the other. ``on_step`` is told
     of every step, counted from 1, before it is taken."""
-    in_vain = [played.remark.startswith("waited ") for played in run(scenario).played[1:]]
+    in_vain = [played.timed_out for played in run(scenario).played[1:]]
     stage = ClusterStage(scenario, processes, pace)
     try:
         stage.open()
         commands = Commands(scenario, stage)
-        played = [Played(None, "", stage.events(), stage.snapshot())]
+        played = [Played(None, (), stage.events(), stage.snapshot())]
         for number, step in enumerate(scenario.steps):
             on_step(number + 1, step)
             stage.begin_step(in_vain=number < len(in_vain) and in_vain[number])
-            remark = commands.perform(step)
+            remarks = commands.perform(step)
             # Holding back what is still to come changes nothing, and what follows is often urgent.
             after = played[-1].after if step.verb == "hold" else stage.snapshot()
-            played.append(Played(step, remark, stage.events(), after))
+            played.append(Played(step, remarks, stage.events(), after))
         played[-1].after = stage.final_snapshot()
         clients = stage.clients.values()
         return Run(scenario, played, judge_end(played[-1].after, clients), ledger_of(clients), stage=CLUSTER)

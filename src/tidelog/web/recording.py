@@ -7,15 +7,19 @@ and the verdict. It is the same data on the server and in an exported file.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from tidelog.core import events as e
-from tidelog.lab.clients import Acknowledged, RecordRead, SendFailed, Sent
-from tidelog.lab.narration import narrate
 from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import ClientSetup, Scenario, print_head
 from tidelog.lab.setup import Setup
 from tidelog.lab.world import Observer
+from tidelog.narrate.clients import error_words, remark_words, told
+from tidelog.narrate.events import narrate
+from tidelog.narrate.phrasebook import say
+from tidelog.narrate.reasons import why
+from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed, Sent
 from tidelog.web.journal import Beat, Notes, WatchedWorld
 from tidelog.web.travels import error_name, leader_name, numbers
 
@@ -100,8 +104,8 @@ def _step(played: Played, notes: Notes) -> Json:
     found: Json = {"command": "" if step is None else str(step), "changed": notes.changed}
     if step is not None and step.comment:
         found["comment"] = step.comment
-    if played.remark:
-        found["remark"] = played.remark
+    if played.remarks:
+        found["remark"] = remark_words(played.remarks)
     if played.events:
         found["events"] = [event_json(at, event) for at, event in played.events[:EVENTS_PER_STEP_MAX]]
     if notes.beats:
@@ -136,12 +140,14 @@ def _event_fields(event: object) -> Json:
             "leader": leader_name(state.leader),
             "epoch": state.leader_epoch,
             "isr": numbers(state.isr),
-            "reason": event.reason,
+            "reason": say(why(event)),
         }
     found: Json = {}
     for name in getattr(type(event), "__slots__", ()):
         value = getattr(event, name)
-        if name in ("isr", "before") and isinstance(value, tuple):
+        if name in ("rule", "reason") and isinstance(value, StrEnum):
+            found["reason"] = say(why(event))  # type: ignore[arg-type]
+        elif name in ("isr", "before") and isinstance(value, tuple):
             found[name] = numbers(value)
         elif name == "error":
             found[name] = error_name(value)
@@ -155,8 +161,8 @@ def _sent_fields(sent: Sent) -> Json:
         "producer": sent.producer,
         "value": sent.value,
         "offset": sent.offset,
-        "told": sent.told,
-        "error": sent.error,
+        "told": say(told(sent)),
+        "error": error_words(sent.error),
     }
 
 

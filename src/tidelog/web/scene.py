@@ -22,9 +22,11 @@ from typing import Any
 
 from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from tidelog.core.types import TopicPartition
-from tidelog.lab.clients import Outcome, Producer, Sent
+from tidelog.lab.clients import Producer
 from tidelog.lab.snapshot import ReplicaState, take
 from tidelog.lab.world import World
+from tidelog.narrate.clients import error_words
+from tidelog.scenario.client_events import Outcome, Sent
 from tidelog.web.travels import travel
 
 Scene = dict[str, Any]
@@ -117,8 +119,8 @@ def entry(sent: Sent) -> dict[str, Any]:
     }
     if sent.outcome is Outcome.OK and sent.offset >= 0:
         told["offset"] = sent.offset
-    elif sent.outcome is not Outcome.OK and sent.error:
-        told["error"] = sent.error
+    elif sent.outcome is not Outcome.OK and sent.error is not None:
+        told["error"] = error_words(sent.error)
     return told
 
 

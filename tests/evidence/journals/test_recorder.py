@@ -21,6 +21,7 @@ from tidelog.core.events import (
     ControllerElected,
     HighWatermarkAdvanced,
     Truncated,
+    TruncationRule,
 )
 from tidelog.core.types import TopicPartition
 from tidelog.evidence.event_schema import Row, to_row
@@ -111,7 +112,7 @@ def test_nothing_overtakes_the_watermark_of_its_partition(tmp_path: Path, clock:
     recorder.record(advanced(A, 1, 2), 1)
     recorder.record(advanced(B, 0, 5), 1)
     recorder.record(BecameFollower(ME, A, 6, OTHER), 2)
-    recorder.record(Truncated(ME, A, 4, 2, "why not"), 2)
+    recorder.record(Truncated(ME, A, 4, 2, TruncationRule.OWN_HIGH_WATERMARK), 2)
     assert story(all_rows(tmp_path)) == [
         ("high_watermark_advanced", "a", 0, 1),
         ("high_watermark_advanced", "a", 1, 2),

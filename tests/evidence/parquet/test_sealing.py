@@ -358,7 +358,7 @@ def test_a_folder_that_somebody_left_can_be_claimed(folder: EvidenceFolder):
     [
         (None, "is not a folder of evidence: it has no trial.json"),
         ("{", "cannot be understood"),
-        ('{"schema_version": 99}', "evidence of schema 99, this version reads 1"),
+        ('{"schema_version": 99}', "evidence of schema 99, this version reads 1 and 2"),
         ("[]", "cannot be understood"),
     ],
 )

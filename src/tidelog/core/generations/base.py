@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.core.epochs import EpochEnd
+from tidelog.core.events import TruncationRule
 from tidelog.core.guards import Guards
 from tidelog.core.log import Log
 from tidelog.core.messages import EpochEndResponse
@@ -78,5 +79,5 @@ class Generation(ABC):
 def truncate_to_high_watermark(follower: FollowerRole) -> None:
     """The rule of 0.10, and the last resort of later rules when no epoch is known."""
     replica = follower.replica
-    replica.truncate_to(replica.high_watermark, "to its own high watermark")
+    replica.truncate_to(replica.high_watermark, TruncationRule.OWN_HIGH_WATERMARK)
     follower.fetch()

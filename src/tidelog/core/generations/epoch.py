@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.epochs import UNDEFINED_END
+from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.messages import EpochEndResponse
@@ -34,16 +35,18 @@ class LeaderEpochs(Generation):
         if own == UNDEFINED_END:
             # We kept no epochs of that age. The leader's epoch is older than the one we asked about, so
             # everything of ours beyond its end is newer than what the leader has.
-            replica.truncate_to(
-                answer.end_offset, f"epoch {answer.epoch} ends at {answer.end_offset} on the leader"
-            )
+            end, rule = answer.end_offset, TruncationRule.EPOCH_END_ON_LEADER
+            replica.truncate_to(end, rule, epoch=answer.epoch, epoch_end=end)
             follower.fetch()
         elif own.epoch == answer.epoch:
             end = min(own.end_offset, answer.end_offset)
-            where = "here" if end == own.end_offset else "on the leader"
-            replica.truncate_to(end, f"epoch {answer.epoch} ends at {end} {where}")
+            here = end == own.end_offset
+            rule = TruncationRule.EPOCH_END_HERE if here else TruncationRule.EPOCH_END_ON_LEADER
+            replica.truncate_to(end, rule, epoch=answer.epoch, epoch_end=end)
             follower.fetch()
         else:
             # We never saw the epoch the leader found. Drop what came after our last older one, ask again.
-            replica.truncate_to(own.end_offset, f"epoch {answer.epoch} is unknown here: back to {own.epoch}")
+            replica.truncate_to(
+                own.end_offset, TruncationRule.EPOCH_UNKNOWN, epoch=answer.epoch, own_epoch=own.epoch
+            )
             self.begin_following(follower)

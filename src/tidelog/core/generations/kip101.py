@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.epochs import UNDEFINED_END, EpochEnd
+from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import EARLY_GUARDS
 from tidelog.core.log import Log
@@ -42,6 +43,9 @@ class SingleEpochTruncation(Generation):
             truncate_to_high_watermark(follower)
             return
         follower.replica.truncate_to(
-            answer.end_offset, f"epoch {answer.asked_epoch} ends at {answer.end_offset} on the leader"
+            answer.end_offset,
+            TruncationRule.EPOCH_END_ON_LEADER,
+            epoch=answer.asked_epoch,
+            epoch_end=answer.end_offset,
         )
         follower.fetch()

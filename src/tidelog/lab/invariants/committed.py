@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
-from tidelog.lab.clients import Acknowledged
 from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.scenario.client_events import Acknowledged
 
 
 class CommittedSurvives(Invariant):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.types import Offset, TopicPartition
-from tidelog.lab.clients import RecordRead
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.lab.verdict import judge
+from tidelog.scenario.client_events import RecordRead
 
 if TYPE_CHECKING:
     from tidelog.lab.invariants.history import CommitHistory

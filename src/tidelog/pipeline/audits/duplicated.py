@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION, anomalies, together
+from tidelog.pipeline.anomalies import NOTICE, VIOLATION, Circumstance, anomalies, together
 from tidelog.pipeline.audits.fates import of_kind, tally, with_copies, with_sends
 from tidelog.pipeline.audits.final_log import final_log
 from tidelog.pipeline.audits.stretches import PLACE
@@ -75,4 +75,6 @@ def _in_the_log(inputs: Inputs) -> DataFrame:
             case when idempotent and try_element_at(copied, 1).producer_id is not null
                 then concat('; producer ids and epochs ', array_join(transform(slice(copied, 1, 10), c ->
                     concat(c.producer_id, '/', c.producer_epoch)), ', ')) else '' end)""",
+        circumstance=f"""if(idempotent and try_element_at(copied, 1).producer_id is not null and {apart},
+            '{Circumstance.NEW_IDENTITY}', null)""",
     )

@@ -41,7 +41,9 @@ def find(inputs: Inputs) -> DataFrame | None:
         .selectExpr(*PLACE, "offset", "value", "leader_epoch", f"offset div {STRETCH} as stretch")
         .join(jumps, STRETCHES)
         .where("offset >= position_before and offset < landed")
-        .groupBy(*PLACE, "consumer", "poll", "position_before", "landed", "read_us", "told", "why")
+        .groupBy(
+            *PLACE, "consumer", "poll", "position_before", "landed", "read_us", "told", "why", "circumstance"
+        )
         .agg(
             f.min(f.struct("offset", "value", "leader_epoch")).alias("first"),
             f.count("*").alias("count"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tidelog.pipeline.anomalies import Circumstance
 from tidelog.pipeline.audits.stretches import PLACE, reader_sums
 from tidelog.pipeline.inputs import Inputs
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _WHY: Final = """case when not told then ''
     when event = 'rebalanced' then ', and its group may have moved it'
     else ', after it had been told that its place is gone' end"""
+_CIRCUMSTANCE: Final = f"if(told and event = 'rebalanced', '{Circumstance.MOVED_BY_GROUP}', null)"
 
 
 def moves(inputs: Inputs) -> dict[str, int]:
@@ -35,7 +37,7 @@ def moves(inputs: Inputs) -> dict[str, int]:
 
 def moved(inputs: Inputs, condition: str) -> DataFrame:
     """Reads that fulfil the condition, with `told`: whether the consumer knew that its place had vanished or
-    was taken from it; and `why`, that in words, to be added to others."""
+    was taken from it; `why`, that in words, to be added to others; and `circumstance`."""
     from pyspark.sql import functions as f
 
     vanished = (
@@ -51,4 +53,5 @@ def moved(inputs: Inputs, condition: str) -> DataFrame:
         .join(f.broadcast(vanished), ["consumer", *PLACE, "position_before"], "left")
         .withColumn("told", f.expr("coalesce(told_us <= read_us, false)"))
         .withColumn("why", f.expr(_WHY))
+        .withColumn("circumstance", f.expr(_CIRCUMSTANCE))
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.anomalies import NOTICE, anomalies
+from tidelog.pipeline.anomalies import NOTICE, Circumstance, anomalies
 from tidelog.pipeline.audits.final_log import promised_copies
 from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.inputs import HAPPENINGS, SENDS, Inputs
@@ -57,27 +57,38 @@ def _by_state(inputs: Inputs) -> DataFrame:
             "time_ms * 1000 as time_us",
             "partition_version",
             "leader_epoch",
-            """case when leader < 0 then 'the keeper knew no leader'
-                when size(isr) < min_insync then concat('fewer than ', min_insync, ' replicas in sync')
-                else '' end as detail""",
+            f"""case when leader < 0 then '{Circumstance.NO_LEADER}'
+                when size(isr) < min_insync then '{Circumstance.TOO_FEW_IN_SYNC}' end as circumstance""",
+            "min_insync",
         )
     )
     in_order = Window.partitionBy(*PLACE).orderBy("partition_version", "time_us")
     islands = (
         states.withColumn("until_us", f.lead("time_us").over(in_order))
-        .withColumn("new", (~f.col("detail").eqNullSafe(f.lag("detail").over(in_order))).cast("int"))
+        .withColumn(
+            "new", (~f.col("circumstance").eqNullSafe(f.lag("circumstance").over(in_order))).cast("int")
+        )
         .withColumn("island", f.sum("new").over(in_order))
-        .where("detail != ''")
+        .where("circumstance is not null")
     )
     return (
-        islands.groupBy(*PLACE, "detail", "island")
+        islands.groupBy(*PLACE, "circumstance", "min_insync", "island")
         .agg(
             f.min("time_us").alias("time_us"),
             # A window that nothing ends has no end.
             f.expr("if(count(until_us) = count(*), max(until_us), null)").alias("until_us"),
             f.min("leader_epoch").alias("leader_epoch"),
         )
-        .selectExpr(*PLACE, "time_us", "until_us", "leader_epoch", "cast(null as int) as broker", "detail")
+        .selectExpr(
+            *PLACE,
+            "time_us",
+            "until_us",
+            "leader_epoch",
+            "cast(null as int) as broker",
+            "circumstance",
+            f"""if(circumstance = '{Circumstance.NO_LEADER}', 'the keeper knew no leader',
+                concat('fewer than ', min_insync, ' replicas in sync')) as detail""",
+        )
     )
 
 
@@ -113,6 +124,7 @@ def _by_death(inputs: Inputs) -> DataFrame:
             "next.at_us as until_us",
             "last.leader_epoch as leader_epoch",
             "broker",
+            f"'{Circumstance.LEADER_DOWN}' as circumstance",
             "concat('broker ', broker, ', the leader, was down (', kind, ')') as detail",
         )
     )
@@ -144,6 +156,7 @@ def _by_silence(inputs: Inputs) -> DataFrame:
             "first_us as until_us",
             "cast(null as int) as leader_epoch",
             "cast(null as int) as broker",
+            f"'{Circumstance.SILENCE}' as circumstance",
             "'nothing was acknowledged though somebody waited' as detail",
         )
         .where(f"until_us - time_us >= {SILENCE_US}")

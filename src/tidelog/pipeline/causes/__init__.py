@@ -6,7 +6,8 @@ category of its own that should stay rare: it is either a kind of failure that n
 a mistake of the audit.
 
 Rules of the folder: a cause is looked up in the partition's history (`history`), never guessed from the
-kind of finding alone; words are composed in SQL, so that they are made wherever the rows are.
+kind of finding alone, and never read back from words; the words of narrate are put together in SQL
+(`spelling`), so that they are made wherever the rows are.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from tidelog.pipeline.audits.final_log import ends
 from tidelog.pipeline.audits.stretches import PLACE
 from tidelog.pipeline.causes import others, removal
 from tidelog.pipeline.causes.history import faults, history
+from tidelog.pipeline.causes.rules import UNEXPLAINED
 from tidelog.pipeline.inputs import FINAL_LOG, REPLICA_LOGS, Inputs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-UNEXPLAINED: Final = "unexplained"
 EXPLAINED: Final = f"{ANOMALIES}, cause string, rule string, explained boolean"
 """The columns of findings with their causes, as Spark's DDL."""
 _REMOVED: Final = "'lost', 'rewritten', 'inconsistent offset'"

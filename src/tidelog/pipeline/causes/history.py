@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def history(inputs: Inputs) -> DataFrame:
     """topic, partition, and in the order of time:
 
-    elections: at_us, epoch, broker, end (of its log when it took office), reason, isr
-    cuts: at_us, broker, before, after, cause (the ends of its log, and the rule)
-    repairs: at_us, broker, end, bytes, cause (recovery found damage and cut it off)
+    elections: at_us, epoch, broker, end (of its log when it took office), rule and why, isr
+    cuts: at_us, broker, before, after (the ends of its log), rule, why
+    repairs: at_us, broker, end, bytes, why (recovery found damage and cut it off)
     commits: epoch, from_offset, to_offset, isr (whose copies counted)
     deaths: at_us, broker, kind (kill or power)"""
     from pyspark.sql import functions as f
@@ -34,17 +34,17 @@ def history(inputs: Inputs) -> DataFrame:
         _listed("became_leader", "struct(at_us, leader_epoch as epoch, broker, log_end_offset as end, isr)"),
         _listed(
             "truncated",
-            "struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, cause)",
+            "struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, rule, why)",
         ),
         _listed(
-            "log_recovered", "struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, cause)"
+            "log_recovered", "struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, why)"
         ),
-        _listed("partition_state_written", "struct(leader_epoch as epoch, partition_version, cause)"),
+        _listed("partition_state_written", "struct(leader_epoch as epoch, partition_version, rule, why)"),
     )
     # An election's reason is what the controller wrote first about its epoch.
-    elections = """transform(became_leader, e -> struct(
-        e.at_us, e.epoch, e.broker, e.end,
-        try_element_at(filter(partition_state_written, s -> s.epoch = e.epoch), 1).cause as reason, e.isr))"""
+    written = "try_element_at(filter(partition_state_written, s -> s.epoch = e.epoch), 1)"
+    elections = f"""transform(became_leader, e -> struct(
+        e.at_us, e.epoch, e.broker, e.end, {written}.rule as rule, {written}.why as why, e.isr))"""
     found = told.selectExpr(
         *PLACE, f"{elections} as elections", "truncated as cuts", "log_recovered as repairs"
     )

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tidelog.pipeline.causes.removal import OVERWRITTEN, TO_EPOCH, TO_WATERMARK, UNSYNCED
+from tidelog.core.events import TruncationRule
+from tidelog.pipeline.anomalies import Circumstance
+from tidelog.pipeline.causes.rules import CauseRule, kept_cause
 from tidelog.pipeline.causes.words import moment, said
 from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.spelling import quoted, spelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-RETRY_IN_EPOCH: Final = "sent again after a lost answer"
-RETRY_ACROSS: Final = "sent again after a change of leader"
-NEW_IDENTITY: Final = "sent again under a new producer epoch"
-NOT_CUT_YET: Final = "a replica has not truncated yet"
-NEVER_CUT: Final = "a replica was never made to truncate"
-KEPT_BY: Final = "{} kept another record"
-OVERTAKEN: Final = "overtaken by later sends while it was sent again"
-PLACE_GONE: Final = "the log was cut off behind the consumer"
-AFTER_APPEND: Final = "refused after it was appended"
-TOO_FEW: Final = "too few replicas in sync"
-NO_LEADER: Final = "no leader"
-LEADER_DEAD: Final = "the leader was down"
-SILENT: Final = "nothing was acknowledged"
-ANSWER_LOST: Final = "its answer was lost"
-MOVED_BY_GROUP: Final = "its group may have moved the consumer"
-INTERLEAVED: Final = "transactions interleave"
 
 
 def with_circumstances(found: DataFrame) -> DataFrame:
@@ -54,57 +40,79 @@ def with_circumstances(found: DataFrame) -> DataFrame:
 
 def rule() -> str:
     """SQL for the rule behind a finding; null if nothing shows one."""
+    kept = " ".join(f"when '{rule}' then {quoted(kept_cause(rule))}" for rule in TruncationRule)
+    by_group = f"circumstance = '{Circumstance.MOVED_BY_GROUP}'"
     return f"""case anomaly
         when 'duplicated' then case
-            when severity = 'notice' and detail like '%producer ids%' then '{NEW_IDENTITY}'
-            when change is not null then '{RETRY_ACROSS}'
-            when severity = 'notice' then '{RETRY_IN_EPOCH}' end
+            when circumstance = '{Circumstance.NEW_IDENTITY}' then '{CauseRule.NEW_IDENTITY}'
+            when change is not null then '{CauseRule.RETRY_ACROSS}'
+            when severity = 'notice' then '{CauseRule.RETRY_IN_EPOCH}' end
         when 'diverged' then case
-            when severity = 'notice' then '{NOT_CUT_YET}'
-            when last_cut.after > offset and last_cut.cause like '%high watermark%'
-                then '{KEPT_BY.format(TO_WATERMARK)}'
-            when last_cut.after > offset then '{KEPT_BY.format(TO_EPOCH)}'
-            when lost_power is not null then '{UNSYNCED}'
-            when last_cut is not null and writer is not null then '{OVERWRITTEN}'
-            when writer is not null then '{NEVER_CUT}' end
+            when severity = 'notice' then '{CauseRule.NOT_CUT_YET}'
+            when last_cut.after > offset then case last_cut.rule {kept} end
+            when lost_power is not null then '{CauseRule.UNSYNCED}'
+            when last_cut is not null and writer is not null then '{CauseRule.OVERWRITTEN}'
+            when writer is not null then '{CauseRule.NEVER_CUT}' end
         when 'reordered' then case
-            when change is not null then '{RETRY_ACROSS}'
-            when severity = 'notice' then '{OVERTAKEN}' end
+            when change is not null then '{CauseRule.RETRY_ACROSS}'
+            when severity = 'notice' then '{CauseRule.OVERTAKEN}' end
         when 'poll skip' then case when severity != 'notice' then null
-            when detail like '%its group%' then '{MOVED_BY_GROUP}' else '{PLACE_GONE}' end
+            when {by_group} then '{CauseRule.MOVED_BY_GROUP}' else '{CauseRule.PLACE_GONE}' end
         when 'non-monotonic poll' then case
-            when severity = 'notice' and detail like '%its group%' then '{MOVED_BY_GROUP}'
-            when severity = 'notice' then '{PLACE_GONE}'
-            when exists(cuts, c -> c.after <= offset and c.at_us <= time_us) then '{PLACE_GONE}'
-            when exists(elections, e -> e.end <= offset and e.at_us <= time_us) then '{PLACE_GONE}' end
-        when 'aborted read' then '{AFTER_APPEND}'
-        when 'acknowledged below promise' then '{TOO_FEW}'
-        when 'unknown arrived' then '{ANSWER_LOST}'
-        when 'write cycle' then '{INTERLEAVED}'
-        when 'circular information' then if(severity = 'notice', '{INTERLEAVED}', null)
-        when 'unavailable' then case when detail like '%no leader' then '{NO_LEADER}'
-            when detail like 'fewer than%' then '{TOO_FEW}'
-            when detail like 'broker%' then '{LEADER_DEAD}' else '{SILENT}' end
+            when severity = 'notice' and {by_group} then '{CauseRule.MOVED_BY_GROUP}'
+            when severity = 'notice' then '{CauseRule.PLACE_GONE}'
+            when exists(cuts, c -> c.after <= offset and c.at_us <= time_us) then '{CauseRule.PLACE_GONE}'
+            when exists(elections, e -> e.end <= offset and e.at_us <= time_us)
+                then '{CauseRule.PLACE_GONE}' end
+        when 'aborted read' then '{CauseRule.AFTER_APPEND}'
+        when 'acknowledged below promise' then '{CauseRule.TOO_FEW}'
+        when 'unknown arrived' then '{CauseRule.ANSWER_LOST}'
+        when 'write cycle' then '{CauseRule.INTERLEAVED}'
+        when 'circular information' then if(severity = 'notice', '{CauseRule.INTERLEAVED}', null)
+        when 'unavailable' then case circumstance
+            when '{Circumstance.NO_LEADER}' then '{CauseRule.NO_LEADER}'
+            when '{Circumstance.TOO_FEW_IN_SYNC}' then '{CauseRule.TOO_FEW}'
+            when '{Circumstance.LEADER_DOWN}' then '{CauseRule.LEADER_DEAD}'
+            when '{Circumstance.SILENCE}' then '{CauseRule.SILENT}' end
         end"""
 
 
 def words(inputs: Inputs) -> str:
     """SQL for the story of such a finding."""
-    change = f"""if(anomaly in ('duplicated', 'reordered') and change is not null,
-        concat('; while it waited, broker ', change.broker, ' became leader of epoch ', change.epoch, ' at ',
-            {moment(inputs, "change.at_us")}), null)"""
-    retry = f"""case when anomaly = 'duplicated' and rule = '{NEW_IDENTITY}'
-            then '; its producer gave up its place in the order and sent it again as new'
-        when anomaly = 'duplicated' and rule = '{RETRY_IN_EPOCH}'
-            then '; its first answer did not arrive, so it was sent again' end"""
-    writer = f"""if(anomaly = 'diverged' and writer is not null, concat('; broker ', writer.broker,
-        ' led epoch ',
-        writer.epoch, ' from offset ', writer.end, ' since ', {moment(inputs, "writer.at_us")}), null)"""
-    last_cut = f"""if(anomaly = 'diverged', if(last_cut is null, concat('; broker ', broker,
-        ' never truncated'),
-        concat('; broker ', broker, ' truncated last from ', last_cut.before, ' to ', last_cut.after,
-            ' (', last_cut.cause, ') at ', {moment(inputs, "last_cut.at_us")})), null)"""
-    fault = f"""if(anomaly = 'unavailable' and fault is not null, concat('; ', fault.words, ' began at ',
-        {moment(inputs, "fault.began_us")}), null)"""
-    when = f"if(anomaly = 'unavailable', concat(' from ', {moment(inputs, 'time_us')}), null)"
-    return said("detail", when, change, retry, writer, last_cut, fault)
+    meanwhile = spelled(
+        "cause.elected_meanwhile",
+        broker="change.broker",
+        epoch="change.epoch",
+        at=moment(inputs, "change.at_us"),
+    )
+    change = f"if(anomaly in ('duplicated', 'reordered'), {meanwhile}, null)"
+    retry = f"""case when anomaly = 'duplicated' and rule = '{CauseRule.NEW_IDENTITY}'
+            then {spelled("cause.new_identity")}
+        when anomaly = 'duplicated' and rule = '{CauseRule.RETRY_IN_EPOCH}'
+            then {spelled("cause.sent_again")} end"""
+    wrote = spelled(
+        "cause.wrote",
+        broker="writer.broker",
+        epoch="writer.epoch",
+        offset="writer.end",
+        since=moment(inputs, "writer.at_us"),
+    )
+    truncated = spelled(
+        "cause.truncated_last",
+        broker="broker",
+        before="last_cut.before",
+        after="last_cut.after",
+        why="last_cut.why",
+        at=moment(inputs, "last_cut.at_us"),
+    )
+    last_cut = f"if(last_cut is null, {spelled('cause.never_truncated', broker='broker')}, {truncated})"
+    began = spelled("cause.fault", fault="fault.words", at=moment(inputs, "fault.began_us"))
+    since = spelled("cause.since", at=moment(inputs, "time_us"))
+    return said(
+        "detail",
+        f"if(anomaly = 'unavailable', {since}, null)",
+        change,
+        retry,
+        f"if(anomaly = 'diverged', concat_ws('', {wrote}, {last_cut}), null)",
+        f"if(anomaly = 'unavailable', {began}, null)",
+    )

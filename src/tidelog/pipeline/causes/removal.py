@@ -16,26 +16,17 @@ leader**, which cuts the record off when it learns of its successor.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tidelog.pipeline.causes.words import moment, said
+from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.pipeline.causes.rules import CauseRule, truncation_cause
+from tidelog.pipeline.causes.words import because, moment, said
 from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.spelling import quoted, spelled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-TO_WATERMARK: Final = "truncation to the high watermark"
-TO_EPOCH: Final = "truncation to the end of an epoch"
-UNSYNCED: Final = "unsynced tail lost"
-UNCLEAN: Final = "unclean election"
-ONLY_ONE: Final = "the only in-sync replica died"
-NOT_COPIED: Final = "not replicated yet when its leader was replaced"
-OUT_OF_STEP: Final = "an in-sync replica without the record was elected"
-OTHER_BRANCH: Final = "a replica with another record there was elected"
-STALE: Final = "stale leader"
-OVERWRITTEN: Final = "follower overwritten"
-NOT_COMMITTED: Final = "above the high watermark at the end"
-UNCONFIRMED: Final = "acks=0"
 
 _COVERS: Final = "c.after <= offset and offset < c.before"
 
@@ -76,61 +67,92 @@ def with_removal(found: DataFrame) -> DataFrame:
 def rule() -> str:
     """SQL for the rule that removed the record; null if nothing shows one."""
     copied = "coalesce(array_contains(committed.isr, taker.broker), false)"
+    unclean = f"'{ElectionKind.UNCLEAN}'"
+    watermark = f"'{TruncationRule.OWN_HIGH_WATERMARK}'"
+    by_taker = " ".join(f"when '{rule}' then {quoted(truncation_cause(rule))}" for rule in TruncationRule)
     return f"""case
-        when uncommitted then '{NOT_COMMITTED}'
-        when acks = 0 and offset is null then '{UNCONFIRMED}'
-        when taker_cut is not null and taker_cut.cause like '%high watermark%' then '{TO_WATERMARK}'
-        when taker_repair is not null or taker_power is not null then '{UNSYNCED}'
-        when taker_cut is not null then '{TO_EPOCH}'
-        when taker.reason = 'unclean election' and size(committed.isr) = 1 then '{ONLY_ONE}'
-        when taker.reason = 'unclean election' then '{UNCLEAN}'
-        when taker is not null and {copied} then '{UNSYNCED}'
-        when taker is not null and (committed is null or acks = 1) then '{NOT_COPIED}'
-        when taker is not null then '{OUT_OF_STEP}'
+        when uncommitted then '{CauseRule.NOT_COMMITTED}'
+        when acks = 0 and offset is null then '{CauseRule.UNCONFIRMED}'
+        when taker_cut.rule = {watermark} then '{CauseRule.TO_WATERMARK}'
+        when taker_repair is not null or taker_power is not null then '{CauseRule.UNSYNCED}'
+        when taker_cut is not null then case taker_cut.rule {by_taker} end
+        when taker.rule = {unclean} and size(committed.isr) = 1 then '{CauseRule.ONLY_ONE}'
+        when taker.rule = {unclean} then '{CauseRule.UNCLEAN}'
+        when taker is not null and {copied} then '{CauseRule.UNSYNCED}'
+        when taker is not null and (committed is null or acks = 1) then '{CauseRule.NOT_COPIED}'
+        when taker is not null then '{CauseRule.OUT_OF_STEP}'
         when cut is not null and incumbent.broker != cut.broker
-            and incumbent.epoch > coalesce(cut_term.epoch, -1) then '{STALE}'
-        when heir is not null and heir.reason = 'unclean election' then '{UNCLEAN}'
-        when heir is not null then '{OTHER_BRANCH}'
-        when cut is not null and cut.cause like '%high watermark%' then '{TO_WATERMARK}'
-        when cut is not null then '{OVERWRITTEN}'
+            and incumbent.epoch > coalesce(cut_term.epoch, -1) then '{CauseRule.STALE}'
+        when heir is not null and heir.rule = {unclean} then '{CauseRule.UNCLEAN}'
+        when heir is not null then '{CauseRule.OTHER_BRANCH}'
+        when cut.rule = {watermark} then '{CauseRule.TO_WATERMARK}'
+        when cut is not null then '{CauseRule.OVERWRITTEN}'
         end"""
 
 
 def words(inputs: Inputs) -> str:
     """SQL for the story of the record."""
+
+    def at(us: str) -> str:
+        return moment(inputs, us)
+
+    stale = f"rule <=> '{CauseRule.STALE}'"
+    acknowledged_us = at("coalesce(until_us, time_us)")
     known = f"""case when consumer is not null
-            then concat(' read by ', consumer, ' at ', {moment(inputs, "time_us")})
-        when anomaly = 'lost' then concat(' acknowledged',
-            if(incumbent is null or rule = '{STALE}', '', concat(' by broker ', incumbent.broker)),
-            ' at ', {moment(inputs, "coalesce(until_us, time_us)")})
-        else concat(' told at ', {moment(inputs, "time_us")}) end"""
+            then {spelled("cause.read", consumer="consumer", at=at("time_us"))}
+        when anomaly = 'lost' and (incumbent is null or {stale})
+            then {spelled("cause.acknowledged", at=acknowledged_us)}
+        when anomaly = 'lost'
+            then {spelled("cause.acknowledged_by", broker="incumbent.broker", at=acknowledged_us)}
+        else {spelled("cause.told", at=at("time_us"))} end"""
+    counted = spelled("cause.in_sync", isr="array_join(committed.isr, ', ')")
+    repair = spelled(
+        "cause.damaged", broker="taker.broker", at=at("taker_repair.at_us"), end="taker_repair.end"
+    )
     taker_log = f"""case
-        when taker_cut is not null then concat('; broker ', taker.broker, ' truncated from ',
-            taker_cut.before, ' to ', taker_cut.after,
-            ' (', taker_cut.cause, ') at ', {moment(inputs, "taker_cut.at_us")})
-        when taker_repair is not null then concat('; broker ', taker.broker, ' found its log damaged at ',
-            {moment(inputs, "taker_repair.at_us")}, ' and kept it up to ', taker_repair.end,
-            coalesce(concat(' (', taker_repair.cause, ')'), ''))
-        when taker_power is not null then concat('; broker ', taker.broker, ' lost power at ',
-            {moment(inputs, "taker_power.at_us")})
-        when rule = '{UNSYNCED}' then concat('; broker ', taker.broker,
-            ' had been counted in sync with it and came back without it')
+        when taker_cut is not null then {_truncated("taker_cut", at)}
+        when taker_repair is not null then concat({repair}, {because("taker_repair.why")})
+        when taker_power is not null
+            then {spelled("cause.lost_power", broker="taker.broker", at=at("taker_power.at_us"))}
+        when rule = '{CauseRule.UNSYNCED}' then {spelled("cause.came_back_without", broker="taker.broker")}
         end"""
-    takes = f"""if(taker is null, null, concat('; broker ', taker.broker, ' became leader of epoch ',
-        taker.epoch, ' at ', {moment(inputs, "taker.at_us")}, ', its log ending at ', taker.end,
-        coalesce(concat(' (', taker.reason, ')'), '')))"""
-    counted = "if(committed is null, null, concat('; in sync then: [', array_join(committed.isr, ', '), ']'))"
-    stale = f"""if(rule = '{STALE}', concat('; broker ', incumbent.broker, ' led epoch ', incumbent.epoch,
-        ' since ', {moment(inputs, "incumbent.at_us")},
-        '; broker ', cut.broker, ', which did not know, cut its log from ', cut.before,
-        ' to ', cut.after, ' at ', {moment(inputs, "cut.at_us")}), null)"""
-    heir = f"""if(rule in ('{OTHER_BRANCH}', '{UNCLEAN}') and taker is null, concat('; broker ', heir.broker,
-        ' became leader of epoch ', heir.epoch, ' at ', {moment(inputs, "heir.at_us")},
-        ' with another record there', coalesce(concat(' (', heir.reason, ')'), '')), null)"""
-    cut = f"""if(taker is null and cut is not null and coalesce(rule, '') != '{STALE}', concat(
-        '; broker ', cut.broker, ' truncated from ', cut.before, ' to ', cut.after, ' (', cut.cause, ') at ',
-        {moment(inputs, "cut.at_us")}), null)"""
-    special = f"""case rule when '{NOT_COMMITTED}' then '; the leader holds it above its high watermark'
-        when '{UNCONFIRMED}' then '; sent without waiting for an answer: nobody said that it arrived' end"""
-    name = "concat_ws(' ', concat('offset ', offset), concat('(', value, ')'))"
-    return said(name, known, counted, taker_log, takes, stale, heir, cut, special)
+    elected = spelled(
+        "cause.elected", broker="taker.broker", epoch="taker.epoch", at=at("taker.at_us"), end="taker.end"
+    )
+    takes = f"concat({elected}, {because('taker.why')})"
+    led = spelled(
+        "cause.led", broker="incumbent.broker", epoch="incumbent.epoch", since=at("incumbent.at_us")
+    )
+    unaware = spelled(
+        "cause.stale", broker="cut.broker", before="cut.before", after="cut.after", at=at("cut.at_us")
+    )
+    other = spelled("cause.elected_other", broker="heir.broker", epoch="heir.epoch", at=at("heir.at_us"))
+    heir = f"""if(rule in ('{CauseRule.OTHER_BRANCH}', '{CauseRule.UNCLEAN}') and taker is null,
+        concat({other}, {because("heir.why")}), null)"""
+    cut = f"if(taker is null and cut is not null and not ({stale}), {_truncated('cut', at)}, null)"
+    special = f"""case rule when '{CauseRule.NOT_COMMITTED}' then {spelled("cause.uncommitted")}
+        when '{CauseRule.UNCONFIRMED}' then {spelled("cause.unconfirmed")} end"""
+    offset, value = spelled("cause.offset", offset="offset"), spelled("cause.value", value="value")
+    name = f"concat_ws(' ', {offset}, {value})"
+    return said(
+        name,
+        known,
+        counted,
+        taker_log,
+        takes,
+        f"if({stale}, concat({led}, {unaware}), null)",
+        heir,
+        cut,
+        special,
+    )
+
+
+def _truncated(cut: str, at: Callable[[str], str]) -> str:
+    return spelled(
+        "cause.truncated",
+        broker=f"{cut}.broker",
+        before=f"{cut}.before",
+        after=f"{cut}.after",
+        why=f"{cut}.why",
+        at=at(f"{cut}.at_us"),
+    )

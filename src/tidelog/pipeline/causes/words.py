@@ -1,9 +1,9 @@
-"""SQL that turns numbers into words, the same everywhere: times after the beginning of the load, brokers,
-epochs."""
+"""What every story is put together from: moments, and parts of which some may be unknown."""
 
 from __future__ import annotations
 
 from tidelog.pipeline.inputs import Inputs
+from tidelog.pipeline.spelling import spelled
 
 
 def moment(inputs: Inputs, us: str) -> str:
@@ -13,5 +13,10 @@ def moment(inputs: Inputs, us: str) -> str:
 
 
 def said(*parts: str) -> str:
-    """SQL for a sentence of parts, of which those that are null (nobody knows) are left out."""
+    """SQL for a sentence of parts, of which those that are null (unknown) are left out."""
     return f"concat_ws('', {', '.join(parts)})"
+
+
+def because(why: str) -> str:
+    """SQL for a reason in parentheses; nothing if it is not known."""
+    return f"coalesce({spelled('cause.because', why=why)}, '')"

@@ -25,11 +25,12 @@ from typing import Any, TypeVar
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.clients import ClientEvent, Consumer, Producer, ProducerConfig
+from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.grammar import Condition
 from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
+from tidelog.scenario.client_events import ClientEvent
 from tidelog.trials.faults.disks import Disks
 from tidelog.trials.machines.processes import HOST, Processes
 from tidelog.trials.network.switchboard import Switchboard

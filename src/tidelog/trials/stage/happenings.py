@@ -13,7 +13,7 @@ from typing import Any
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.evidence.event_schema import KINDS, Row
+from tidelog.evidence.event_schema import KINDS, REASONS, Row
 from tidelog.evidence.journals.event_files import event_files
 from tidelog.wire.errors import ErrorCode
 
@@ -65,11 +65,13 @@ def event_of(row: Row) -> object | None:
     if kind is None:
         return None
     columns = {attribute: column for column, attribute in KINDS[kind].sources.items()}
-    return kind(**{field.name: _value(field.name, row, columns) for field in dataclasses.fields(kind)})
+    return kind(**{field.name: _value(kind, field.name, row, columns) for field in dataclasses.fields(kind)})
 
 
-def _value(name: str, row: Row, columns: dict[str, str]) -> Any:
+def _value(kind: type, name: str, row: Row, columns: dict[str, str]) -> Any:
     """The attribute of an event out of the columns that it fills."""
+    if columns.get(name) == "rule":
+        return next(reason for reasons in REASONS[kind] for reason in reasons if reason == row["rule"])
     if name in ("broker", "controller", "writer"):
         return BrokerId(row["broker"])
     if name == "tp":

@@ -28,6 +28,7 @@ MARK_WORDS = {
     "truncated_to_watermark": "a log was cut to its own high watermark",
     "truncated_by_epoch": "a log was cut where the leader's epoch ends",
     "truncated_again": "one question was not enough, and a log was cut again",
+    "truncated_to_leader": "a log was cut to the end of the leader's log",
     "retried": "a producer sent again",
     "refused_too_few": "a send was refused: too few in sync",
     "timed_out": "a send timed out at the broker",

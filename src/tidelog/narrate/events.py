@@ -1,0 +1,88 @@
+"""What happened, as phrases: events of the core and of clients.
+
+The key of an event is the name of its class. Where it has a reason, that is a phrase of its own, in the field
+``why``; its key is the enumeration and the member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tidelog.core import events as e
+from tidelog.core.types import NO_LEADER, BrokerId
+from tidelog.narrate.clients import error_phrase, told
+from tidelog.narrate.phrasebook import Fields, Phrase, say
+from tidelog.narrate.reasons import why
+from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
+
+
+def narrate(event: object) -> str:
+    return say(phrase(event))
+
+
+def phrase(event: object) -> Phrase:
+    return Phrase(type(event).__name__, _FIELDS[type(event)](event))
+
+
+def _numbers(brokers: Iterable[BrokerId]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _state_written(event: e.PartitionStateWritten) -> Fields:
+    state = event.state
+    return {
+        "tp": str(event.tp),
+        "leads": Phrase("no_leader")
+        if state.leader == NO_LEADER
+        else Phrase("leads", {"leader": state.leader}),
+        "epoch": state.leader_epoch,
+        "isr": _numbers(state.isr),
+        "writer": event.writer,
+        "why": why(event),
+    }
+
+
+def _heard(event: Acknowledged | SendFailed) -> Fields:
+    record = event.record
+    return {"producer": record.producer, "value": record.value, "told": told(record)}
+
+
+_FIELDS: dict[type, Callable[[Any], Fields]] = {
+    e.BecameLeader: lambda v: {"broker": v.broker, "epoch": v.epoch, "log_end_offset": v.log_end_offset},
+    e.BecameFollower: lambda v: {"broker": v.broker, "leader": v.leader, "epoch": v.epoch},
+    e.Truncated: lambda v: {"broker": v.broker, "before": v.before, "after": v.after, "why": why(v)},
+    e.HighWatermarkAdvanced: lambda v: {
+        "broker": v.broker,
+        "before": v.before,
+        "high_watermark": v.high_watermark,
+        "epoch": v.epoch,
+    },
+    e.IsrChangeProposed: lambda v: {
+        "broker": v.broker,
+        "before": _numbers(v.before),
+        "isr": _numbers(v.isr),
+        "why": why(v),
+    },
+    e.IsrChangeRefused: lambda v: {"broker": v.broker, "isr": _numbers(v.isr), "why": error_phrase(v.error)},
+    e.IsrChanged: lambda v: {"broker": v.broker, "isr": _numbers(v.isr)},
+    e.PartitionStateWritten: _state_written,
+    e.ElectionFailed: lambda v: {"controller": v.controller, "tp": str(v.tp), "why": why(v)},
+    e.ControllerElected: lambda v: {"broker": v.broker, "controller_epoch": v.controller_epoch},
+    e.ControllerResigned: lambda v: {"broker": v.broker, "why": why(v)},
+    e.BrokerRegistered: lambda v: {"broker": v.broker},
+    e.ControlRequestRefused: lambda v: {
+        "broker": v.broker,
+        "request": v.request,
+        "why": error_phrase(v.error),
+    },
+    e.StorageFailed: lambda v: {"broker": v.broker, "tp": str(v.tp), "why": v.reason},
+    e.ReplicaWentOffline: lambda v: {"broker": v.broker, "tp": str(v.tp), "why": v.reason},
+    e.ReplicaCameOnline: lambda v: {"broker": v.broker, "tp": str(v.tp)},
+    e.FollowerStalled: lambda v: {"broker": v.broker, "why": error_phrase(v.error)},
+    Acknowledged: _heard,
+    SendFailed: _heard,
+    RecordRead: lambda v: {"consumer": v.consumer, "value": v.value, "offset": v.offset},
+}
+NARRATED = tuple(_FIELDS)
+"""The events that have words. The others are of no interest to a reader of a scenario."""

@@ -1,0 +1,68 @@
+"""Phrases, and the books that say them.
+
+``words/<language>.json`` has under ``phrases`` a template for each key; a template names fields in braces. A
+field is a number, a text that is the same in every language (a name, an offset, a list of brokers), or a
+phrase of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+LANGUAGES = ("en", "zh")
+
+Fields = Mapping[str, "str | int | Phrase"]
+
+
+class Phrase(NamedTuple):
+    key: str
+    fields: Fields = {}  # noqa: RUF012
+
+    def as_json(self) -> dict[str, Any]:
+        found = {
+            name: value.as_json() if isinstance(value, Phrase) else value
+            for name, value in self.fields.items()
+        }
+        return {"key": self.key, **({"fields": found} if found else {})}
+
+
+class Phrasebook:
+    def __init__(self, language: str) -> None:
+        self.language = language
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """The whole file."""
+        text = (files("tidelog.narrate") / "words" / f"{self.language}.json").read_text("utf-8")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    @cached_property
+    def templates(self) -> dict[str, str]:
+        found: dict[str, str] = self.words["phrases"]
+        return found
+
+    def say(self, phrase: Phrase) -> str:
+        fields = {
+            name: self.say(value) if isinstance(value, Phrase) else value
+            for name, value in phrase.fields.items()
+        }
+        return self.templates[phrase.key].format_map(fields)
+
+
+@cache
+def phrasebook(language: str) -> Phrasebook:
+    return Phrasebook(language)
+
+
+ENGLISH = phrasebook("en")
+say = ENGLISH.say
+
+
+def words(key: str, /, **fields: str | int | Phrase) -> str:
+    """A phrase in English, at once."""
+    return say(Phrase(key, fields))

@@ -1,0 +1,65 @@
+"""Why something happened, as phrases: the closed enumerations of ``core.events`` with their facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId
+from tidelog.narrate.phrasebook import Fields, Phrase
+
+Reasoned = (
+    e.Truncated
+    | e.IsrChangeProposed
+    | e.PartitionStateWritten
+    | e.ElectionFailed
+    | e.ControllerResigned
+    | e.StrayReplicaFound
+)
+
+
+def why(event: Reasoned) -> Phrase:
+    match event:
+        case e.Truncated():
+            return truncation(event.rule, event.after, event.epoch, event.epoch_end, event.own_epoch)
+        case e.IsrChangeProposed():
+            changed = set(event.before) ^ set(event.isr)
+            brokers = [broker for broker in (*event.before, *event.isr) if broker in changed]
+            return _reason(event.reason, brokers=_listed(brokers))
+        case e.PartitionStateWritten():
+            return state_write(event.reason, event.absent)
+        case e.ElectionFailed():
+            return _reason(event.reason)
+        case e.ControllerResigned():
+            return _reason(event.reason, successor=event.successor)
+        case e.StrayReplicaFound():
+            return _reason(event.reason, brokers=_listed(event.replicas))
+    assert_never(event)
+
+
+def truncation(
+    rule: e.TruncationRule,
+    after: int,
+    epoch: int | None = None,
+    epoch_end: int | None = None,
+    own_epoch: int | None = None,
+) -> Phrase:
+    return _reason(rule, after=after, epoch=epoch, epoch_end=epoch_end, own_epoch=own_epoch)
+
+
+def state_write(reason: e.StateWriteReason | e.ElectionKind, absent: BrokerId | None = None) -> Phrase:
+    return _reason(reason, absent=absent)
+
+
+def reason_key(reason: e.Reason) -> str:
+    return f"{type(reason).__name__}.{reason.name}"
+
+
+def _reason(reason: e.Reason, **facts: str | int | None) -> Phrase:
+    fields: Fields = {name: fact for name, fact in facts.items() if fact is not None}
+    return Phrase(reason_key(reason), fields)
+
+
+def _listed(brokers: Iterable[BrokerId]) -> str:
+    return ", ".join(map(str, brokers))

@@ -1,0 +1,84 @@
+"""Evidence of schema 1, which has sentences where schema 2 has rules, is judged as it always was.
+
+The folders in `schema_1` were written by the last version that wrote schema 1.
+"""
+
+from __future__ import annotations
+
+import shutil
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.evidence.folder import Manifest
+from tidelog.evidence.tables import EVENTS
+from tidelog.pipeline.causes.rules import CauseRule
+from tidelog.pipeline.inputs import load, spark_schema
+from tidelog.pipeline.reasons import with_reasons
+from tidelog.pipeline.verdict import judge
+
+SPECIMENS = Path(__file__).parent / "schema_1"
+
+SENTENCES: dict[str, dict[str, StrEnum]] = {
+    "truncated": {
+        "to its own high watermark": TruncationRule.OWN_HIGH_WATERMARK,
+        "epoch 3 ends at 17 on the leader": TruncationRule.EPOCH_END_ON_LEADER,
+        "epoch 3 ends at 17 here": TruncationRule.EPOCH_END_HERE,
+        "epoch 3 is unknown here: back to 2": TruncationRule.EPOCH_UNKNOWN,
+        "the leader's log is shorter": TruncationRule.LEADER_LOG_SHORTER,
+        "the leader's log starts at 17": TruncationRule.LEADER_LOG_STARTS_LATER,
+    },
+    "partition_state_written": {
+        "first live in-sync replica": ElectionKind.CLEAN,
+        "unclean election": ElectionKind.UNCLEAN,
+        "preferred leader": ElectionKind.PREFERRED,
+        "longest log of a majority": ElectionKind.MAJORITY,
+        "2 is shutting down": ElectionKind.CONTROLLED_SHUTDOWN,
+        "the partition is new": StateWriteReason.CREATED,
+        "replica 2 is offline": StateWriteReason.REPLICA_OFFLINE,
+        "asked by the leader": StateWriteReason.ISR_ASKED,
+        "written by the leader": StateWriteReason.ISR_WRITTEN,
+        "election by majority opened": StateWriteReason.BALLOT_OPENED,
+    },
+}
+"""Every sentence that schema 1 could hold, and the rule that wrote it."""
+
+
+def test_every_sentence_of_schema_1_is_one_rule(spark: SparkSession) -> None:
+    """Each rule had its sentence, and no sentence is taken for that of another rule."""
+    wanted = [(event, text, rule) for event, rules in SENTENCES.items() for text, rule in rules.items()]
+    assert {rule for _, _, rule in wanted} == {*TruncationRule, *ElectionKind, *StateWriteReason}
+    given = spark.createDataFrame([(event, text) for event, text, _ in wanted], "event string, cause string")
+    empty = spark.createDataFrame([], spark_schema(EVENTS))
+    events = empty.unionByName(given, allowMissingColumns=True)
+    found = {row["why"]: row["rule"] for row in with_reasons(events, 1).collect()}
+    assert found == {text: rule.value for _, text, rule in wanted}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "rule", "words"),
+    [
+        (
+            "hw-loss-hw",
+            CauseRule.TO_WATERMARK,
+            "broker 1 truncated from 3 to 2 (to its own high watermark) at 16.563 s; "
+            "broker 1 became leader of epoch 1 at 17.560 s, its log ending at 2 (first live in-sync replica)",
+        ),
+        ("unclean-election-epoch", CauseRule.ONLY_ONE, "(unclean election)"),
+    ],
+)
+def test_evidence_of_schema_1_has_its_cause(
+    spark: SparkSession, tmp_path: Path, name: str, rule: CauseRule, words: str
+) -> None:
+    """The same rule, the same story, as when it was written."""
+    evidence = tmp_path / name
+    shutil.copytree(SPECIMENS / name, evidence)
+    assert Manifest.read(evidence).schema_version == 1
+    verdict = judge(load(spark, evidence))
+    assert [cause["rule"] for cause in verdict.causes if cause["anomaly"] == "lost"] == [rule]
+    (loss,) = verdict.examples["lost"]
+    assert words in loss["cause"]
