@@ -1,38 +1,35 @@
 """Both languages say everything: no text of the catalogue, no event, no message is left untranslated."""
 
-import json
 import re
 import subprocess
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from bench.tools import Tool, find
 
 from tidelog.core.generations import GENERATIONS
+from tidelog.evidence.schemas import REASONS
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import CONDITIONS
 from tidelog.lab.network import CHANNEL_NAMES
-from tidelog.lab.runner import run
 from tidelog.lab.scenario import VERDICT_KINDS, Scenario
-from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import NARRATED
+from tidelog.narrate.reasons import reason_key
+from tidelog.scenario.client_events import ClientFailure
+from tidelog.scenario.remarks import RemarkKind
 from tidelog.trials import catalogue
-from tidelog.web.recording import event_json
-from tidelog.web.shelf import leads
+from tidelog.web.recording import record
+from tidelog.web.rules import Rule
+from tidelog.web.shelf import leads, words
 from tidelog.web.travels import KINDS
 
 STATIC = files("tidelog.web") / "static"
 ELECTIONS = ("hw-loss-chain", "isolate-leader-zone", "kip-966-last-replica-standing")
 """Scenarios in which a majority elects."""
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
-
-
-@cache
-def words() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((STATIC / "words.json").read_text("utf-8"))
-    return found
 
 
 @cache
@@ -52,24 +49,31 @@ def test_every_text_of_the_catalogue_has_its_chinese() -> None:
     assert set(texts) <= {*wanted, "More"}, "a translation of a text that is not there any more"
 
 
+def fields_of(text: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
 def test_both_languages_have_the_same_words() -> None:
-    """The interface, messages, commands and conditions: the same keys, the same fields."""
+    """The interface, phrases, messages, commands and conditions: the same keys, the same fields."""
     english, chinese = words()["en"], words()["zh"]
-    for part in ("ui", "channels", "messages", "verbs", "conditions"):
+    for part in ("ui", "phrases", "channels", "messages", "verbs", "conditions"):
         assert set(english[part]) == set(chinese[part]), part
         for key, text in english[part].items():
-            fields = set(re.findall(r"\{(\w+)\}", text))
-            assert set(re.findall(r"\{(\w+)\}", chinese[part][key])) == fields, f"{part}.{key}"
-    for part in ("rules", "glossary"):
-        assert len(english[part]) == len(chinese[part])
-    assert all(CHINESE.search(rule["title"] + rule["text"]) for rule in chinese["rules"])
+            assert fields_of(chinese[part][key]) == fields_of(text), f"{part}.{key}"
+    assert set(english["rules"]) == set(chinese["rules"]) == set(Rule)
+    assert len(english["glossary"]) == len(chinese["glossary"])
+    assert all(CHINESE.search(rule["title"] + rule["text"]) for rule in chinese["rules"].values())
 
 
 def test_everything_that_can_happen_has_words() -> None:
-    """Every event, message, channel, command and condition there is."""
-    assert {event.__name__ for event in NARRATED} == set(words()["zh"]["events"])
+    """Every event, reason, remark, message, channel, command and condition there is, and nothing else."""
+    reasons = [reason for kinds in REASONS.values() for kind in kinds for reason in kind]
+    wanted = {event.__name__ for event in NARRATED} | {reason_key(reason) for reason in reasons}
+    wanted |= {f"{type(one).__name__}.{one.name}" for one in (*ClientFailure, *RemarkKind)}
+    wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
     for language in ("en", "zh"):
         spoken = words()[language]
+        assert set(spoken["phrases"]) == wanted
         assert set(KINDS) <= set(spoken["messages"])
         assert set(spoken["channels"]) == set(CHANNEL_NAMES)
         assert set(CONDITIONS) <= set(spoken["conditions"])
@@ -79,25 +83,27 @@ def test_everything_that_can_happen_has_words() -> None:
         assert set(verbs) <= set(spoken["verbs"])
 
 
-def test_what_the_catalogue_says_of_reasons_and_remarks_is_known() -> None:
-    """Each reason an event gives, each remark a step makes, in all runs of the catalogue, has its Chinese."""
-    chinese = words()["zh"]
-    unknown = set()
+def test_every_recording_can_be_said_in_both_languages() -> None:
+    """Each event, remark and rule in all runs of the catalogue has its words and all of their fields."""
+    said = set()
     for scenario in scenarios():
         for generation in ("hw", "majority") if scenario.name in ELECTIONS else ("hw", "epoch"):
-            for step in run(scenario.under(generation)).played:
-                events = [event_json(at, event) for at, event in step.events]
-                said = [event.get(field, "") for event in events for field in ("reason", "told")]
-                unknown |= {text for text in said if not is_known(text, chinese["reasons"])}
-                remarks = remark_words(step.remarks).split("; ")
-                unknown |= {remark for remark in remarks if not is_known(remark, chinese["remarks"])}
-    assert unknown == set()
+            _, recording = record(scenario.under(generation))
+            for step in recording["steps"]:
+                for found in (*step.get("events", ()), *step.get("remarks", ())):
+                    said.add(found["key"])
+                    for language in ("en", "zh"):
+                        check(found, words()[language]["phrases"])
+                assert step.get("rule", Rule.FENCED) in words()["zh"]["rules"]
+    assert {"Truncated", "PartitionStateWritten", "RemarkKind.READ", "SendFailed"} <= said
 
 
-def is_known(text: str, patterns: list[list[str]]) -> bool:
-    """Error codes are the same in every language."""
-    fits = any(re.fullmatch(pattern, text) for pattern, _ in patterns)
-    return fits or re.fullmatch(r"|[A-Z_]+ \(\d+\)", text) is not None
+def check(phrase: dict[str, Any], templates: dict[str, str]) -> None:
+    fields = phrase.get("fields", {})
+    assert fields_of(templates[phrase["key"]]) <= set(fields), phrase
+    for value in fields.values():
+        if isinstance(value, dict):
+            check(value, templates)
 
 
 def test_no_word_of_the_interface_is_left_over() -> None:

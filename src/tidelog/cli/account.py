@@ -17,7 +17,7 @@ from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.settings import describe_producer, describe_topic
 from tidelog.lab.snapshot import Snapshot
 from tidelog.narrate.clients import remark_words
-from tidelog.narrate.events import narrate
+from tidelog.narrate.events import spoken
 from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
 
 _PAGE_WIDTH_MAX = 110
@@ -130,17 +130,12 @@ def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list
 def happenings(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
     """What happened, one event a line, runs of the same one folded."""
     lines: list[Text] = []
-    told = [(_spoken(narrate(event)), *_MARKS.get(type(event), ("- ", ""))) for event in events]
+    told = [(spoken(event), *_MARKS.get(type(event), ("- ", ""))) for event in events]
     for (text, mark, style), group in groupby(told):
         times = len(list(group))
         count = f" ({times} times)" if times > 1 else ""
         lines += wrap(screen, Text(text + count, style), width, indent, mark)
     return lines
-
-
-def _spoken(text: str) -> str:
-    """Transcripts call brokers by their number alone, which is odd at the beginning of a sentence."""
-    return f"broker {text}" if text[:1].isdigit() else text
 
 
 def _state(after: Snapshot, before: Snapshot | None, width: int) -> list[Text]:

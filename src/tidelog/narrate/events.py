@@ -12,13 +12,23 @@ from typing import Any
 from tidelog.core import events as e
 from tidelog.core.types import NO_LEADER, BrokerId
 from tidelog.narrate.clients import error_phrase, told
-from tidelog.narrate.phrasebook import Fields, Phrase, say
+from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
 from tidelog.narrate.reasons import why
 from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
 
 
 def narrate(event: object) -> str:
     return say(phrase(event))
+
+
+def spoken(event: object) -> str:
+    """For people: transcripts call brokers by their number alone, which is odd at the start of a sentence."""
+    found = phrase(event)
+    return say(Phrase("spoken", {"said": found}) if begins_with_broker(found) else found)
+
+
+def begins_with_broker(found: Phrase) -> bool:
+    return ENGLISH.templates[found.key].startswith("{broker}")
 
 
 def phrase(event: object) -> Phrase:

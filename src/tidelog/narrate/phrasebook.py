@@ -1,8 +1,8 @@
 """Phrases, and the books that say them.
 
-``words/<language>.json`` has under ``phrases`` a template for each key; a template names fields in braces. A
-field is a number, a text that is the same in every language (a name, an offset, a list of brokers), or a
-phrase of its own.
+``words/<language>.json`` has a template for each key: under ``phrases``, and, only in English, under ``log``
+(what a broker's log says) and ``causes`` (what an audit says). A template names fields in braces. A field is
+a number, a text that is the same in every language (a name, an offset, a list of brokers), or a phrase.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Phrasebook:
 
     @cached_property
     def templates(self) -> dict[str, str]:
-        found: dict[str, str] = self.words["phrases"]
-        return found
+        words = self.words
+        return {**words["phrases"], **words.get("log", {}), **words.get("causes", {})}
 
     def say(self, phrase: Phrase) -> str:
         fields = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import assert_never
 
 from tidelog.core import events as e
@@ -52,7 +53,7 @@ def state_write(reason: e.StateWriteReason | e.ElectionKind, absent: BrokerId | 
     return _reason(reason, absent=absent)
 
 
-def reason_key(reason: e.Reason) -> str:
+def reason_key(reason: StrEnum) -> str:
     return f"{type(reason).__name__}.{reason.name}"
 
 

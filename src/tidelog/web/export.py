@@ -18,7 +18,7 @@ from tidelog.lab.comparison import Comparison
 from tidelog.lab.scenario import Scenario
 from tidelog.trials import catalogue
 from tidelog.web.recording import record
-from tidelog.web.shelf import shelf, static
+from tidelog.web.shelf import shelf, static, words
 
 GENERATIONS = ("hw", "epoch")
 """What is recorded of each scenario, unless more is asked for: the rules that lose records, and today's."""
@@ -77,7 +77,7 @@ def _contents(scenarios: Sequence[Scenario], generations: Sequence[str]) -> dict
         "generations": list(generations),
         "plays": plays,
         "parts": parts,
-        "words": json.loads((static() / "words.json").read_text("utf-8")),
+        "words": words(),
     }
 
 

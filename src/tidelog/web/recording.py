@@ -7,21 +7,17 @@ and the verdict. It is the same data on the server and in an exported file.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Any
 
-from tidelog.core import events as e
 from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import ClientSetup, Scenario, print_head
 from tidelog.lab.setup import Setup
 from tidelog.lab.world import Observer
-from tidelog.narrate.clients import error_words, remark_words, told
-from tidelog.narrate.events import narrate
-from tidelog.narrate.phrasebook import say
-from tidelog.narrate.reasons import why
-from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed, Sent
+from tidelog.narrate.clients import remark_phrase
+from tidelog.narrate.events import phrase
+from tidelog.scenario.client_events import Acknowledged
 from tidelog.web.journal import Beat, Notes, WatchedWorld
-from tidelog.web.travels import error_name, leader_name, numbers
+from tidelog.web.rules import most_telling
 
 Json = dict[str, Any]
 
@@ -49,7 +45,10 @@ def _recording(played: Run, world: WatchedWorld) -> Json:
         "generation": scenario.setup.generation,
         "head": print_head(scenario),
         "cast": _cast(scenario, world),
-        "steps": [_step(p, notes) for p, notes in zip(played.played, world.notes, strict=True)],
+        "steps": [
+            _step(step, notes, commits_by_isr=scenario.setup.rules.commits_by_isr)
+            for step, notes in zip(played.played, world.notes, strict=True)
+        ],
         "verdict": played.verdict.as_json(),
         "lost_at": _lost_at(played, world.notes),
         "broken": [
@@ -99,15 +98,19 @@ def _client(client: ClientSetup) -> Json:
 # ---------------------------------------------------------------- steps
 
 
-def _step(played: Played, notes: Notes) -> Json:
+def _step(played: Played, notes: Notes, *, commits_by_isr: bool) -> Json:
     step = played.step
     found: Json = {"command": "" if step is None else str(step), "changed": notes.changed}
     if step is not None and step.comment:
         found["comment"] = step.comment
     if played.remarks:
-        found["remark"] = remark_words(played.remarks)
-    if played.events:
-        found["events"] = [event_json(at, event) for at, event in played.events[:EVENTS_PER_STEP_MAX]]
+        found["remarks"] = [remark_phrase(remark).as_json() for remark in played.remarks]
+    shown = played.events[:EVENTS_PER_STEP_MAX]
+    if shown:
+        found["events"] = [event_json(at, event) for at, event in shown]
+    rule = most_telling((event for _, event in shown), commits_by_isr=commits_by_isr)
+    if rule is not None:
+        found["rule"] = rule
     if notes.beats:
         found["beats"] = [_beat(beat) for beat in notes.beats]
     return found
@@ -123,47 +126,8 @@ def _beat(beat: Beat) -> Json:
 
 
 def event_json(at: int, event: object) -> Json:
-    """An event in English words, and in fields for any other language."""
-    return {"at": at, "kind": type(event).__name__, "text": narrate(event), **_event_fields(event)}
-
-
-def _event_fields(event: object) -> Json:
-    if isinstance(event, (Acknowledged, SendFailed)):
-        return _sent_fields(event.record)
-    if isinstance(event, RecordRead):
-        return {"consumer": event.consumer, "value": event.value, "offset": event.offset}
-    if isinstance(event, e.PartitionStateWritten):
-        state = event.state
-        return {
-            "tp": str(event.tp),
-            "broker": event.writer,
-            "leader": leader_name(state.leader),
-            "epoch": state.leader_epoch,
-            "isr": numbers(state.isr),
-            "reason": say(why(event)),
-        }
-    found: Json = {}
-    for name in getattr(type(event), "__slots__", ()):
-        value = getattr(event, name)
-        if name in ("rule", "reason") and isinstance(value, StrEnum):
-            found["reason"] = say(why(event))  # type: ignore[arg-type]
-        elif name in ("isr", "before") and isinstance(value, tuple):
-            found[name] = numbers(value)
-        elif name == "error":
-            found[name] = error_name(value)
-        else:
-            found[name] = value if isinstance(value, (int, str)) else str(value)
-    return found
-
-
-def _sent_fields(sent: Sent) -> Json:
-    return {
-        "producer": sent.producer,
-        "value": sent.value,
-        "offset": sent.offset,
-        "told": say(told(sent)),
-        "error": error_words(sent.error),
-    }
+    """An event as the phrase that it is: the page says it in the reader's language."""
+    return {"at": at, **phrase(event).as_json()}
 
 
 # ---------------------------------------------------------------- losses

@@ -25,7 +25,7 @@ from tidelog.core.types import TopicPartition
 from tidelog.lab.clients import Producer
 from tidelog.lab.snapshot import ReplicaState, take
 from tidelog.lab.world import World
-from tidelog.narrate.clients import error_words
+from tidelog.narrate.clients import error_phrase
 from tidelog.scenario.client_events import Outcome, Sent
 from tidelog.web.travels import travel
 
@@ -120,7 +120,7 @@ def entry(sent: Sent) -> dict[str, Any]:
     if sent.outcome is Outcome.OK and sent.offset >= 0:
         told["offset"] = sent.offset
     elif sent.outcome is not Outcome.OK and sent.error is not None:
-        told["error"] = error_words(sent.error)
+        told["error"] = error_phrase(sent.error).as_json()
     return told
 
 

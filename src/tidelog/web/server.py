@@ -27,7 +27,7 @@ from starlette.routing import Route
 
 from tidelog.trials import catalogue
 from tidelog.web.playing import CannotPlay, play
-from tidelog.web.shelf import shelf, static
+from tidelog.web.shelf import shelf, static, words
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BODY_BYTES_MAX = 1_000_000
@@ -66,6 +66,7 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
             Route("/", _index),
             Route("/static/{name}", _static_file),
             Route("/api/catalogue", _catalogue),
+            Route("/api/words", _words),
             Route("/api/scenario/{name}", _scenario),
             Route("/api/play", answer_play, methods=["POST"]),
         ],
@@ -94,6 +95,10 @@ def _file(name: str) -> Response:
 
 async def _catalogue(request: Request) -> Response:
     return JSONResponse(await run_sync(shelf))
+
+
+async def _words(request: Request) -> Response:
+    return JSONResponse(await run_sync(words))
 
 
 async def _scenario(request: Request) -> Response:

@@ -11,11 +11,23 @@ from typing import Any
 from tidelog import __version__
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.scenario import Scenario
+from tidelog.narrate.phrasebook import LANGUAGES, phrasebook
 from tidelog.trials import catalogue
 
 
 def static() -> Traversable:
     return files("tidelog.web") / "static"
+
+
+@cache
+def words() -> dict[str, Any]:
+    """Everything that the page says, by language: its own words, and those that it shares with others."""
+    found: dict[str, Any] = json.loads((static() / "words.json").read_text("utf-8"))
+    for language in LANGUAGES:
+        found[language] |= phrasebook(language).words
+        for unseen in ("log", "causes", "marks"):
+            found[language].pop(unseen, None)
+    return found
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import { button, fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
-import { commandWords, eventWords, messageWords, nodeWords, remarkWords, ruleOf, t, told, withTerms } from "lab/words.js";
+import { commandWords, eventWords, messageWords, nodeWords, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
 
 const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "✗" };
@@ -39,7 +39,7 @@ function chip(line, several) {
   const { replicas, all, most } = line.copies;
   const said = [
     `${line.value}: ${t(`toldLong_${state}`)}`,
-    line.error,
+    line.error && say(line.error),
     t("copies", { n: replicas, all }),
     most > 1 && t("times", { n: most }),
     `${line.producer}, acks=${line.acks}`,
@@ -71,8 +71,8 @@ export function drawStory(element, stage) {
     deeds(stage, chapter.step, seen),
   ];
   if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
-  if (step.remark) parts.push(h("p", { class: "remark" }, remarkWords(step.remark)));
-  if (!stage.against) parts.push(happenings(step, seen), rule(step, stage.generation));
+  if (step.remarks) parts.push(h("p", { class: "remark" }, remarkWords(step.remarks)));
+  if (!stage.against) parts.push(happenings(step, seen), rule(step));
   if (at === 0 && stage.last > 0) parts.push(h("p", { class: "hint" }, t("begin")), source.live && h("p", { class: "quiet" }, t("clickHint")));
   if (at === 0 && !stage.recording.steps[1]) parts.push(h("p", { class: "hint" }, t("makeHint")));
   if (at === stage.last && at > 0 && !stage.against) parts.push(verdict(play, stage));
@@ -124,7 +124,7 @@ function happenings(step, seen = new Set()) {
   }
   return h("section", { class: "happened" }, h("h2", {}, t("whatHappened")),
     h("ol", {}, lines.slice(0, 14).map(({ said, event, times }) =>
-      h("li", { class: `event ${event.kind}` }, withTerms(said, seen), times > 1 && h("small", {}, ` ×${times}`)))),
+      h("li", { class: `event ${event.key}` }, withTerms(said, seen), times > 1 && h("small", {}, ` ×${times}`)))),
     lines.length > 14 && h("p", { class: "quiet" }, `+ ${lines.length - 14}`));
 }
 
@@ -133,14 +133,14 @@ export function paneEvents(element, play, at, stage) {
   const found = [
     at === play.last && at > 0 && verdict(play, stage),
     happenings(step),
-    step.remark && h("p", { class: "remark" }, remarkWords(step.remark)),
-    rule(step, play.recording.generation),
+    step.remarks && h("p", { class: "remark" }, remarkWords(step.remarks)),
+    rule(step),
   ].filter(Boolean);
   fill(element, found.length ? found : h("p", { class: "quiet" }, t("nothingHappened")));
 }
 
-function rule(step, generation) {
-  const found = ruleOf(step, generation);
+function rule(step) {
+  const found = ruleOf(step);
   if (!found) return null;
   return h("section", { class: "rule" },
     h("h2", {}, t("theRule"), found.source && h("small", {}, found.source)),

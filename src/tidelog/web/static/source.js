@@ -24,7 +24,7 @@ function served() {
   return {
     live: true,
     shelf: () => ask("/api/catalogue"),
-    words: () => ask("/static/words.json"),
+    words: () => ask("/api/words"),
     text: async (name) => (await ask(`/api/scenario/${encodeURIComponent(name)}`)).text,
     play: ({ text, generation, against }) =>
       ask("/api/play", {

@@ -1,5 +1,5 @@
-// Every word the page says, in the reader's language. English sentences of scenarios and events come with the
-// recording; what they are in Chinese is looked up in words.json, by the English text or by the event's fields.
+// Every word the page says, in the reader's language. What happened comes with the recording as keys and fields;
+// the texts of scenarios come in English, and are looked up by their English text.
 
 import { h } from "lab/dom.js";
 
@@ -46,42 +46,26 @@ export function told(english) {
 
 // ---------------------------------------------------------------- what happened
 
+// A phrase, which is a key and fields; a field may be a phrase of its own.
+export function say({ key, fields = {} }) {
+  const said = Object.entries(fields).map(([name, value]) => [name, typeof value === "object" ? say(value) : value]);
+  return filled(own().phrases[key], Object.fromEntries(said));
+}
+
 export function eventWords(event) {
-  if (language === "en") return event.text.replace(/^(\d+) (?=[a-z])/, "Broker $1 ");
-  const template = own().events[event.kind];
-  if (!template) return event.text;
-  const fields = { ...event };
-  for (const name of ["reason", "told", "error"]) fields[name] = reasonWords(event[name] ?? "");
-  if (event.kind === "PartitionStateWritten") {
-    fields.leads = event.leader === "-" ? own().ui.nobodyLeads : filled(own().ui.someoneLeads, event);
-  }
-  return filled(template, fields);
+  // English calls brokers by their number alone, which is odd at the beginning of a sentence.
+  if (!own().phrases[event.key].startsWith("{broker}")) return say(event);
+  const said = say({ key: "spoken", fields: { said: event } });
+  return said[0].toUpperCase() + said.slice(1);
 }
 
-function reasonWords(english) {
-  return byPattern(own().reasons, english);
-}
+export const remarkWords = (remarks) => remarks.map(remarkSaid).join(t("semicolon"));
 
-export function remarkWords(english) {
-  if (language === "en") return english;
-  return english.split("; ").map((part) => byPattern(own().remarks, part, { condition: conditionWords })).join("；");
+function remarkSaid({ key, fields = {} }) {
+  // What was waited for is a command: in English it is shown as it is written.
+  if (language === "en" || !fields.condition) return say({ key, fields });
+  return say({ key, fields: { ...fields, condition: conditionWords(fields.condition.split(" ")) } });
 }
-
-// The first pattern that fits says it in the reader's language; $1 … are what it caught.
-function byPattern(patterns, english, through = {}) {
-  for (const [pattern, template] of patterns) {
-    const found = new RegExp(`^${pattern}$`).exec(english);
-    if (found) {
-      return template.replace(/\$(\d)(\w*)/g, (_, index, how) => {
-        const caught = found[Number(index)] ?? "";
-        return how in through ? through[how](caught.split(" ")) : reasonOr(caught);
-      });
-    }
-  }
-  return english;
-}
-
-const reasonOr = (english) => (own().reasons && /[a-z]{3}/.test(english) ? byPattern(own().reasons, english) : english);
 
 // ---------------------------------------------------------------- messages
 
@@ -157,18 +141,9 @@ function conditionWords(parts) {
 
 // ---------------------------------------------------------------- the rule that fired
 
-// The rule behind the most telling event of a step: {title, text}, or null.
-export function ruleOf(step, generation) {
-  let best = null;
-  for (const event of step.events ?? []) {
-    for (const [rank, rule] of words.en.rules.entries()) {
-      const fits = rule.kind === event.kind && new RegExp(rule.when ?? "").test(event.reason ?? event.error ?? "");
-      if (fits && (!rule.generations || rule.generations.includes(generation)) && (!best || rank < best.rank)) {
-        best = { rank, ...own().rules[rank], source: rule.source ?? "" };
-      }
-    }
-  }
-  return best;
+// The rule behind the most telling event of a step: {title, text, source}, or null.
+export function ruleOf(step) {
+  return step.rule ? { source: "", ...words.en.rules[step.rule], ...own().rules[step.rule] } : null;
 }
 
 // ---------------------------------------------------------------- terms

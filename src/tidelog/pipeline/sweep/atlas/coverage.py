@@ -7,33 +7,12 @@ from __future__ import annotations
 
 from tidelog.lab.census import MARKS
 from tidelog.lab.explorer import ALL_FAULT_KINDS
+from tidelog.narrate.phrasebook import ENGLISH
 from tidelog.pipeline.report.html import Markup, el
 from tidelog.pipeline.sweep.atlas.table import Table
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS
 from tidelog.pipeline.sweep.summary import CellCount
-
-MARK_WORDS = {
-    "clean_election": "an in-sync replica was elected",
-    "unclean_election": "a replica out of sync was elected",
-    "preferred_election": "the preferred replica took over",
-    "majority_election": "a majority elected",
-    "no_leader": "nobody led for a while",
-    "isr_shrunk": "a replica left the ISR",
-    "isr_grown": "a replica came back into the ISR",
-    "isr_refused": "a change of the ISR was refused",
-    "controller_changed": "another broker became controller",
-    "control_refused": "a stale controller was refused",
-    "follower_fenced": "a follower was fenced and waited",
-    "truncated_to_watermark": "a log was cut to its own high watermark",
-    "truncated_by_epoch": "a log was cut where the leader's epoch ends",
-    "truncated_again": "one question was not enough, and a log was cut again",
-    "truncated_to_leader": "a log was cut to the end of the leader's log",
-    "retried": "a producer sent again",
-    "refused_too_few": "a send was refused: too few in sync",
-    "timed_out": "a send timed out at the broker",
-}
-
 
 _CANNOT_BE = {
     "hw": ("majority_election", "truncated_again"),
@@ -83,7 +62,7 @@ def _transitions(table: Table) -> Markup:
                 continue
             own = [count for count in table.atlas.counts if count.cell.generation == generation]
             fields.append(_number(sum(c.seen.get(mark, 0) for c in own), sum(c.judged for c in own)))
-        rows.append(el("tr", el("td", MARK_WORDS[mark]), fields))
+        rows.append(el("tr", el("td", ENGLISH.words["marks"][mark]), fields))
     return el("div", el("table", el("thead", head), el("tbody", rows)), class_="wide")
 
 

@@ -1,0 +1,109 @@
+"""Facts become sentences in one place, by key; no key is missing and none is left over."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from string import Formatter
+
+import pytest
+
+from tidelog.core import events as e
+from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.lab.census import MARKS
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.events import narrate, phrase, spoken
+from tidelog.narrate.phrasebook import ENGLISH, Phrase, phrasebook, say
+from tidelog.narrate.reasons import why
+from tidelog.scenario.client_events import ClientFailure
+from tidelog.scenario.remarks import Remark, RemarkKind
+from tidelog.wire.errors import ErrorCode
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+TP = TopicPartition("t", 0)
+CUT = e.Truncated(ONE, TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, 3, 8)
+
+
+def test_a_phrase_within_a_phrase_is_said_in_the_same_language() -> None:
+    """The reason of an event is a phrase of its own."""
+    assert narrate(CUT) == "1 truncates its log from 9 to 7: epoch 3 ends at 8 on the leader"
+    assert phrasebook("zh").say(phrase(CUT)) == "broker 1 把日志从 9 截断到 7：epoch 3 在 leader 上到 8 结束"
+
+
+def test_a_phrase_travels_as_json() -> None:
+    """Key and fields, all the way down: what the page says it from."""
+    assert phrase(CUT).as_json() == {
+        "key": "Truncated",
+        "fields": {
+            "broker": 1,
+            "before": 9,
+            "after": 7,
+            "why": {
+                "key": "TruncationRule.EPOCH_END_ON_LEADER",
+                "fields": {"after": 7, "epoch": 3, "epoch_end": 8},
+            },
+        },
+    }
+    assert Phrase("no_leader").as_json() == {"key": "no_leader"}
+
+
+def test_brokers_at_the_beginning_of_a_sentence_are_called_brokers() -> None:
+    """A topic or a producer whose name is a number is none."""
+    assert spoken(CUT).startswith("broker 1 truncates")
+    state = PartitionState(ONE, 4, (ONE, TWO), 1)
+    written = e.PartitionStateWritten(TWO, TP, state, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0))
+    assert spoken(written) == ("keeper: t-0 1 leads, epoch 4, ISR [1,2] (written by 2: replica 0 is offline)")
+
+
+@pytest.mark.parametrize(
+    ("before", "isr", "reason", "words"),
+    [
+        ((ONE, TWO, BrokerId(3)), (ONE,), e.IsrChange.MESSAGE_LAG, "message-lag rule: 2, 3 lagging"),
+        ((ONE,), (ONE, TWO), e.IsrChange.CAUGHT_UP, "2 has caught up"),
+    ],
+)
+def test_an_isr_change_names_who_comes_and_goes(
+    before: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], reason: e.IsrChange, words: str
+) -> None:
+    assert say(why(e.IsrChangeProposed(ONE, TP, 1, before, isr, reason))) == words
+
+
+def test_remarks_are_said_one_after_the_other() -> None:
+    remarks = [
+        Remark(RemarkKind.READ_FAILED, {"client": "c", "error": ErrorCode.NOT_LEADER_OR_FOLLOWER}),
+        Remark(RemarkKind.READ_FAILED, {"client": "d", "error": ClientFailure.NO_LEADER}),
+    ]
+    words = "c reads nothing: NOT_LEADER_OR_FOLLOWER (6); d reads nothing: no reachable leader"
+    assert remark_words(remarks) == words
+
+
+# ---------------------------------------------------------------- nothing is missing, nothing is left over
+
+
+def source(module: str) -> str:
+    package, _, name = module.rpartition(".")
+    return (files(f"tidelog.{package}") / f"{name}.py").read_text("utf-8")
+
+
+def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
+    text = source("broker.narration")
+    keys = {key.removeprefix("log.") for key in ENGLISH.words["log"]}
+    used = set(re.findall(r'"(?:log\.)?([a-z_]+)"', text))
+    assert keys <= used
+    said = re.findall(r'_(?:say|together)\((?:[A-Z]+|level), "([a-z_]+)"|words\("log\.([a-z_]+)"', text)
+    assert {one or other for one, other in said} <= keys
+
+
+def test_the_words_of_causes_are_those_that_audits_use() -> None:
+    text = "".join(source(f"pipeline.causes.{name}") for name in ("removal", "others", "words"))
+    assert set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", text)) == set(ENGLISH.words["causes"])
+
+
+def test_every_mark_of_an_atlas_has_its_words() -> None:
+    assert set(ENGLISH.words["marks"]) == set(MARKS)
+
+
+def test_templates_name_their_fields() -> None:
+    """A field without a name would be filled by its place, which no translation can keep."""
+    for key, template in ENGLISH.templates.items():
+        assert all(name != "" for _, name, _, _ in Formatter().parse(template)), key
