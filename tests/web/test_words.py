@@ -11,7 +11,7 @@ from typing import Any
 from bench.tools import Tool, find
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.evidence.schemas import REASONS
+from tidelog.evidence.event_schema import REASONS
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import CONDITIONS
 from tidelog.lab.network import CHANNEL_NAMES
