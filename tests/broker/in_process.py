@@ -23,7 +23,7 @@ from tests.forwarder import Forwarder
 from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.keeper.client import KeeperConnection, connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper

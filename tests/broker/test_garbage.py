@@ -21,7 +21,7 @@ from tests.wire.values import samples
 
 from tidelog.broker.apis import offered
 from tidelog.broker.groups import coordinators
-from tidelog.core.leader import LeaderRole
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.wire.api import encode_request

@@ -21,7 +21,7 @@ from tidelog.broker import inter_broker
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
+from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
 from tidelog.storage.background import finished
 from tidelog.wire.api import decode_request, decode_response, encode_request

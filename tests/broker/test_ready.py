@@ -16,8 +16,8 @@ from tidelog.broker.apis import SERVED, Listener
 from tidelog.broker.connection import Request
 from tidelog.broker.node import Node
 from tidelog.broker.server import Handler
-from tidelog.core import paths
-from tidelog.core.coordination import Create, Delete
+from tidelog.core import keeper_paths
+from tidelog.core.keeper_port import Create, Delete
 from tidelog.keeper.client import KeeperConnection
 from tidelog.wire.api import Api
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -30,7 +30,7 @@ ELSEWHERE = 9
 async def without_controller(set_up: Stage) -> tuple[Node, KeeperConnection]:
     """A broker that is registered and hears of no controller, until its node is removed."""
     keeper = await set_up.keeper_client()
-    assert (await keeper.request(Create(paths.CONTROLLER, ELSEWHERE, ephemeral=True))).ok
+    assert (await keeper.request(Create(keeper_paths.CONTROLLER, ELSEWHERE, ephemeral=True))).ok
     return await set_up.start(1), keeper
 
 
@@ -56,7 +56,7 @@ def test_no_client_is_told_that_there_is_no_controller(tmp_path: Path):
             client.send(raw.API_VERSIONS, 0, b"")
             client.send(raw.METADATA, 1, struct.pack(">i", 0))
             await until(lambda: node.metrics.bytes_in)
-            assert (await keeper.request(Delete(paths.CONTROLLER))).ok
+            assert (await keeper.request(Delete(keeper_paths.CONTROLLER))).ok
             assert (await client.answer()).int16() == raw.NONE
             assert metadata_of(await client.answer()) == ([1], 1)
 

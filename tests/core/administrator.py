@@ -7,9 +7,9 @@ of it, who waits for nothing unless told to.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
-from tidelog.core.coordination import Create, Operation
+from tidelog.core.keeper_port import Create, Operation
 from tidelog.core.messages import (
     CreateTopicRequest,
     CreateTopicResponse,
@@ -85,7 +85,7 @@ class Administrator:
 
     @property
     def controller(self) -> int:
-        node = self.world.quorum.tree.get(paths.CONTROLLER)
+        node = self.world.quorum.tree.get(keeper_paths.CONTROLLER)
         assert node is not None, "nobody is the controller"
         return int(node.value)
 
@@ -121,4 +121,4 @@ def replicas(*brokers: int) -> tuple[BrokerId, ...]:
 
 
 def topic_written_by_a_tool(topic: str, assignment: dict[int, tuple[BrokerId, ...]]) -> Create:
-    return Create(paths.topic_path(topic), assignment)
+    return Create(keeper_paths.topic_path(topic), assignment)

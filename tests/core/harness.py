@@ -8,15 +8,13 @@ so decides what arrives when.
 from collections.abc import Iterable
 from typing import TypeVar
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Create, KeeperReply, SessionStarted
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import Event
-from tidelog.core.follower import FollowerRole
 from tidelog.core.generations import GENERATIONS
-from tidelog.core.leader import LeaderRole
+from tidelog.core.keeper_port import Create, KeeperReply, SessionStarted
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -30,7 +28,9 @@ from tidelog.core.messages import (
     ProduceResponse,
     UpdateMetadataRequest,
 )
-from tidelog.core.replica import Replica
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.keeper.tree import Tree
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
@@ -75,10 +75,10 @@ class Bench:
         self._register()
 
     def _register(self) -> None:
-        for path in paths.PERSISTENT:
+        for path in keeper_paths.PERSISTENT:
             self.tree.make_path(path)
         elsewhere = self.tree.open_session()
-        self.tree.apply(elsewhere, Create(paths.CONTROLLER, CONTROLLER, ephemeral=True))
+        self.tree.apply(elsewhere, Create(keeper_paths.CONTROLLER, CONTROLLER, ephemeral=True))
         self._session = self.tree.open_session()
         self.core.keeper_says(SessionStarted(self._session), self.now)
         self._collect()

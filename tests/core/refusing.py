@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.core.log import UNBOUNDED, Batch, StorageFailure
+from tidelog.core.log_port import UNBOUNDED, Batch, StorageFailure
 from tidelog.core.types import Epoch, Offset, TopicPartition
 from tidelog.storage.memory import MemoryBatch, MemoryLog, MemoryStorage
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from tests.core.administrator import Administrator
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.messages import (
     AlterTopicConfigRequest,
     CreatePartitionsRequest,
@@ -75,13 +75,13 @@ def mend(admin: Administrator) -> None:
 def disagreements(admin: Administrator) -> list[str]:
     """Where keeper, brokers and disks differ about what topics there are."""
     nodes = admin.world.quorum.tree.dump()["nodes"]
-    assignments = {name: admin.value(paths.topic_path(name)) for name in NAMES}
+    assignments = {name: admin.value(keeper_paths.topic_path(name)) for name in NAMES}
     existing = {name: assignment for name, assignment in assignments.items() if assignment is not None}
-    found = [path for path in nodes if path.startswith(f"{paths.DELETE_TOPICS}/")]
+    found = [path for path in nodes if path.startswith(f"{keeper_paths.DELETE_TOPICS}/")]
     found += [
         path
         for path in nodes
-        if path.startswith(f"{paths.TOPIC_CONFIGS}/") and paths.name_of(path) not in existing
+        if path.startswith(f"{keeper_paths.TOPIC_CONFIGS}/") and keeper_paths.name_of(path) not in existing
     ]
     for broker in BROKERS:
         core = admin.core(broker)
@@ -97,7 +97,7 @@ def disagreements(admin: Administrator) -> list[str]:
         if not sorted(core.replicas) == mine == admin.logs(broker):
             found.append(f"{broker} holds {sorted(core.replicas)}, {admin.logs(broker)} and not {mine}")
         for topic in existing:
-            least = admin.value(paths.config_path(topic)).get("min.insync.replicas", "1")
+            least = admin.value(keeper_paths.config_path(topic)).get("min.insync.replicas", "1")
             if core.ctx.topic_config(topic).min_insync_replicas != int(least):
                 found.append(f"{broker} has other settings of {topic}")
     for topic, assignment in existing.items():
@@ -115,7 +115,7 @@ def play(seed: int, generation: str, steps: int = 60) -> None:
         if dice.random() < 0.25:
             random_fault(admin, dice)
         else:
-            controller = admin.value(paths.CONTROLLER)
+            controller = admin.value(keeper_paths.CONTROLLER)
             right = controller is not None and dice.random() < 0.8
             admin.send(random_request(dice), to=int(controller) if right else dice.choice(BROKERS))
         if dice.random() < 0.1:

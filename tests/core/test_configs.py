@@ -3,11 +3,10 @@
 import pytest
 from tests.core.administrator import Administrator, replicas
 
-from tidelog.core import configs, paths
+from tidelog.core import keeper_paths, topic_configs
 from tidelog.core.config import BrokerConfig
-from tidelog.core.configs import topic_config
-from tidelog.core.coordination import Create, Multi, SetValue
 from tidelog.core.events import BecameLeader, TopicConfigured
+from tidelog.core.keeper_port import Create, Multi, SetValue
 from tidelog.core.messages import (
     ACKS_ALL,
     AlterTopicConfigRequest,
@@ -22,6 +21,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tidelog.core.topic_configs import topic_config
 from tidelog.core.types import TopicConfig, TopicPartition
 from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
@@ -124,7 +124,7 @@ def test_a_topic_created_anew_does_not_inherit_settings() -> None:
     assert known(admin) == [1, 1, 1]
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
     assert known(admin) == [1, 1, 1]
-    assert admin.value(paths.config_path("t")) == {}
+    assert admin.value(keeper_paths.config_path("t")) == {}
 
 
 def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor() -> None:
@@ -141,7 +141,7 @@ def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor(
     assert known(admin)[2] == 3
     admin.world.network.release_everything()
     admin.world.settle()
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
     assert known(admin)[2] == 1
 
@@ -173,8 +173,8 @@ def test_every_broker_knows_every_topic() -> None:
     admin = Administrator()
     config = {"unclean.leader.election.enable": "true"}
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}, config=config), CreateTopicResponse)
-    admin.tool(Create(paths.config_path("u"), config))
-    admin.tool(Create(paths.topic_path("u"), {0: replicas(1)}))
+    admin.tool(Create(keeper_paths.config_path("u"), config))
+    admin.tool(Create(keeper_paths.topic_path("u"), {0: replicas(1)}))
     for topic in ("t", "u"):
         assert all(admin.core(b).ctx.topic_config(topic).unclean_leader_election for b in range(3))
     admin.world.crash(2)
@@ -201,7 +201,7 @@ def test_a_repeated_request_is_obeyed_once() -> None:
     admin.world.settle()
     admin.world.network.release_everything()
     admin.world.advance(10_000)
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
     assert [admin.logs(broker) for broker in range(3)] == [[], [], []]
 
 
@@ -257,7 +257,7 @@ def test_a_change_that_changes_nothing_is_not_announced() -> None:
     admin = Administrator()
     admin.create("t", config={"a": "1"})
     assert alter(admin, {"a": "1"}).error is ErrorCode.NONE
-    assert admin.value(f"{paths.CONFIG_CHANGE_PREFIX}0000000000") is None
+    assert admin.value(f"{keeper_paths.CONFIG_CHANGE_PREFIX}0000000000") is None
 
 
 def test_settings_of_a_topic_that_does_not_exist() -> None:
@@ -266,13 +266,13 @@ def test_settings_of_a_topic_that_does_not_exist() -> None:
     assert alter(admin, {"a": "1"}).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     answer = admin.ask(DescribeTopicConfigRequest("t"), DescribeTopicConfigResponse)
     assert answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert not admin.exists(paths.config_path("t"))
+    assert not admin.exists(keeper_paths.config_path("t"))
 
 
 def test_a_topic_without_a_node_for_settings_gets_one() -> None:
     """A tool created it and wrote none."""
     admin = Administrator()
-    admin.tool(Create(paths.topic_path("t"), {0: replicas(0)}))
+    admin.tool(Create(keeper_paths.topic_path("t"), {0: replicas(0)}))
     assert alter(admin, {"min.insync.replicas": "2"}).error is ErrorCode.NONE
     assert known(admin) == [2, 2, 2]
 
@@ -280,17 +280,17 @@ def test_a_topic_without_a_node_for_settings_gets_one() -> None:
 def test_no_settings_are_left_of_a_topic_that_goes_meanwhile() -> None:
     """The topic is there when the broker looks and gone when it writes: the write is refused as a whole."""
     admin = Administrator()
-    admin.tool(Create(paths.topic_path("t"), {0: replicas(0)}))
+    admin.tool(Create(keeper_paths.topic_path("t"), {0: replicas(0)}))
     admin.world.network.hold(Channel("keeper-reply", "keeper", 1))
     number = admin.send(AlterTopicConfigRequest("t", {"a": "1"}), to=1)
     admin.world.settle()
     admin.delete("t")
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
     admin.world.network.release_everything()
     admin.world.settle()
     answer = admin.answer(number, AlterTopicConfigResponse)
     assert answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert not admin.exists(paths.config_path("t"))
+    assert not admin.exists(keeper_paths.config_path("t"))
 
 
 def test_changes_at_the_same_time_are_both_made() -> None:
@@ -303,18 +303,18 @@ def test_changes_at_the_same_time_are_both_made() -> None:
     ]
     admin.world.settle()
     assert {admin.answer(n, AlterTopicConfigResponse).error for n in numbers} == {ErrorCode.NONE}
-    assert admin.value(paths.config_path("t")) == {"a": "1", "b": "1", "c": "1"}
+    assert admin.value(keeper_paths.config_path("t")) == {"a": "1", "b": "1", "c": "1"}
 
 
 def test_a_tool_changes_settings_by_a_note() -> None:
     """kafka-configs writes the node and the note itself; notes about other things are ignored."""
     admin = Administrator()
     admin.create("t")
-    note = paths.CONFIG_CHANGE_PREFIX
+    note = keeper_paths.CONFIG_CHANGE_PREFIX
     admin.tool(
         Multi(
             (
-                SetValue(paths.config_path("t"), TWO_IN_SYNC),
+                SetValue(keeper_paths.config_path("t"), TWO_IN_SYNC),
                 Create(note, "clients/c", sequential=True),
                 Create(note, None, sequential=True),
                 Create(note, "topics/t", sequential=True),
@@ -375,11 +375,15 @@ def test_notes_that_were_cleared_away_unread_are_noticed() -> None:
     admin.create("u")
     cut_off(admin, 2)
     alter(admin, {"min.insync.replicas": "3"})
-    for number in range(configs.NOTES_MAX * 2):
+    for number in range(topic_configs.NOTES_MAX * 2):
         request = AlterTopicConfigRequest("u", {"retention.ms": str(number)})
         assert admin.ask(request, AlterTopicConfigResponse, to=1).error is ErrorCode.NONE
-    kept = [path for path in admin.world.quorum.tree.dump()["nodes"] if path.startswith(paths.CONFIG_CHANGES)]
-    assert len(kept) <= configs.NOTES_MAX + 1
+    kept = [
+        path
+        for path in admin.world.quorum.tree.dump()["nodes"]
+        if path.startswith(keeper_paths.CONFIG_CHANGES)
+    ]
+    assert len(kept) <= topic_configs.NOTES_MAX + 1
     assert known(admin) == [3, 3, 1]
     admin.world.heal()
     admin.world.settle()
@@ -404,7 +408,7 @@ def test_a_lost_answer_of_the_keeper_is_no_second_change(lost: int) -> None:
     admin.world.settle()
     assert admin.answer(number, AlterTopicConfigResponse).error is ErrorCode.NONE
     assert known(admin) == [2, 2, 2]
-    assert not admin.exists(f"{paths.CONFIG_CHANGE_PREFIX}0000000001")
+    assert not admin.exists(f"{keeper_paths.CONFIG_CHANGE_PREFIX}0000000001")
 
 
 def test_a_change_whose_session_ends_is_answered() -> None:

@@ -6,10 +6,9 @@ from typing import TypeVar
 import pytest
 from tests.core.harness import TP, ids
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Create, KeeperReply, SessionStarted, SetValue, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send
 from tidelog.core.events import (
     ControllerElected,
@@ -19,6 +18,7 @@ from tidelog.core.events import (
     ResignReason,
 )
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.keeper_port import Create, KeeperReply, SessionStarted, SetValue, WatchFired
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
@@ -47,11 +47,11 @@ class LoneController:
 
     def __init__(self, generation: str = "epoch") -> None:
         self.tree = Tree()
-        for path in paths.PERSISTENT:
+        for path in keeper_paths.PERSISTENT:
             self.tree.make_path(path)
         self.others = self.tree.open_session()
         for broker in ids((1, 2)):
-            self.tree.apply(self.others, Create(paths.broker_path(broker), ephemeral=True))
+            self.tree.apply(self.others, Create(keeper_paths.broker_path(broker), ephemeral=True))
         self.session = self.tree.open_session()
         self.core = Broker(BrokerId(0), MemoryStorage(), GENERATIONS[generation], BrokerConfig())
         self.events: list[object] = []
@@ -93,30 +93,32 @@ class LoneController:
 
     def create_topic(self, replicas: tuple[int, ...] = (0, 1, 2)) -> None:
         admin = self.tree.open_session()
-        self.tree.apply(admin, Create(paths.topic_path("t"), {0: ids(replicas)}))
-        self.core.keeper_says(WatchFired(paths.TOPICS, children=True), 0)
+        self.tree.apply(admin, Create(keeper_paths.topic_path("t"), {0: ids(replicas)}))
+        self.core.keeper_says(WatchFired(keeper_paths.TOPICS, children=True), 0)
         self.settle()
 
     def kill(self, broker: int) -> None:
         """A broker's node disappears."""
-        node = paths.broker_path(BrokerId(broker))
-        survivors = [b for b in (1, 2) if b != broker and self.tree.get(paths.broker_path(BrokerId(b)))]
+        node = keeper_paths.broker_path(BrokerId(broker))
+        survivors = [
+            b for b in (1, 2) if b != broker and self.tree.get(keeper_paths.broker_path(BrokerId(b)))
+        ]
         assert self.tree.get(node) is not None
         self.tree.close_session(self.others)
         self.others = self.tree.open_session()
         for survivor in survivors:
-            self.tree.apply(self.others, Create(paths.broker_path(BrokerId(survivor)), ephemeral=True))
-        self.core.keeper_says(WatchFired(paths.BROKERS, children=True), 0)
+            self.tree.apply(self.others, Create(keeper_paths.broker_path(BrokerId(survivor)), ephemeral=True))
+        self.core.keeper_says(WatchFired(keeper_paths.BROKERS, children=True), 0)
         self.settle()
 
     def broker_epoch(self, broker: int) -> int:
-        node = self.tree.get(paths.broker_path(BrokerId(broker)))
+        node = self.tree.get(keeper_paths.broker_path(BrokerId(broker)))
         assert node is not None
         return node.stat.created
 
     @property
     def state(self) -> PartitionState | None:
-        node = self.tree.get(paths.state_path(TP))
+        node = self.tree.get(keeper_paths.state_path(TP))
         return None if node is None else node.value
 
 
@@ -126,7 +128,7 @@ class LoneController:
 def test_election_claims_the_node_and_raises_the_controller_epoch() -> None:
     """One atomic step: the ephemeral /controller and /controller_epoch + 1."""
     lone = LoneController()
-    node, epoch = lone.tree.get(paths.CONTROLLER), lone.tree.get(paths.CONTROLLER_EPOCH)
+    node, epoch = lone.tree.get(keeper_paths.CONTROLLER), lone.tree.get(keeper_paths.CONTROLLER_EPOCH)
     assert node is not None
     assert epoch is not None
     assert (node.value, node.stat.owner, epoch.value) == (0, lone.session, 1)
@@ -144,7 +146,7 @@ def test_the_keeper_refuses_the_writes_of_a_deposed_controller() -> None:
     """Every write checks the version of /controller_epoch: once another controller raised it, nothing is
     written any more, and the old one resigns."""
     lone = LoneController()
-    lone.tree.apply(lone.tree.open_session(), SetValue(paths.CONTROLLER_EPOCH, 2))
+    lone.tree.apply(lone.tree.open_session(), SetValue(keeper_paths.CONTROLLER_EPOCH, 2))
     lone.create_topic()
     assert lone.state is None
     resigned = [event.reason for event in lone.events if isinstance(event, ControllerResigned)]
@@ -157,7 +159,7 @@ def test_a_deposed_controller_cannot_elect_either() -> None:
     lone = LoneController()
     lone.create_topic((1, 0))
     before = lone.state
-    lone.tree.apply(lone.tree.open_session(), SetValue(paths.CONTROLLER_EPOCH, 2))
+    lone.tree.apply(lone.tree.open_session(), SetValue(keeper_paths.CONTROLLER_EPOCH, 2))
     lone.kill(1)
     assert lone.state == before
     assert not lone.core.controller.active
@@ -300,13 +302,13 @@ def test_elect_leaders(leader: int, isr: tuple[int, ...], error: ErrorCode) -> N
     lone = LoneController()
     admin = lone.tree.open_session()
     for path, value in (
-        (paths.topic_path("t"), {0: ids((0, 1))}),
-        (f"{paths.topic_path('t')}/partitions", None),
-        (paths.partition_path(TP), None),
-        (paths.state_path(TP), PartitionState(BrokerId(leader), 4, ids(isr), 1)),
+        (keeper_paths.topic_path("t"), {0: ids((0, 1))}),
+        (f"{keeper_paths.topic_path('t')}/partitions", None),
+        (keeper_paths.partition_path(TP), None),
+        (keeper_paths.state_path(TP), PartitionState(BrokerId(leader), 4, ids(isr), 1)),
     ):
         lone.tree.apply(admin, Create(path, value))
-    lone.core.keeper_says(WatchFired(paths.TOPICS, children=True), 0)
+    lone.core.keeper_says(WatchFired(keeper_paths.TOPICS, children=True), 0)
     lone.settle()
     assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is error
     assert lone.state is not None
@@ -322,7 +324,7 @@ def test_requests_to_somebody_who_is_not_the_controller() -> None:
     )
     lone.create_topic()
     request = proposal(lone)
-    lone.tree.apply(lone.tree.open_session(), SetValue(paths.CONTROLLER_EPOCH, 2))
+    lone.tree.apply(lone.tree.open_session(), SetValue(keeper_paths.CONTROLLER_EPOCH, 2))
     lone.kill(1)
     assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is ErrorCode.NOT_CONTROLLER
     assert lone.ask(request, AlterIsrResponse).error is ErrorCode.NOT_CONTROLLER
@@ -337,7 +339,7 @@ def test_an_election_past_a_leaving_in_sync_replica_is_unclean() -> None:
     assert lone.ask(leaving, ControlledShutdownResponse).error is ErrorCode.NONE
     assert lone.state is not None
     written = replace(lone.state, isr=ids((2, 0)))
-    lone.tree.apply(lone.others, SetValue(paths.state_path(TP), written))
+    lone.tree.apply(lone.others, SetValue(keeper_paths.state_path(TP), written))
     lone.kill(2)
     assert (lone.state.leader, lone.state.isr) == (-1, (0,))
     lone.ask(ElectLeadersRequest(TP, ElectionType.UNCLEAN), ElectLeadersResponse)

@@ -3,10 +3,10 @@
 import pytest
 from tests.core.administrator import Administrator, replicas
 
-from tidelog.core import paths
-from tidelog.core.cluster import ReplicaPhase
-from tidelog.core.coordination import Create, Delete, Multi
+from tidelog.core import keeper_paths
+from tidelog.core.controller.cluster_state import ReplicaPhase
 from tidelog.core.events import ReplicaDeleted, StrayReason, StrayReplicaFound, TopicDeleted
+from tidelog.core.keeper_port import Create, Delete, Multi
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -39,7 +39,11 @@ def traces(admin: Administrator) -> list[str]:
     """Whatever there still is of topic t: in the keeper, on disks, in what running brokers tell clients."""
     found = [
         path
-        for path in (paths.topic_path("t"), paths.config_path("t"), paths.deletion_path("t"))
+        for path in (
+            keeper_paths.topic_path("t"),
+            keeper_paths.config_path("t"),
+            keeper_paths.deletion_path("t"),
+        )
         if admin.exists(path)
     ]
     for process in admin.world.processes:
@@ -80,7 +84,7 @@ def test_the_controller_no_longer_lists_the_topic_when_it_answers() -> None:
     number = admin.send(DeleteTopicRequest("t"))
     admin.until(lambda: number in admin.answers)
     assert "t" not in admin.listed(0)
-    assert admin.exists(paths.topic_path("t"))
+    assert admin.exists(keeper_paths.topic_path("t"))
     admin.world.network.release_everything()
     admin.world.settle()
     assert traces(admin) == []
@@ -98,7 +102,7 @@ def test_a_topic_created_anew_is_a_new_topic() -> None:
     state = admin.state("t")
     assert state is not None
     assert (state.leader_epoch, state.version) == (0, 0)
-    assert admin.value(paths.config_path("t")) == {}
+    assert admin.value(keeper_paths.config_path("t")) == {}
     leader = state.leader
     assert produce(admin, "x", leader).base_offset == 0
     admin.world.advance(2_000)
@@ -128,7 +132,7 @@ def test_a_topic_that_does_not_exist_cannot_be_deleted() -> None:
     """UNKNOWN_TOPIC_OR_PARTITION, and no mark."""
     admin = Administrator()
     assert admin.delete("t").error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert not admin.exists(paths.deletion_path("t"))
+    assert not admin.exists(keeper_paths.deletion_path("t"))
 
 
 def test_only_the_controller_deletes() -> None:
@@ -144,9 +148,9 @@ def test_a_tool_deletes_by_its_mark() -> None:
     """The watch on /admin/delete_topics tells the controller; a mark for nothing is removed."""
     admin = Administrator()
     admin.create("t")
-    admin.tool(Create(paths.deletion_path("t")))
+    admin.tool(Create(keeper_paths.deletion_path("t")))
     assert traces(admin) == []
-    admin.tool(Create(paths.deletion_path("t")))
+    admin.tool(Create(keeper_paths.deletion_path("t")))
     assert traces(admin) == []
 
 
@@ -154,7 +158,7 @@ def test_what_cannot_be_marked_is_not_deleted() -> None:
     """Somebody removed /admin/delete_topics: without a mark, whoever took over half-way would not know."""
     admin = Administrator()
     admin.create("t")
-    admin.tool(Delete(paths.DELETE_TOPICS))
+    admin.tool(Delete(keeper_paths.DELETE_TOPICS))
     assert admin.delete("t").error is ErrorCode.UNKNOWN_SERVER_ERROR
     assert admin.listed(0) == {"t": [0]}
 
@@ -172,8 +176,13 @@ def test_a_topic_removed_by_force_is_no_longer_served() -> None:
     """A tool deleted its nodes: brokers stop serving it and keep its logs, which are strays from then on."""
     admin = Administrator()
     admin.create("t")
-    state = paths.state_path(TP)
-    doomed = (state, paths.partition_path(TP), paths.partitions_path("t"), paths.topic_path("t"))
+    state = keeper_paths.state_path(TP)
+    doomed = (
+        state,
+        keeper_paths.partition_path(TP),
+        keeper_paths.partitions_path("t"),
+        keeper_paths.topic_path("t"),
+    )
     admin.tool(Multi(tuple(map(Delete, doomed))))
     assert [admin.listed(broker) for broker in range(3)] == [{}, {}, {}]
     assert produce(admin, "a").error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -219,7 +228,7 @@ def test_a_dead_replica_makes_deletion_wait() -> None:
     admin.world.advance(600_000)
     assert (admin.listed(0), admin.listed(1)) == ({}, {})
     assert (admin.logs(0), admin.logs(1), admin.logs(2)) == ([], [], [TP])
-    assert admin.exists(paths.deletion_path("t"))
+    assert admin.exists(keeper_paths.deletion_path("t"))
     refused = admin.create("t")
     assert (refused.error, refused.message) == (
         ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -245,7 +254,7 @@ def test_a_new_controller_goes_on_with_the_deletion() -> None:
     """It finds the mark, does not serve the topic, and completes when everybody is back."""
     admin = waiting_for_broker_2()
     admin.world.crash(0)
-    admin.until(lambda: admin.exists(paths.CONTROLLER) and admin.controller == 1)
+    admin.until(lambda: admin.exists(keeper_paths.CONTROLLER) and admin.controller == 1)
     admin.world.settle()
     assert admin.listed(1) == {}
     admin.world.start(2)
@@ -265,7 +274,7 @@ def test_a_replica_that_dies_while_it_deletes_is_asked_again() -> None:
     admin.world.network.release_everything()
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
     admin.world.advance(1_000)
-    assert admin.exists(paths.deletion_path("t"))
+    assert admin.exists(keeper_paths.deletion_path("t"))
     machines = admin.core(0).controller.machines
     assert machines is not None
     assert [machines.cluster.replicas[TP, BrokerId(broker)] for broker in range(3)] == [
@@ -325,12 +334,12 @@ def test_a_deposed_controller_deletes_nothing() -> None:
     admin.world.network.hold(Channel("control-reply", 2, 0))
     admin.delete("t")
     admin.world.cut([(0, f"keeper-{member}") for member in range(3)])
-    admin.until(lambda: admin.exists(paths.CONTROLLER) and admin.controller != 0)
+    admin.until(lambda: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)
     admin.world.network.hold(Channel("control", admin.controller, 1))
     admin.world.network.release(Channel("control-reply", 2, 0))
     admin.world.heal()
     admin.world.advance(1_000)
-    assert admin.exists(paths.topic_path("t"))
+    assert admin.exists(keeper_paths.topic_path("t"))
     admin.world.network.release_everything()
     admin.until(lambda: traces(admin) == [])
 
@@ -365,16 +374,16 @@ def test_deletion_survives_the_death_of_the_controller_at_every_call(generation:
         call += 1
         admin = Administrator(Setup(brokers=3, generation=generation, sync_each_append=True))
         admin.create("t", partitions=2, config={"retention.ms": "1"})
-        produce(admin, "a", int(admin.value(paths.topic_path("t"))[0][0]))
+        produce(admin, "a", int(admin.value(keeper_paths.topic_path("t"))[0][0]))
         admin.send(DeleteTopicRequest("t"))
         if not crash_at(admin, call, executed=executed):
             break
-        admin.until(lambda admin=admin: admin.exists(paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
+        admin.until(lambda admin=admin: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
         admin.world.start(0)
         admin.world.advance(20_000)
         if traces(admin):
             assert admin.listed(1) == {"t": [0, 1]}, f"half-way after call {call}"
-            assert not admin.exists(paths.deletion_path("t"))
+            assert not admin.exists(keeper_paths.deletion_path("t"))
             assert admin.delete("t").error is ErrorCode.NONE
             admin.world.advance(20_000)
         else:
@@ -401,10 +410,10 @@ def test_creation_survives_the_death_of_the_controller_at_every_call(executed: b
         admin.send(CreateTopicRequest("t", 3, 2, config={"retention.ms": "1"}))
         if not crash_at(admin, call, executed=executed):
             break
-        admin.until(lambda admin=admin: admin.exists(paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
+        admin.until(lambda admin=admin: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
         admin.world.start(0)
         admin.world.advance(20_000)
-        if not admin.exists(paths.topic_path("t")):
+        if not admin.exists(keeper_paths.topic_path("t")):
             assert traces(admin) == []
             assert admin.create("t", partitions=3, factor=2).error is ErrorCode.NONE
         assert [admin.listed(broker) for broker in range(3)] == [{"t": [0, 1, 2]}] * 3
@@ -421,7 +430,7 @@ def test_brokers_are_told_to_forget_before_they_are_told_to_erase() -> None:
     admin.create("t")
     seen: list[tuple[bool, bool]] = []
     admin.send(DeleteTopicRequest("t"))
-    while admin.world.step(None) and admin.exists(paths.topic_path("t")):
+    while admin.world.step(None) and admin.exists(keeper_paths.topic_path("t")):
         core = admin.core(int(BrokerId(0)))
         seen.append(("t" in core.metadata.topics, TP in core.replicas))
     assert (True, False) not in seen

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.harness import ids
 
-from tidelog.core.elections import (
+from tidelog.core.controller.leader_election import (
     Choice,
     first_leader,
     offline_leader,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.core.histories import REPLICAS, History, Reign, reigns
 from tests.effort import tries
 
-from tidelog.core.epochs import UNDEFINED_END, EpochCache, EpochEnd, EpochEntry
+from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochCache, EpochEnd, EpochEntry
 from tidelog.core.types import NO_EPOCH
 
 

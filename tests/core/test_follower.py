@@ -5,7 +5,6 @@ from tests.core.harness import TP, Bench, disk, records
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.events import FollowerStalled, Truncated
-from tidelog.core.follower import FollowerRole, Phase
 from tidelog.core.messages import (
     EpochEndRequest,
     EpochEndResponse,
@@ -13,6 +12,7 @@ from tidelog.core.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from tidelog.core.replication.follower import FollowerRole, Phase
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from tests.core.harness import CONTROLLER, TP, Bench, disk, ids
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.config import BrokerConfig, IsrRule
-from tidelog.core.coordination import Create, SetValue
 from tidelog.core.events import IsrChanged, IsrChangeProposed, IsrChangeRefused, PartitionStateWritten
-from tidelog.core.leader import NEVER, FollowerProgress
+from tidelog.core.keeper_port import Create, SetValue
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse, UpdateMetadataRequest
+from tidelog.core.replication.leader import NEVER, FollowerProgress
 from tidelog.core.types import BrokerId, PartitionState
 from tidelog.wire.errors import ErrorCode
 
@@ -321,11 +321,15 @@ def test_a_new_controller_is_asked_again() -> None:
 def write_state(bench: Bench, state: PartitionState, version: int) -> None:
     """Put a partition's state into the keeper, at this version."""
     writer = bench.tree.open_session()
-    for path in (paths.topic_path("t"), f"{paths.topic_path('t')}/partitions", paths.partition_path(TP)):
+    for path in (
+        keeper_paths.topic_path("t"),
+        f"{keeper_paths.topic_path('t')}/partitions",
+        keeper_paths.partition_path(TP),
+    ):
         bench.tree.apply(writer, Create(path))
-    bench.tree.apply(writer, Create(paths.state_path(TP), state))
+    bench.tree.apply(writer, Create(keeper_paths.state_path(TP), state))
     for _ in range(version):
-        bench.tree.apply(writer, SetValue(paths.state_path(TP), state))
+        bench.tree.apply(writer, SetValue(keeper_paths.state_path(TP), state))
 
 
 @pytest.mark.parametrize("generation", ["hw", "kip101"])
@@ -335,11 +339,11 @@ def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str
     write_state(bench, PartitionState(BrokerId(0), 2, ids((0,)), 1), version=5)
     bench.lead(epoch=2, isr=(0,), version=5)
     bench.fetch(1, 0)
-    node = bench.tree.get(paths.state_path(TP))
+    node = bench.tree.get(keeper_paths.state_path(TP))
     assert node is not None
     assert (node.value.isr, node.value.leader_epoch, node.stat.version) == ((0, 1), 2, 6)
     assert (bench.leader.isr, bench.leader.version) == ((0, 1), 6)
-    assert bench.tree.get(f"{paths.ISR_NOTIFICATIONS}/isr_change_0000000000") is not None
+    assert bench.tree.get(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_0000000000") is not None
     assert [event.writer for event in bench.happened(PartitionStateWritten)] == [0]
 
 
@@ -350,7 +354,7 @@ def test_a_deposed_older_leader_cannot_write() -> None:
     write_state(bench, deposed_by, version=6)
     bench.lead(epoch=2, isr=(0,), version=5)
     bench.fetch(1, 0)
-    node = bench.tree.get(paths.state_path(TP))
+    node = bench.tree.get(keeper_paths.state_path(TP))
     assert node is not None
     assert node.value == deposed_by
     assert bench.leader.isr == (0,)

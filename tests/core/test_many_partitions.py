@@ -4,8 +4,9 @@ for each partition. What comes of it is what would have come of changing one aft
 import pytest
 from tests.core.administrator import Administrator
 
-from tidelog.core import controller_requests, machines, paths
-from tidelog.core.coordination import Multi, Operation, Result, SetValue
+from tidelog.core import keeper_paths
+from tidelog.core.controller import requests, state_machines
+from tidelog.core.keeper_port import Multi, Operation, Result, SetValue
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
@@ -14,7 +15,7 @@ from tidelog.core.messages import (
     ElectLeadersRequest,
     UpdateMetadataRequest,
 )
-from tidelog.core.metadata import MetadataCache
+from tidelog.core.metadata_cache import MetadataCache
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.keeper.tree import Notifications, Tree
 from tidelog.lab.setup import Setup
@@ -46,7 +47,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> None:
         TOLD.append(request)
         return update(cache, request)
 
-    for module in (machines, controller_requests):
+    for module in (state_machines, requests):
         monkeypatch.setattr(module, "PARTITIONS_PER_WRITE", PER_WRITE)
     monkeypatch.setattr(Tree, "apply", applied)
     monkeypatch.setattr(MetadataCache, "update", updated)
@@ -71,7 +72,7 @@ class Cluster(Administrator):
         return [
             operation
             for operation in OPERATIONS
-            if isinstance(operation, Multi) and operation.writes[-1].path.startswith(paths.TOPICS)
+            if isinstance(operation, Multi) and operation.writes[-1].path.startswith(keeper_paths.TOPICS)
         ]
 
     @property
@@ -118,7 +119,7 @@ def test_the_death_of_the_controller(generation: str) -> None:
 def test_a_write_that_is_refused_costs_its_own_partition_a_second_try() -> None:
     """Another has written the state of one partition, so the transaction with it fails as a whole."""
     cluster = Cluster()
-    path = paths.state_path(TopicPartition("t", 7))
+    path = keeper_paths.state_path(TopicPartition("t", 7))
     cluster.tool(SetValue(path, cluster.value(path)))
     cluster.lose(2)
     assert WRITES < len(cluster.writes) <= WRITES + PER_WRITE + 1

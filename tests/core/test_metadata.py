@@ -1,7 +1,7 @@
 """What clients are told of the partitions that a broker has heard of."""
 
 from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
-from tidelog.core.metadata import MetadataCache
+from tidelog.core.metadata_cache import MetadataCache
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 
 TP = TopicPartition("t", 0)

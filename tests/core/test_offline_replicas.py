@@ -6,11 +6,10 @@ import pytest
 from tests.core.administrator import Administrator, replicas
 from tests.core.refusing import RefusingStorage
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
+from tidelog.core.controller.failed_replicas import RETRY_MS_MAX
+from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.events import PartitionStateWritten, ReplicaCameOnline, ReplicaWentOffline
-from tidelog.core.failed_replicas import RETRY_MS_MAX
-from tidelog.core.leader import LeaderRole
-from tidelog.core.machines import StateMachines
 from tidelog.core.messages import (
     ACKS_ALL,
     CreateTopicRequest,
@@ -20,6 +19,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.lab.setup import Setup
 from tidelog.storage.memory import MemoryBatch
@@ -156,7 +156,7 @@ def test_a_new_controller_learns_of_it(cluster: Refused) -> None:
     cluster.assign("new", 2, 1, 0)
     cluster.until(lambda: cluster.led("new") in (0, 1))
     cluster.world.crash(0)
-    cluster.until(lambda: cluster.exists(paths.CONTROLLER) and cluster.controller != 0)
+    cluster.until(lambda: cluster.exists(keeper_paths.CONTROLLER) and cluster.controller != 0)
     cluster.until(lambda: cluster.offline(1) == (2,) == cluster.offline(2))
     cluster.world.start(0)
     cluster.until(lambda: 0 in cluster.core(1).metadata.live_brokers)
@@ -184,7 +184,7 @@ def test_a_topic_may_be_deleted_while_a_replica_is_offline() -> None:
     cluster.assign("new", 1, 2)
     cluster.until(lambda: cluster.led("new") == 2)
     cluster.delete("new")
-    cluster.until(lambda: not cluster.exists(paths.topic_path("new")))
+    cluster.until(lambda: not cluster.exists(keeper_paths.topic_path("new")))
     assert not cluster.core(1).offline
     cluster.disk(1).mend()
     cluster.world.advance(3 * RETRY_MS_MAX)
@@ -198,10 +198,10 @@ def test_a_topic_that_cannot_be_erased_goes_when_it_can() -> None:
     cluster.disk(1).refuse("delete", OLD)
     cluster.delete("old")
     cluster.world.advance(3 * RETRY_MS_MAX)
-    assert cluster.exists(paths.topic_path("old"))
+    assert cluster.exists(keeper_paths.topic_path("old"))
     assert [cluster.logs(broker) for broker in range(3)] == [[], [OLD], []]
     cluster.disk(1).mend()
-    cluster.until(lambda: not cluster.exists(paths.topic_path("old")), 2 * RETRY_MS_MAX)
+    cluster.until(lambda: not cluster.exists(keeper_paths.topic_path("old")), 2 * RETRY_MS_MAX)
     assert cluster.logs(1) == []
     cluster.assign("old", 0, 1, 2)
 
@@ -233,7 +233,7 @@ def test_a_controller_that_was_deposed_does_not_ask() -> None:
     cluster.until(lambda: cluster.led("new") == 2)
     deposed = machines(cluster)
     cluster.world.pause(0)
-    cluster.until(lambda: cluster.exists(paths.CONTROLLER) and cluster.controller != 0)
+    cluster.until(lambda: cluster.exists(keeper_paths.CONTROLLER) and cluster.controller != 0)
     cluster.world.resume(0)
     cluster.until(lambda: not cluster.core(0).controller.active)
     cluster.until(lambda: cluster.offline(2) == (1,))

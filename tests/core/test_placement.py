@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.core.placement import broker_round, place_replicas
+from tidelog.core.controller.placement import broker_round, place_replicas
 from tidelog.core.types import BrokerId
 
 starts = st.integers(0, 100)

@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.administrator import Administrator
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.config import BrokerConfig
 from tidelog.core.context import Context
-from tidelog.core.coordination import Create, Delete, KeeperReply
 from tidelog.core.effects import KeeperCall, Reply
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.keeper_port import Create, Delete, KeeperReply
+from tidelog.core.keeper_tasks import KeeperClient
 from tidelog.core.messages import InitProducerIdRequest, InitProducerIdResponse
 from tidelog.core.producer_ids import BLOCK_SIZE, RESERVE, TRY_AGAIN, ProducerIds
-from tidelog.core.tasks import KeeperClient
 from tidelog.core.types import BrokerId
 from tidelog.keeper.tree import Tree
 from tidelog.wire.errors import ErrorCode
@@ -29,7 +29,7 @@ def test_brokers_take_blocks_and_give_ids_from_them() -> None:
     admin = Administrator()
     given_out = [init(admin, broker) for broker in (1, 1, 0, 1, 2, 0)]
     assert given_out == [0, 1, 1000, 2, 2000, 1001]
-    assert admin.value(paths.PRODUCER_ID_BLOCK) == {
+    assert admin.value(keeper_paths.PRODUCER_ID_BLOCK) == {
         "version": 1,
         "broker": 2,
         "block_start": "2000",
@@ -71,10 +71,10 @@ def test_requests_wait_while_the_keeper_is_away() -> None:
 def test_a_node_that_nobody_can_read_gives_no_ids() -> None:
     """Rather none than some for the second time; as soon as it is mended there are some."""
     admin = Administrator()
-    admin.tool(Create(paths.PRODUCER_ID_BLOCK, "lost"))
+    admin.tool(Create(keeper_paths.PRODUCER_ID_BLOCK, "lost"))
     answer = admin.ask(InitProducerIdRequest(), InitProducerIdResponse)
     assert (answer.error, answer.producer_id) == (TRY_AGAIN, -1)
-    admin.tool(Delete(paths.PRODUCER_ID_BLOCK))
+    admin.tool(Delete(keeper_paths.PRODUCER_ID_BLOCK))
     assert init(admin, 0) == 0
 
 
@@ -99,12 +99,12 @@ def test_a_broker_with_a_reserve_has_ids_while_the_keeper_is_away() -> None:
 
 def test_a_reserve_that_cannot_be_had_is_not_asked_for_without_end() -> None:
     admin = Administrator()
-    admin.tool(Create(paths.PRODUCER_ID_BLOCK, "lost"))
+    admin.tool(Create(keeper_paths.PRODUCER_ID_BLOCK, "lost"))
     admin.core(1).keep_producer_ids()
     admin.world.settle()
     answer = admin.ask(InitProducerIdRequest(), InitProducerIdResponse, to=1)
     assert answer.error is TRY_AGAIN
-    admin.tool(Delete(paths.PRODUCER_ID_BLOCK))
+    admin.tool(Delete(keeper_paths.PRODUCER_ID_BLOCK))
     assert init(admin, 1) == 0
 
 

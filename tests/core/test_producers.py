@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.harness import Bench
 
-from tidelog.core.producers import REMEMBERED_BATCHES, ProducerStates
+from tidelog.core.replication.producer_state import REMEMBERED_BATCHES, ProducerStates
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.storage.memory import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode

@@ -3,7 +3,6 @@
 import pytest
 from tests.core.harness import TP, Bench, leading, records
 
-from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -11,6 +10,7 @@ from tidelog.core.messages import (
     FetchResponse,
     UpdateMetadataRequest,
 )
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

@@ -15,8 +15,6 @@ from tidelog.core.events import (
     StorageFailed,
     Truncated,
 )
-from tidelog.core.follower import FollowerRole
-from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import (
     ControlResponse,
     DeleteRecordsRequest,
@@ -36,7 +34,9 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tidelog.core.replica import RELIEF_MS
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import RELIEF_MS
 from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

@@ -5,17 +5,17 @@ from typing import TypeVar
 import pytest
 from tests.core.administrator import Administrator, replicas, topic_written_by_a_tool
 
-from tidelog.core import paths
-from tidelog.core.coordination import Create, Delete, KeeperError, Node, Result, SetValue, Stat
+from tidelog.core import keeper_paths
+from tidelog.core.controller.topic_creation import TOO_MANY_PARTITIONS, create_partitions, create_topic
 from tidelog.core.events import PartitionStateWritten
+from tidelog.core.keeper_port import Create, Delete, KeeperError, Node, Result, SetValue, Stat
+from tidelog.core.keeper_tasks import Procedure
 from tidelog.core.messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicRequest,
     CreateTopicResponse,
 )
-from tidelog.core.tasks import Procedure
-from tidelog.core.topics import TOO_MANY_PARTITIONS, create_partitions, create_topic
 from tidelog.core.types import TopicPartition
 from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
@@ -31,9 +31,9 @@ def test_a_topic_is_created_and_served_when_the_answer_comes() -> None:
     admin = Administrator()
     answer = admin.create("t", partitions=3, factor=2, config={"min.insync.replicas": "2"})
     assert answer == CreateTopicResponse("t", ErrorCode.NONE, None, 3, 2)
-    assert admin.value(paths.topic_path("t")) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
-    assert admin.value(paths.config_path("t")) == {"min.insync.replicas": "2"}
-    for partition, (leader, follower) in admin.value(paths.topic_path("t")).items():
+    assert admin.value(keeper_paths.topic_path("t")) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
+    assert admin.value(keeper_paths.config_path("t")) == {"min.insync.replicas": "2"}
+    for partition, (leader, follower) in admin.value(keeper_paths.topic_path("t")).items():
         state = admin.state("t", partition)
         assert state is not None
         assert (state.leader, state.leader_epoch, state.isr) == (leader, 0, (leader, follower))
@@ -72,7 +72,7 @@ def test_an_assignment_by_hand_is_taken_as_it_is() -> None:
     assignment = {1: replicas(2, 0), 0: replicas(1, 7)}
     answer = admin.ask(CreateTopicRequest("t", assignment=assignment), CreateTopicResponse)
     assert (answer.error, answer.partitions, answer.replication_factor) == (ErrorCode.NONE, 2, 2)
-    assert admin.value(paths.topic_path("t")) == assignment
+    assert admin.value(keeper_paths.topic_path("t")) == assignment
     state = admin.state("t", 0)
     assert state is not None
     assert (state.leader, state.isr) == (1, (1,))
@@ -83,7 +83,7 @@ def test_many_small_topics_spread_like_a_large_one() -> None:
     admin = Administrator()
     for number in range(6):
         admin.create(f"t{number}", factor=1)
-    leaders = [admin.value(paths.topic_path(f"t{number}"))[0][0] for number in range(6)]
+    leaders = [admin.value(keeper_paths.topic_path(f"t{number}"))[0][0] for number in range(6)]
     assert leaders == [0, 1, 2, 0, 1, 2]
 
 
@@ -92,7 +92,7 @@ def test_validate_only_writes_nothing() -> None:
     admin = Administrator()
     answer = admin.create("t", partitions=5, factor=2, validate_only=True)
     assert (answer.error, answer.partitions, answer.replication_factor) == (ErrorCode.NONE, 5, 2)
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
     assert admin.create("t", factor=4, validate_only=True).error is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
@@ -185,8 +185,8 @@ def test_refusals_say_why(request_: CreateTopicRequest, error: ErrorCode, messag
     admin = Administrator()
     answer = admin.ask(request_, CreateTopicResponse)
     assert (answer.error, answer.message) == (error, message)
-    assert not admin.exists(paths.topic_path("t"))
-    assert not admin.exists(paths.config_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.config_path("t"))
 
 
 def test_a_topic_exists_once() -> None:
@@ -204,9 +204,9 @@ def test_a_topic_exists_once() -> None:
 def test_settings_without_a_topic_are_replaced() -> None:
     """What a former topic of that name, or a tool, left behind does not apply to the new one."""
     admin = Administrator()
-    admin.tool(Create(paths.config_path("t"), {"retention.ms": "1"}))
+    admin.tool(Create(keeper_paths.config_path("t"), {"retention.ms": "1"}))
     assert admin.create("t", config={"retention.ms": "2"}).error is ErrorCode.NONE
-    assert admin.value(paths.config_path("t")) == {"retention.ms": "2"}
+    assert admin.value(keeper_paths.config_path("t")) == {"retention.ms": "2"}
 
 
 def test_only_the_controller_creates() -> None:
@@ -219,9 +219,9 @@ def test_only_the_controller_creates() -> None:
 def test_a_deposed_controller_writes_nothing_and_says_so() -> None:
     """The keeper refuses, the request is answered NOT_CONTROLLER, the controller resigns."""
     admin = Administrator()
-    admin.tool(SetValue(paths.CONTROLLER_EPOCH, 9))
+    admin.tool(SetValue(keeper_paths.CONTROLLER_EPOCH, 9))
     assert admin.create("t").error is ErrorCode.NOT_CONTROLLER
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
     assert not admin.core(0).controller.active
 
 
@@ -313,10 +313,10 @@ def test_partitions_added_by_a_tool_are_brought_online() -> None:
     """The watch on the topic itself tells the controller: of every topic, and again and again."""
     admin = Administrator()
     admin.create("t", factor=2)
-    assignment = dict(admin.value(paths.topic_path("t")))
+    assignment = dict(admin.value(keeper_paths.topic_path("t")))
     for partition in (1, 2):
         assignment = {**assignment, partition: replicas(2, 1)}
-        admin.tool(SetValue(paths.topic_path("t"), assignment))
+        admin.tool(SetValue(keeper_paths.topic_path("t"), assignment))
         assert admin.listed(0) == {"t": [0, *range(1, partition + 1)]}
 
 
@@ -325,10 +325,10 @@ def test_a_new_controller_watches_the_topics_it_finds() -> None:
     admin = Administrator()
     admin.create("t", factor=2)
     admin.world.crash(0)
-    admin.until(lambda: admin.exists(paths.CONTROLLER) and admin.controller != 0)
+    admin.until(lambda: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)
     admin.world.settle()
-    assignment = admin.value(paths.topic_path("t"))
-    admin.tool(SetValue(paths.topic_path("t"), {**assignment, 1: replicas(1, 2)}))
+    assignment = admin.value(keeper_paths.topic_path("t"))
+    admin.tool(SetValue(keeper_paths.topic_path("t"), {**assignment, 1: replicas(1, 2)}))
     assert admin.listed(2) == {"t": [0, 1]}
 
 
@@ -347,7 +347,7 @@ def test_partitions_are_added_and_go_on_with_the_round() -> None:
     admin.create("t", partitions=2, factor=2)
     other.create("t", partitions=7, factor=2)
     assert more(admin, 7).error is ErrorCode.NONE
-    assert admin.value(paths.topic_path("t")) == other.value(paths.topic_path("t"))
+    assert admin.value(keeper_paths.topic_path("t")) == other.value(keeper_paths.topic_path("t"))
     assert [admin.listed(broker) for broker in range(3)] == [{"t": list(range(7))}] * 3
     assert admin.state("t", 6) is not None
 
@@ -357,7 +357,7 @@ def test_partitions_are_added_where_one_says() -> None:
     admin = Administrator()
     admin.create("t", partitions=1, factor=2)
     assert more(admin, 3, (2, 1), (1, 0)).error is ErrorCode.NONE
-    assert admin.value(paths.topic_path("t")) == {0: (0, 1), 1: (2, 1), 2: (1, 0)}
+    assert admin.value(keeper_paths.topic_path("t")) == {0: (0, 1), 1: (2, 1), 2: (1, 0)}
 
 
 def test_validating_more_partitions_writes_nothing() -> None:
@@ -365,7 +365,7 @@ def test_validating_more_partitions_writes_nothing() -> None:
     admin = Administrator()
     admin.create("t", factor=2)
     assert more(admin, 3, validate_only=True).error is ErrorCode.NONE
-    assert len(admin.value(paths.topic_path("t"))) == 1
+    assert len(admin.value(keeper_paths.topic_path("t"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_more_partitions_are_refused(
     admin.create("t", partitions=2, factor=2)
     answer = more(admin, count, *lists)
     assert (answer.error, answer.message) == (error, message)
-    assert len(admin.value(paths.topic_path("t"))) == 2
+    assert len(admin.value(keeper_paths.topic_path("t"))) == 2
 
 
 def test_more_partitions_of_a_topic_that_does_not_exist() -> None:
@@ -423,15 +423,15 @@ def test_more_partitions_of_a_topic_that_a_tool_left_without_any() -> None:
     admin.tool(topic_written_by_a_tool("t", {}))
     assert more(admin, 3).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert admin.delete("t").error is ErrorCode.NONE
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
 
 
 def test_a_keeper_without_the_standard_nodes_takes_no_topic() -> None:
     """Somebody removed /config/topics: the administrator is told, and no half of a topic is left."""
     admin = Administrator()
-    admin.tool(Delete(paths.TOPIC_CONFIGS))
+    admin.tool(Delete(keeper_paths.TOPIC_CONFIGS))
     assert admin.create("t").error is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert not admin.exists(paths.topic_path("t"))
+    assert not admin.exists(keeper_paths.topic_path("t"))
 
 
 def outcome(procedure: Procedure[A], *answers: Result) -> A:

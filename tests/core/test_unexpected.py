@@ -9,8 +9,8 @@ import pytest
 from tests.core.harness import TP, Bench
 from tests.core.test_controller_requests import LoneController
 
-from tidelog.core.coordination import Get
-from tidelog.core.leader import LeaderRole
+from tidelog.core.keeper_port import Get
+from tidelog.core.keeper_tasks import Task, TaskQueue
 from tidelog.core.messages import (
     ControlRequest,
     ControlResponse,
@@ -21,7 +21,7 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tidelog.core.tasks import Task, TaskQueue
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.timers import Timer, Timers
 from tidelog.core.types import BrokerId, InvariantViolation, Millis, PartitionState, TopicPartition
 from tidelog.storage.memory import MemoryLog, MemoryStorage

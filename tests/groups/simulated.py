@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
 from tidelog.groups.coordinator import Coordinator

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tidelog.core.coordination import Create, Operation
+from tidelog.core.keeper_port import Create, Operation
 from tidelog.keeper.connection import KeeperConnectionBase
 from tidelog.keeper.tree import Notifications, Tree
 from tidelog.keeper.values import decode, standard_nodes

@@ -12,7 +12,8 @@ from kazoo.client import KazooClient  # type: ignore[import-untyped]
 from tests.forwarder import Forwarder, until
 from tests.keeper.local import LocalConnection, LocalKeeper
 
-from tidelog.core.coordination import (
+from tidelog.core.effects import KeeperCall
+from tidelog.core.keeper_port import (
     Get,
     KeeperReply,
     Operation,
@@ -21,7 +22,6 @@ from tidelog.core.coordination import (
     SessionStarted,
     WatchFired,
 )
-from tidelog.core.effects import KeeperCall
 from tidelog.keeper.client import KeeperConnection, Notice, connect
 from tidelog.keeper.embedded.client import RemoteConnection
 from tidelog.keeper.embedded.server import EmbeddedKeeper

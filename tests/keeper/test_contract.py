@@ -8,8 +8,8 @@ import pytest
 from tests.forwarder import until
 from tests.keeper.stages import Client, NetworkedStage, Stage
 
-from tidelog.core import paths
-from tidelog.core.coordination import (
+from tidelog.core import keeper_paths
+from tidelog.core.keeper_port import (
     Check,
     Children,
     Create,
@@ -37,7 +37,7 @@ from tidelog.keeper.values import MalformedValue
 async def test_the_nodes_of_every_cluster_are_there_at_once(stage: Stage) -> None:
     """Whoever connects finds the paths that the core builds on, and everybody the same cluster id."""
     one, two = await stage.client(), await stage.client()
-    for path in paths.PERSISTENT:
+    for path in keeper_paths.PERSISTENT:
         assert (await one.do(Get(path))).value.stat.owner == 0
     (named,) = (await one.do(Children("/cluster"))).nodes.values()
     assert isinstance(named.value, str)
@@ -87,10 +87,10 @@ async def test_every_refusal_has_its_name(stage: Stage) -> None:
 async def test_sequential_names_count_up(stage: Stage) -> None:
     """Ten digits behind the name, whoever asks, and the caller is told the whole path."""
     one, two = await stage.client(), await stage.client()
-    note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", TopicPartition("t", 3), sequential=True)
+    note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", TopicPartition("t", 3), sequential=True)
     made = [(await client.do(note)).path for client in (one, two, one)]
-    assert made == [f"{paths.ISR_NOTIFICATIONS}/isr_change_{number:010}" for number in range(3)]
-    assert list((await two.do(Children(paths.ISR_NOTIFICATIONS))).nodes) == made
+    assert made == [f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_{number:010}" for number in range(3)]
+    assert list((await two.do(Children(keeper_paths.ISR_NOTIFICATIONS))).nodes) == made
 
 
 async def test_children_and_subtrees_come_with_their_values(stage: Stage) -> None:
@@ -111,7 +111,7 @@ async def test_children_and_subtrees_come_with_their_values(stage: Stage) -> Non
     assert (await client.do(Children("/ab"))).nodes == {}
     assert list((await client.do(Children("/a", values=False))).nodes) == list(children)
     everything = (await client.do(Subtree("/"))).nodes
-    assert set(below) | {"/a", "/ab", *paths.PERSISTENT} <= set(everything)
+    assert set(below) | {"/a", "/ab", *keeper_paths.PERSISTENT} <= set(everything)
 
 
 KNOWN_VALUES: dict[str, Any] = {

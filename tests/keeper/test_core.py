@@ -13,13 +13,13 @@ from tests.forwarder import until
 from tests.keeper.stages import Client, Stage, ZooKeeperStage
 from tests.zookeeper import ZooKeeper
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Create, Get
 from tidelog.core.effects import KeeperCall, Reply, Send, WakeAt
 from tidelog.core.events import ControllerElected, ControllerResigned
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.keeper_port import Create, Get
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
 from tidelog.keeper.client import Notice
 from tidelog.storage.memory import MemoryStorage
@@ -91,7 +91,7 @@ async def cluster(stage: Stage, generation: str = "epoch") -> dict[BrokerId, Nod
 async def state_of(admin: Client, reached: Callable[[PartitionState], bool]) -> PartitionState:
     """The partition's state in the keeper, once it is so."""
     while True:
-        found = await admin.ask(Get(paths.state_path(TP)))
+        found = await admin.ask(Get(keeper_paths.state_path(TP)))
         if found.ok and reached(found.value.value):
             state: PartitionState = found.value.value
             return state
@@ -108,7 +108,7 @@ async def test_a_topic_is_led_and_fails_over(stage: Stage) -> None:
     nodes = await cluster(stage)
     admin = await stage.client()
     replicas = tuple(sorted(nodes, key=lambda broker: broker == controller(nodes).id))
-    await admin.do(Create(paths.topic_path(TP.topic), {0: replicas}))
+    await admin.do(Create(keeper_paths.topic_path(TP.topic), {0: replicas}))
     first = await state_of(admin, lambda state: True)
     assert (first.leader, first.leader_epoch, first.isr) == (replicas[0], 0, replicas)
     await nodes[replicas[0]].stop()
@@ -122,12 +122,12 @@ async def test_the_controller_is_replaced(stage: Stage) -> None:
     nodes = await cluster(stage)
     admin = await stage.client()
     old = controller(nodes)
-    epoch = (await admin.do(Get(paths.CONTROLLER_EPOCH))).value.value
+    epoch = (await admin.do(Get(keeper_paths.CONTROLLER_EPOCH))).value.value
     await old.stop()
     await until(lambda: any(n.running and n.core.controller.active for n in nodes.values()), "a new one")
     assert controller(nodes) is not old
-    assert (await admin.do(Get(paths.CONTROLLER_EPOCH))).value.value > epoch
-    assert (await admin.do(Get(paths.CONTROLLER))).value.value == controller(nodes).id
+    assert (await admin.do(Get(keeper_paths.CONTROLLER_EPOCH))).value.value > epoch
+    assert (await admin.do(Get(keeper_paths.CONTROLLER))).value.value == controller(nodes).id
 
 
 async def test_a_controller_whose_session_expired_resigns_and_registers_anew(stage: Stage) -> None:
@@ -143,7 +143,7 @@ async def test_a_controller_whose_session_expired_resigns_and_registers_anew(sta
         lambda: sum(isinstance(e, ControllerElected) for n in nodes.values() for e in n.events) == 2,
         "a second election",
     )
-    found = (await admin.do(Get(paths.broker_path(node.id)))).value
+    found = (await admin.do(Get(keeper_paths.broker_path(node.id)))).value
     assert found.stat.created == node.core.ctx.broker_epoch
 
 
@@ -153,13 +153,13 @@ async def test_a_controller_goes_on_after_a_broken_connection(stage: Stage) -> N
     admin = await stage.client()
     node = controller(nodes)
     for number in range(5):
-        await admin.do(Create(paths.topic_path(f"t{number}"), {0: tuple(nodes)}))
+        await admin.do(Create(keeper_paths.topic_path(f"t{number}"), {0: tuple(nodes)}))
         if number == 2:
             stage.cut(node.client)
             await until(lambda: not node.client.connection.connected, "the break is noticed")
     stage.mend(node.client)
     for number in range(5):
-        path = paths.state_path(TopicPartition(f"t{number}", 0))
+        path = keeper_paths.state_path(TopicPartition(f"t{number}", 0))
         while not (await admin.ask(Get(path))).ok:
             await asyncio.sleep(0.01)
     assert node.core.controller.active
@@ -172,7 +172,7 @@ async def test_kafkas_own_json_is_what_a_stranger_reads(zookeeper: ZooKeeper, ge
     async with ZooKeeperStage(zookeeper.url()) as stage:
         nodes = await cluster(stage, generation)
         admin = await stage.client()
-        await admin.do(Create(paths.topic_path(TP.topic), {0: (BrokerId(1), BrokerId(2))}))
+        await admin.do(Create(keeper_paths.topic_path(TP.topic), {0: (BrokerId(1), BrokerId(2))}))
         await state_of(admin, lambda state: True)
 
         def read(client: Any) -> dict[str, Any]:

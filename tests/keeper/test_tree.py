@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.effort import tries
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_port import (
     ANY_VERSION,
     Check,
     Children,

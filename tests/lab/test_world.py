@@ -3,7 +3,7 @@
 import pytest
 from tests.lab.stories import THREE, TWO, Stage, after, happenings, marks, play, replica, stage, state, values
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.events import BrokerRegistered
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.lab.clients import Producer, ProducerConfig
@@ -155,9 +155,9 @@ def test_a_restarted_process_waits_for_its_former_node() -> None:
     """Restarted faster than its session expires, a broker finds the ephemeral node of its former life; only
     when that is gone can it register, and be told its role."""
     on = stage(THREE)
-    node = on.world.quorum.tree.get(paths.broker_path(BrokerId(1)))
+    node = on.world.quorum.tree.get(keeper_paths.broker_path(BrokerId(1)))
     on.do("crash 1", "restart 1", "advance 5s")
-    assert on.world.quorum.tree.get(paths.broker_path(BrokerId(1))) == node
+    assert on.world.quorum.tree.get(keeper_paths.broker_path(BrokerId(1))) == node
     assert registrations(on) == [2, 0, 1]
     on.do("advance 2s")
     assert registrations(on) == [2, 0, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidelog.core.log import UNBOUNDED
+from tidelog.core.log_port import UNBOUNDED
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.compression import Compression

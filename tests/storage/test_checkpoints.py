@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.storage.folders import folder
 
-from tidelog.core.epochs import EpochEntry
+from tidelog.core.replication.epoch_cache import EpochEntry
 from tidelog.core.types import TopicPartition
 from tidelog.storage.checkpoints import (
     MalformedCheckpoint,

@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.storage.batches import batch, copy_of, read_all, values
 from tests.storage.folders import MEMORY, TP, after_a_crash, small
 
-from tidelog.core.log import Log
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import Log
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.memory import MemoryBatch, MemoryLog

@@ -17,8 +17,8 @@ from tests.storage.folders import TP, after_a_crash, folder, small, storage
 from tests.storage.killing import Killed, killed_at
 from tests.storage.refusing import refusing
 
-from tidelog.core.log import StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog

@@ -23,8 +23,8 @@ from tests.storage.compaction.compacting import NOW, compacted, keyed
 from tests.storage.faulty_disk import Fault, FaultyDisk, Kind
 from tests.storage.folders import folder, small
 
-from tidelog.core.log import StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage

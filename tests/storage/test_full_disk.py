@@ -14,7 +14,7 @@ import pytest
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, values
 from tests.storage.folders import TP, after_a_crash, log, small, storage
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.storage.log.file_log import FileLog
 
 
@@ -156,7 +156,7 @@ import json, resource, signal, sys
 from pathlib import Path
 from tests.storage.batches import append, batch
 from tests.storage.folders import TP, storage
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with storage(Path(sys.argv[1])) as opened:

@@ -11,7 +11,7 @@ from bench.apache_kafka import tool_command
 from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.wire.compression import Compression
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.storage.folders import TP, storage
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage

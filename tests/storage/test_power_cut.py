@@ -13,7 +13,7 @@ from tests.storage.batches import batch, bytes_of, read_all
 from tests.storage.folders import TP, folder, small, storage
 from tests.storage.power import Disk
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog

@@ -9,8 +9,8 @@ from tests.storage.batches import append, batch, read_all, values
 from tests.storage.folders import TP, log, small, storage
 from tests.storage.refusing import refusing
 
-from tidelog.core.log import StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import finished
 

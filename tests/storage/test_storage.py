@@ -14,8 +14,8 @@ import pytest
 from tests.storage.batches import append, batch, bytes_of, read_all, values
 from tests.storage.folders import TP, after_a_crash, small, storage
 
-from tidelog.core.log import StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log_config import LogConfig

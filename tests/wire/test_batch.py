@@ -16,7 +16,7 @@ from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.records import Record, build_batch, leader_change_batch, read_records
 
 if TYPE_CHECKING:
-    from tidelog.core.log import Batch
+    from tidelog.core.log_port import Batch
 
 RECORDS = [Record(timestamp=1000 + number, key=b"k", value=b"v" * number) for number in range(5)]
 # Where the fields lie in a batch.

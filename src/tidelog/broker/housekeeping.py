@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import ElectLeadersRequest
 from tidelog.core.types import BrokerId, Offset, TopicPartition
 from tidelog.storage.background import Job

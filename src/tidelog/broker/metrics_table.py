@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.broker import readings
 from tidelog.broker.readings import Reader, counted, of_groups, one, over_leaders, per_replica
-from tidelog.core.leader import LeaderRole
+from tidelog.core.replication.leader import LeaderRole
 
 
 @dataclass(slots=True, frozen=True)

@@ -33,10 +33,9 @@ from tidelog.broker.settings import Settings, table
 from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
-from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerRegistered, TopicConfigured
-from tidelog.core.leader import LeaderRole
+from tidelog.core.keeper_port import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.messages import (
     ControlledShutdownResponse,
     CreateTopicRequest,
@@ -44,6 +43,7 @@ from tidelog.core.messages import (
     FetchResponse,
     Message,
 )
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
 from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder

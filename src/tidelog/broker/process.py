@@ -37,10 +37,10 @@ from tidelog.broker.metrics import Metrics
 from tidelog.broker.node import Node
 from tidelog.broker.server import Limits, Server
 from tidelog.broker.settings import Settings
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
-from tidelog.core.coordination import Get
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.keeper_port import Get
 from tidelog.core.types import BrokerEndpoint, BrokerId
 from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder
@@ -215,7 +215,9 @@ async def register(node: Node, keeper: KeeperConnection) -> None:
     keeper.start(lambda notice: notify(notice))  # noqa: PLW0108  # who is notified changes below
     try:
         with _waiting_for(url):
-            found = await keeper.request(Get(f"{paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000)
+            found = await keeper.request(
+                Get(f"{keeper_paths.CLUSTER}/id"), settings.connection_timeout_ms / 1000
+            )
     except KeeperUnreachable:
         raise CannotStart(
             f"no keeper at {url} within {settings.connection_timeout_ms} ms; start it or set tidelog.keeper"
@@ -246,7 +248,7 @@ def _say(state: str, node: Node, metrics_port: int) -> None:
 
 async def _why_not_registered(node: Node, keeper: KeeperConnection) -> str:
     try:
-        holder = await keeper.request(Get(paths.broker_path(node.id)))
+        holder = await keeper.request(Get(keeper_paths.broker_path(node.id)))
     except KeeperUnreachable:
         return f"the keeper at {node.settings.keeper_url} does not answer any more; start it again"
     if not holder.ok:

@@ -15,10 +15,10 @@ from tidelog import __version__
 from tidelog.broker.groups.coordinators import Coordinators
 from tidelog.broker.metrics import Metrics
 from tidelog.core.broker import Broker
-from tidelog.core.cluster import PartitionPhase
-from tidelog.core.follower import FollowerRole, Phase
-from tidelog.core.leader import LeaderRole
-from tidelog.core.replica import Replica
+from tidelog.core.controller.cluster_state import PartitionPhase
+from tidelog.core.replication.follower import FollowerRole, Phase
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.group import State

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidelog.core.config import BrokerConfig, IsrRule
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX
+from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.settings.kinds import (
     LONG_MAX,
     Choice,

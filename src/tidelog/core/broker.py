@@ -9,21 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidelog.core import paths
+from tidelog.core import keeper_paths
 from tidelog.core.config import BrokerConfig
-from tidelog.core.configs import TopicConfigs
 from tidelog.core.context import Context, Effect
-from tidelog.core.controlled import ControlledReplicas
-from tidelog.core.controller import Controller
-from tidelog.core.coordination import KeeperReply, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.controller.controller import Controller
 from tidelog.core.departure import Departure
 from tidelog.core.effects import Outbox, ReplyTo, Stopped
-from tidelog.core.follower import FollowerRole
 from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
-from tidelog.core.isr_proposals import IsrProposals
-from tidelog.core.leader import LeaderRole
-from tidelog.core.log import Storage
+from tidelog.core.keeper_port import KeeperReply, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.keeper_tasks import KeeperClient
+from tidelog.core.log_port import Storage
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
@@ -59,10 +55,14 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tidelog.core.metadata import MetadataCache
+from tidelog.core.metadata_cache import MetadataCache
 from tidelog.core.producer_ids import ProducerIds
-from tidelog.core.replica import Replica
-from tidelog.core.tasks import KeeperClient
+from tidelog.core.replication.control_requests import ControlledReplicas
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.isr_proposals import IsrProposals
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import Replica
+from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     NO_EPOCH,
     NO_LEADER,
@@ -137,7 +137,7 @@ class Broker:
         if isinstance(notice, KeeperReply):
             self._keeper.answered(notice)
         elif isinstance(notice, WatchFired):
-            if notice.path == paths.CONFIG_CHANGES:
+            if notice.path == keeper_paths.CONFIG_CHANGES:
                 self._configs.changed()
             else:
                 self.controller.watch_fired(notice.path)

@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidelog.core.coordination import Operation
+from tidelog.core.keeper_port import Operation
 from tidelog.core.messages import Message
 from tidelog.core.types import BrokerId, Millis
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from tidelog.core.log import UNBOUNDED, Batch
+from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.types import (
     NO_EPOCH,
     NO_PRODUCER,

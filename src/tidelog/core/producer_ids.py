@@ -15,11 +15,11 @@ from collections import deque
 from typing import Any
 
 from tidelog.core.context import Context
-from tidelog.core.coordination import Create, Get, SetValue
 from tidelog.core.effects import ReplyTo
+from tidelog.core.keeper_paths import PRODUCER_ID_BLOCK
+from tidelog.core.keeper_port import Create, Get, SetValue
+from tidelog.core.keeper_tasks import KeeperClient, Procedure, Task, TaskQueue
 from tidelog.core.messages import InitProducerIdResponse
-from tidelog.core.paths import PRODUCER_ID_BLOCK
-from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue
 from tidelog.wire.errors import ErrorCode
 
 BLOCK_SIZE = 1_000

@@ -22,7 +22,8 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from tidelog.core.coordination import (
+from tidelog.core.effects import KeeperCall
+from tidelog.core.keeper_port import (
     KeeperReply,
     Operation,
     Result,
@@ -30,7 +31,6 @@ from tidelog.core.coordination import (
     SessionStarted,
     WatchFired,
 )
-from tidelog.core.effects import KeeperCall
 from tidelog.core.types import Millis
 
 Notice = KeeperReply | WatchFired | SessionStarted | SessionResumed

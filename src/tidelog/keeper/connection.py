@@ -11,7 +11,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from tidelog.core.coordination import (
+from tidelog.core.effects import KeeperCall
+from tidelog.core.keeper_port import (
     Children,
     Get,
     KeeperError,
@@ -23,7 +24,6 @@ from tidelog.core.coordination import (
     Subtree,
     WatchFired,
 )
-from tidelog.core.effects import KeeperCall
 from tidelog.keeper.client import KeeperUnreachable, Notice
 from tidelog.keeper.values import MalformedValue
 

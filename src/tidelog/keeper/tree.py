@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_port import (
     ANY_VERSION,
     Check,
     Children,

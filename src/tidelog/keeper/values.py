@@ -30,7 +30,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_paths import PERSISTENT
+from tidelog.core.keeper_port import (
     Children,
     Create,
     Get,
@@ -43,7 +44,6 @@ from tidelog.core.coordination import (
     Subtree,
     Write,
 )
-from tidelog.core.paths import PERSISTENT
 from tidelog.core.types import BrokerEndpoint, BrokerId, Millis, PartitionState, TopicPartition
 
 CLUSTER_ID = "/cluster/id"

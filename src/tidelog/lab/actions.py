@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tidelog.core.follower import FollowerRole
-from tidelog.core.leader import LeaderRole
-from tidelog.core.paths import CONTROLLER, broker_path
-from tidelog.core.replica import Replica
+from tidelog.core.keeper_paths import CONTROLLER, broker_path
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, BrokerId, Millis, TopicConfig, TopicPartition
 from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.commands import Commands

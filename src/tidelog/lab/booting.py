@@ -16,9 +16,9 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Check, Node, Stat
 from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
+from tidelog.core.keeper_port import Check, Node, Stat
 from tidelog.core.messages import FetchRequest, PartitionAssignment
 from tidelog.core.types import PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.network import Channel

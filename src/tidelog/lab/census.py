@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, assert_never
 
 from tidelog.core import events as e
-from tidelog.core.leader import LeaderRole
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
 from tidelog.lab.clients import Consumer
 from tidelog.lab.convergence import is_converged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.core.leader import LeaderRole
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, Millis, TopicPartition
 from tidelog.lab.world import World
 

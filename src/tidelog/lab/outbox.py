@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tidelog.core.coordination import Operation
+from tidelog.core.keeper_port import Operation
 from tidelog.core.messages import Message
 from tidelog.core.types import BrokerId, Millis
 from tidelog.lab.network import CONNECTION_OF, KEEPER

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidelog.core.coordination import KeeperReply, Operation, SessionResumed, SessionStarted, WatchFired
+from tidelog.core.keeper_port import KeeperReply, Operation, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.types import Millis
 from tidelog.keeper.tree import Notifications, Tree
 from tidelog.lab.ensemble import Ensemble, Linked

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tidelog.core.follower import FollowerRole
-from tidelog.core.leader import LeaderRole
-from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH
+from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_EPOCH, TopicPartition
 from tidelog.core.values import immutable
 from tidelog.lab.world import World

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from tidelog.core.coordination import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.effects import Stopped
+from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
+from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.messages import ElectLeadersRequest, Message
-from tidelog.core.paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.network import KEEPER, Channel, Network, Node

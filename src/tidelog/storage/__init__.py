@@ -1,1 +1,1 @@
-"""Where records are kept: implementations of the log port of ``tidelog.core.log``."""
+"""Where records are kept: implementations of the log port of ``tidelog.core.log_port``."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.core.epochs import EpochEntry
+from tidelog.core.replication.epoch_cache import EpochEntry
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.storage.durable import write_durably
 from tidelog.storage.errors import StorageRefused

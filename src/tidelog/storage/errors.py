@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 
 
 class StorageRefused(Exception):

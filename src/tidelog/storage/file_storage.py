@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Lock
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
 from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.checkpoints import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidelog.core.epochs import EpochCache
-from tidelog.core.log import UNBOUNDED, Batch
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import UNBOUNDED, Batch
+from tidelog.core.replication.epoch_cache import EpochCache
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER, Epoch, InvariantViolation, Offset, TopicPartition
 
 

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.core.paths import CONTROLLER, broker_path
+from tidelog.core.keeper_paths import CONTROLLER, broker_path
 from tidelog.core.types import TopicPartition
 from tidelog.lab.clients import Producer
 from tidelog.lab.network import KEEPER, Channel, Node

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
+from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from tidelog.core.types import TopicPartition
 from tidelog.lab.clients import Producer
 from tidelog.lab.snapshot import ReplicaState, take

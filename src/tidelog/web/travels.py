@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tidelog.core import coordination as k
+from tidelog.core import keeper_port as k
 from tidelog.core import messages as m
 from tidelog.core.types import NO_LEADER
 from tidelog.lab.network import Channel

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.processes import PATIENCE_SECONDS
 from tests.keeper import keeper_process
 
-from tidelog.core.coordination import Get, SessionStarted
+from tidelog.core.keeper_port import Get, SessionStarted
 from tidelog.keeper.client import Notice
 from tidelog.keeper.embedded.client import RemoteConnection
 from tidelog.keeper.embedded.heartbeat import Heartbeat

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.core.coordination import Create, Delete, Multi, Operation, SetValue
+from tidelog.core.keeper_port import Create, Delete, Multi, Operation, SetValue
 from tidelog.keeper.embedded import journal_entries
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
 from tidelog.keeper.embedded.journal import Journal

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_port import (
     Check,
     Children,
     Create,

@@ -22,7 +22,7 @@ from tests.keeper import keeper_process
 from tests.keeper.embedded.raw import RawClient
 from tests.keeper.stages import LONG_MS, Client, EmbeddedStage
 
-from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, SetValue, WatchFired
+from tidelog.core.keeper_port import Children, Create, Delete, Get, KeeperError, SetValue, WatchFired
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded import session_connection
 from tidelog.keeper.embedded.data_dir import KeeperStorageError

@@ -8,7 +8,7 @@ from typing import Any
 from tests.storage.batches import read_all
 from tests.storage.folders import TP, small
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.batch import RecordBatch

@@ -12,7 +12,7 @@ from tests.storage.batches import batch, copy_of, read_all
 from tests.storage.compaction.compacting import NOW, compact, compacted, fill, keyed, opened, pairs, records
 from tests.storage.folders import TP, after_a_crash, folder, storage
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import finished
 from tidelog.storage.checkpoints import CLEANED, NEVER_CLEANED, read_offsets

@@ -14,7 +14,7 @@ from tests.storage.folders import TP, after_a_crash, folder, storage
 from tests.storage.killing import Killed, killed_at
 from tests.storage.power import Disk
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.storage.checkpoints import NEVER_CLEANED
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog

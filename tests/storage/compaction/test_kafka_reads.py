@@ -10,7 +10,7 @@ from tests.storage.compaction.compacting import compact, compacted, keyed
 from tests.storage.folders import TP, storage
 from tests.storage.test_kafka_reads import CODECS, dump
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 
 pytestmark = pytest.mark.slow
 

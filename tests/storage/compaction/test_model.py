@@ -13,7 +13,7 @@ from tests.storage.batches import copy_of, read_all
 from tests.storage.compaction.compacting import Found, Pair, compact, compacted, keyed, records
 from tests.storage.folders import TP, after_a_crash, folder
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.compression import Compression

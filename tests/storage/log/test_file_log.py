@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, values
 from tests.storage.folders import TP, folder, log, small, storage
 
-from tidelog.core.log import StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import InvariantViolation
 from tidelog.storage.background import finished
 from tidelog.storage.log.file_log import FileLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.core.producers import SEQUENCES, ProducerEntry, ProducerStates
+from tidelog.core.replication.producer_state import SEQUENCES, ProducerEntry, ProducerStates
 from tidelog.storage.log.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
 
 INT16, INT32, INT64 = (st.integers(-(2**bits), 2**bits - 1) for bits in (15, 31, 63))

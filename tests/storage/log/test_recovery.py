@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, values
 from tests.storage.folders import TP, after_a_crash, folder, log, small, storage
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.storage.background import finished
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.missing_offsets import MissingOffsets, Witness

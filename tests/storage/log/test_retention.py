@@ -9,7 +9,7 @@ import pytest
 from tests.storage.batches import append, batch, read_all
 from tests.storage.folders import TP, small, storage
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 

@@ -18,7 +18,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
+from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
 from tidelog.core.types import BrokerId
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.storage.background import Steps

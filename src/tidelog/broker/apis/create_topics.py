@@ -18,7 +18,7 @@ from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
+from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
 from tidelog.storage.background import Steps, listed
 from tidelog.storage.log_config import InvalidLogConfig

@@ -18,7 +18,7 @@ from tidelog.broker.connection import Request
 from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.events import StorageFailed
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.file_log import FileLog

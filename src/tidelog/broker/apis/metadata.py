@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
+from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, illegal_name
 from tidelog.core.messages import PartitionAssignment
-from tidelog.core.metadata import MetadataCache
-from tidelog.core.topics import PARTITIONS_PER_REQUEST_MAX, illegal_name
+from tidelog.core.metadata_cache import MetadataCache
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

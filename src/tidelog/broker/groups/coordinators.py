@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.groups.led_partition import Deliver, LedPartition
 from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
-from tidelog.core.leader import LeaderRole
 from tidelog.core.messages import CreateTopicRequest
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 from tidelog.groups.context import GroupConfig, Tally
 from tidelog.groups.coordinator import name_is_illegal

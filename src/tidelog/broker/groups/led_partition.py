@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.groups.appending import Appending
 from tidelog.broker.groups.loading import Loading
-from tidelog.core.leader import LeaderRole
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.context import Answer, GroupConfig, Tally, WakeAt, Write
 from tidelog.groups.coordinator import Coordinator

@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from tidelog.core.epochs import EpochEnd
 from tidelog.core.events import TruncationRule
 from tidelog.core.guards import Guards
-from tidelog.core.log import Log
+from tidelog.core.log_port import Log
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.replication.epoch_cache import EpochEnd
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch, Millis, Offset
 
 if TYPE_CHECKING:
-    from tidelog.core.follower import FollowerRole
-    from tidelog.core.leader import LeaderRole
+    from tidelog.core.replication.follower import FollowerRole
+    from tidelog.core.replication.leader import LeaderRole
 
 
 class Generation(ABC):

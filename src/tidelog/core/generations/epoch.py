@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.epochs import UNDEFINED_END
 from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.replication.epoch_cache import UNDEFINED_END
 from tidelog.core.types import UNKNOWN_OFFSET
 
 if TYPE_CHECKING:
-    from tidelog.core.follower import FollowerRole
+    from tidelog.core.replication.follower import FollowerRole
 
 
 class LeaderEpochs(Generation):

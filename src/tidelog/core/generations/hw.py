@@ -15,8 +15,8 @@ from tidelog.core.messages import EpochEndResponse
 from tidelog.core.types import InvariantViolation
 
 if TYPE_CHECKING:
-    from tidelog.core.follower import FollowerRole
-    from tidelog.core.leader import LeaderRole
+    from tidelog.core.replication.follower import FollowerRole
+    from tidelog.core.replication.leader import LeaderRole
 
 
 class HighWatermarkTruncation(Generation):

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.epochs import UNDEFINED_END, EpochEnd
 from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import EARLY_GUARDS
-from tidelog.core.log import Log
+from tidelog.core.log_port import Log
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochEnd
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch
 
 if TYPE_CHECKING:
-    from tidelog.core.follower import FollowerRole
-    from tidelog.core.leader import LeaderRole
+    from tidelog.core.replication.follower import FollowerRole
+    from tidelog.core.replication.leader import LeaderRole
 
 
 class SingleEpochTruncation(Generation):

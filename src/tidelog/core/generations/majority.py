@@ -19,7 +19,7 @@ from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.types import Millis, Offset
 
 if TYPE_CHECKING:
-    from tidelog.core.leader import LeaderRole
+    from tidelog.core.replication.leader import LeaderRole
 
 
 class Majority(LeaderEpochs):

@@ -12,7 +12,7 @@ import random
 import time
 from typing import cast
 
-from tidelog.core.coordination import Operation
+from tidelog.core.keeper_port import Operation
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
 from tidelog.keeper.embedded.heartbeat import Heartbeat

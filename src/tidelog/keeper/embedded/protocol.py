@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_port import (
     Check,
     Children,
     Create,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.core.coordination import Children, Get, Node, Operation, Subtree
+from tidelog.core.keeper_port import Children, Get, Node, Operation, Subtree
 from tidelog.core.types import Millis
 from tidelog.keeper.embedded.group_commit import GroupCommit
 from tidelog.keeper.embedded.journal import SNAPSHOT_AFTER_BYTES, Journal

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from tidelog.core.coordination import WatchFired
+from tidelog.core.keeper_port import WatchFired
 from tidelog.core.types import Millis
 from tidelog.keeper.embedded.protocol import (
     PROTOCOL,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.core.coordination import Operation, Result
+from tidelog.core.keeper_port import Operation, Result
 from tidelog.core.types import Millis
 from tidelog.keeper.embedded.protocol import (
     node_from_json,

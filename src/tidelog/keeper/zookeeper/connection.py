@@ -33,7 +33,7 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
 from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
-from tidelog.core.coordination import Children, Create, Multi, Operation, Result, SetValue, Subtree
+from tidelog.core.keeper_port import Children, Create, Multi, Operation, Result, SetValue, Subtree
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
 from tidelog.keeper.values import decode_result, encode_operation, standard_nodes

@@ -41,7 +41,7 @@ from kazoo.handlers.threading import (  # type: ignore[import-untyped]
     SequentialThreadingHandler,
 )
 
-from tidelog.core.coordination import (
+from tidelog.core.keeper_port import (
     Check,
     Children,
     Create,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import NO_PRODUCER, Millis, Offset
 from tidelog.storage.background import Job
 from tidelog.storage.compaction.batches import BatchCleaner, note_keys

@@ -18,7 +18,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.resources import OpenFiles

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.core.log import UNBOUNDED, Batch, StorageFailure
-from tidelog.core.producers import ProducerStates
+from tidelog.core.log_port import UNBOUNDED, Batch, StorageFailure
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import (
     NO_EPOCH,
     NO_PRODUCER,

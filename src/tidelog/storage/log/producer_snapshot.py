@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from tidelog.core.producers import ProducerEntry
+from tidelog.core.replication.producer_state import ProducerEntry
 from tidelog.core.types import Millis, Offset
 from tidelog.storage.log.segment import file_name
 

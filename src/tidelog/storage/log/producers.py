@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_PRODUCER, Millis, Offset
 from tidelog.storage.durable import write_synced
 from tidelog.storage.log.producer_snapshot import (

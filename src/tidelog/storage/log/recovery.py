@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from tidelog.core.epochs import EpochCache
+from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.types import NO_EPOCH, Epoch, Offset, TopicPartition
 from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
 from tidelog.storage.errors import CorruptLog

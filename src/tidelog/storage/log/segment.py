@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tidelog.core.log import UNBOUNDED
+from tidelog.core.log_port import UNBOUNDED
 from tidelog.core.types import Millis, Offset
 from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import CorruptLog

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from tidelog.core.epochs import EpochEntry
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
+from tidelog.core.replication.epoch_cache import EpochEntry
 from tidelog.core.types import Offset
 from tidelog.storage.background import Job, JobQueue
 from tidelog.storage.checkpoints import LEADER_EPOCHS, write_epochs

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidelog.core.paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
+from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.coordination import Create, Multi, Write
-from tidelog.core.paths import config_path, partition_path, partitions_path, state_path, topic_path
+from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
+from tidelog.core.keeper_port import Create, Multi, Write
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.setup import Setup, TopicSetup

@@ -13,9 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tidelog.core.cluster import Cluster
-from tidelog.core.coordination import Create, Get, KeeperError, Node, Result, SetValue, Subtree
-from tidelog.core.machines import StateMachines
+from tidelog.core.controller.cluster_state import Cluster
+from tidelog.core.controller.placement import broker_round, place_replicas
+from tidelog.core.controller.state_machines import StateMachines
+from tidelog.core.keeper_paths import TOPICS, config_path, topic_path
+from tidelog.core.keeper_port import Create, Get, KeeperError, Node, Result, SetValue, Subtree
+from tidelog.core.keeper_tasks import Procedure, Task, Together
 from tidelog.core.messages import (
     BROKER_DEFAULT,
     Assignment,
@@ -24,9 +27,6 @@ from tidelog.core.messages import (
     CreateTopicRequest,
     CreateTopicResponse,
 )
-from tidelog.core.paths import TOPICS, config_path, topic_path
-from tidelog.core.placement import broker_round, place_replicas
-from tidelog.core.tasks import Procedure, Task, Together
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from tidelog.core.context import Context
-from tidelog.core.coordination import KeeperReply, Operation, Result
+from tidelog.core.keeper_port import KeeperReply, Operation, Result
 from tidelog.core.types import InvariantViolation
 from tidelog.core.values import immutable
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidelog.core import elections
-from tidelog.core.cluster import Cluster
+from tidelog.core.controller import leader_election
+from tidelog.core.controller.cluster_state import Cluster
+from tidelog.core.controller.state_machines import Election, StateMachines
 from tidelog.core.events import ElectionKind
-from tidelog.core.machines import Election, StateMachines
+from tidelog.core.keeper_tasks import Procedure
 from tidelog.core.messages import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -18,7 +19,6 @@ from tidelog.core.messages import (
     RelieveReplicaRequest,
     RelieveReplicaResponse,
 )
-from tidelog.core.tasks import Procedure
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
@@ -62,8 +62,8 @@ def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCod
 
 
 def _preferred(cluster: Cluster, tp: TopicPartition) -> Election:
-    def choose(state: PartitionState) -> elections.Choice | None:
-        return elections.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
+    def choose(state: PartitionState) -> leader_election.Choice | None:
+        return leader_election.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
 
     return Election(tp, choose)
 
@@ -98,8 +98,8 @@ def controlled_shutdown(
 
 
 def _succession(cluster: Cluster, tp: TopicPartition, leaving: BrokerId) -> Election:
-    def choose(state: PartitionState) -> elections.Choice | None:
-        return elections.shutdown_leader(
+    def choose(state: PartitionState) -> leader_election.Choice | None:
+        return leader_election.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
         )
 
@@ -132,15 +132,15 @@ def relieve_replica(
 def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
     cluster = machines.cluster
 
-    def choose(state: PartitionState) -> elections.Choice | None:
-        choice = elections.shutdown_leader(
+    def choose(state: PartitionState) -> leader_election.Choice | None:
+        choice = leader_election.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), (failing,)
         )
         if choice is None:
             return None
         if state.leader == failing:
             return choice._replace(kind=ElectionKind.CLEAN)
-        return elections.Choice(state.leader, choice.isr, None)
+        return leader_election.Choice(state.leader, choice.isr, None)
 
     if choose(cluster.states[tp]) is None:
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -13,18 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core import deletion, events, isr_changes, paths, topics
-from tidelog.core.channels import ControlChannels
-from tidelog.core.cluster import Cluster, PartitionPhase
+from tidelog.core import events, keeper_paths
 from tidelog.core.context import Context
-from tidelog.core.controller_requests import ControllerRequests
-from tidelog.core.coordination import Children, Create, Delete, Get, Multi, Node, Result, SetValue
+from tidelog.core.controller import isr_changes, topic_creation, topic_deletion
+from tidelog.core.controller.broker_channels import ControlChannels
+from tidelog.core.controller.cluster_state import Cluster, PartitionPhase
+from tidelog.core.controller.failed_replicas import FailedReplicas
+from tidelog.core.controller.requests import ControllerRequests
+from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
 from tidelog.core.events import ResignReason
-from tidelog.core.failed_replicas import FailedReplicas
-from tidelog.core.machines import StateMachines
+from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Node, Result, SetValue
+from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
-from tidelog.core.tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.types import BrokerId, Millis, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
@@ -85,7 +86,7 @@ class Controller:
     def _register(self) -> Task:
         if self._registered:
             return  # the watch on a node of our former life, heard after we had removed it ourselves
-        path = paths.broker_path(self._ctx.broker)
+        path = keeper_paths.broker_path(self._ctx.broker)
         while True:
             result = yield Create(path, self._registration, ephemeral=True)
             if result.ok:
@@ -108,25 +109,25 @@ class Controller:
         yield from self._elect()
 
     def _elect(self) -> Task:
-        found = yield Get(paths.CONTROLLER, watch=True)
+        found = yield Get(keeper_paths.CONTROLLER, watch=True)
         if found.ok:
             if found.value.stat.owner != self._session or found.value.value != self._ctx.broker:
                 self._resign(ResignReason.SUCCEEDED, found.value.value)
             return
-        current = yield Get(paths.CONTROLLER_EPOCH)
+        current = yield Get(keeper_paths.CONTROLLER_EPOCH)
         if not current.ok:
-            yield Create(paths.CONTROLLER_EPOCH, 0)
-            current = yield Get(paths.CONTROLLER_EPOCH)
+            yield Create(keeper_paths.CONTROLLER_EPOCH, 0)
+            current = yield Get(keeper_paths.CONTROLLER_EPOCH)
         node: Node = current.value
         claim = yield Multi(
             (
-                Create(paths.CONTROLLER, self._ctx.broker, ephemeral=True),
-                SetValue(paths.CONTROLLER_EPOCH, node.value + 1, node.stat.version),
+                Create(keeper_paths.CONTROLLER, self._ctx.broker, ephemeral=True),
+                SetValue(keeper_paths.CONTROLLER_EPOCH, node.value + 1, node.stat.version),
             )
         )
         if not claim.ok:
             # Lost the race, or a repeated call found the node it had made itself.
-            winner = yield Get(paths.CONTROLLER)
+            winner = yield Get(keeper_paths.CONTROLLER)
             if not winner.ok or winner.value.stat.owner != self._session:
                 return
         self._epoch = node.value + 1
@@ -142,17 +143,17 @@ class Controller:
         self._failed = FailedReplicas(machines)
         found = yield Together(
             (
-                Children(paths.BROKERS, watch=True),
-                Children(paths.DELETE_TOPICS, watch=True, values=False),
+                Children(keeper_paths.BROKERS, watch=True),
+                Children(keeper_paths.DELETE_TOPICS, watch=True, values=False),
             )
         )
         brokers, marks = found.value
         yield from isr_changes.drain_isr_notifications(machines, update=False)
         for path, node in brokers.nodes.items():
-            cluster.live[paths.broker_of(path)] = node.stat.created
-            channels.open(paths.broker_of(path), node)
-        yield from topics.load_topics(machines)
-        yield from deletion.adopt_marks(machines, [paths.name_of(path) for path in marks.nodes])
+            cluster.live[keeper_paths.broker_of(path)] = node.stat.created
+            channels.open(keeper_paths.broker_of(path), node)
+        yield from topic_creation.load_topics(machines)
+        yield from topic_deletion.adopt_marks(machines, [keeper_paths.name_of(path) for path in marks.nodes])
         for topic in cluster.topics:
             self._watch_topic(topic)
         for broker in cluster.live:
@@ -167,7 +168,7 @@ class Controller:
         yield from machines.replicas_offline(offline)
         self._mark_leaderless()
         yield from machines.elect_offline_partitions()
-        deletion.erase_replicas(machines, cluster.deleting)
+        topic_deletion.erase_replicas(machines, cluster.deleting)
 
     def _deposed(self) -> None:
         self._resign(ResignReason.WRITE_REFUSED)
@@ -189,30 +190,30 @@ class Controller:
     # ------------------------------------------------------------ what the keeper tells
 
     def watch_fired(self, path: str) -> None:
-        if path == paths.CONTROLLER:
+        if path == keeper_paths.CONTROLLER:
             if self._registered:
                 self._tasks.submit(self._elect)
-        elif path == paths.broker_path(self._ctx.broker):
+        elif path == keeper_paths.broker_path(self._ctx.broker):
             if not self._registered:
                 self._tasks.submit(self._register)
         elif self.active:
-            if path == paths.BROKERS:
+            if path == keeper_paths.BROKERS:
                 self._tasks.submit(self._brokers_changed)
-            elif path == paths.TOPICS:
+            elif path == keeper_paths.TOPICS:
                 self._tasks.submit(self._topics_changed)
-            elif path == paths.DELETE_TOPICS:
+            elif path == keeper_paths.DELETE_TOPICS:
                 self._tasks.submit(self._deletion_requested)
-            elif path == paths.ISR_NOTIFICATIONS:
+            elif path == keeper_paths.ISR_NOTIFICATIONS:
                 self._tasks.submit(self._isr_notified)
-            elif path.startswith(f"{paths.TOPICS}/"):
-                self._watch_topic(paths.name_of(path))
+            elif path.startswith(f"{keeper_paths.TOPICS}/"):
+                self._watch_topic(keeper_paths.name_of(path))
 
     def _brokers_changed(self) -> Task:
         if self.machines is None:
             return
         cluster = self.machines.cluster
-        result = yield Children(paths.BROKERS, watch=True)
-        now_live = {paths.broker_of(path): node for path, node in result.nodes.items()}
+        result = yield Children(keeper_paths.BROKERS, watch=True)
+        now_live = {keeper_paths.broker_of(path): node for path, node in result.nodes.items()}
         epochs = {broker: node.stat.created for broker, node in now_live.items()}
         # In Kafka's order, that of the ids. It matters: of two that die together, the last one is taken out
         # of the ISR last, and so may stay in it.
@@ -269,7 +270,7 @@ class Controller:
             machines.replicas_online(broker)
         machines.batch.send()
         yield from machines.elect_offline_partitions()
-        deletion.erase_replicas(machines, cluster.deleting, among=started)
+        topic_deletion.erase_replicas(machines, cluster.deleting, among=started)
 
     # ------------------------------------------------------------ topics that somebody else changes
 
@@ -279,27 +280,29 @@ class Controller:
         if machines is None:
             return
         cluster = machines.cluster
-        listed = yield Children(paths.TOPICS, watch=True, values=False)
-        names = [paths.name_of(path) for path in listed.nodes]
+        listed = yield Children(keeper_paths.TOPICS, watch=True, values=False)
+        names = [keeper_paths.name_of(path) for path in listed.nodes]
         found = [name for name in names if name not in cluster.topics and name not in cluster.deleting]
-        yield from topics.discover_topics(machines, found)
+        yield from topic_creation.discover_topics(machines, found)
         if listed.ok:
             present = set(names)
-            topics.forget_topics(machines, [topic for topic in cluster.topics if topic not in present])
+            topic_creation.forget_topics(
+                machines, [topic for topic in cluster.topics if topic not in present]
+            )
         for name in names:
             if name not in self._watched:
                 self._watch_topic(name)
 
     def _deletion_requested(self) -> Task:
         if self.machines is not None:
-            yield from deletion.heed_marks(self.machines)
+            yield from topic_deletion.heed_marks(self.machines)
 
     def _watch_topic(self, topic: str) -> None:
         """Read a topic's assignment, now and whenever it changes. This need not wait its turn; what is found
         must."""
         self._watched.add(topic)
         self._keeper.call(
-            Get(paths.topic_path(topic), watch=True), lambda found: self._topic_read(topic, found)
+            Get(keeper_paths.topic_path(topic), watch=True), lambda found: self._topic_read(topic, found)
         )
 
     def _topic_read(self, topic: str, found: Result) -> None:
@@ -313,7 +316,7 @@ class Controller:
 
     def _assignment_changed(self, topic: str, found: Result) -> Task:
         if self.machines is not None:
-            yield from topics.take_assignment(self.machines, topic, found)
+            yield from topic_creation.take_assignment(self.machines, topic, found)
 
     def _isr_notified(self) -> Task:
         if self.machines is not None:

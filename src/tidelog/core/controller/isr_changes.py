@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tidelog.core import paths
-from tidelog.core.coordination import Children, Delete
+from tidelog.core import keeper_paths
+from tidelog.core.controller.state_machines import Change, StateMachines, Why
 from tidelog.core.events import StateWriteReason
-from tidelog.core.machines import Change, StateMachines, Why
+from tidelog.core.keeper_port import Children, Delete
+from tidelog.core.keeper_tasks import Procedure, Task
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
-from tidelog.core.tasks import Procedure, Task
 from tidelog.core.types import PartitionState
 from tidelog.wire.errors import ErrorCode
 
@@ -91,7 +91,7 @@ def drain_isr_notifications(machines: StateMachines, *, update: bool) -> Task:
     """Leaders of older generations write their ISR themselves and leave a note here."""
     if machines.ctx.generation.isr_through_controller:
         return
-    notes = yield Children(paths.ISR_NOTIFICATIONS, watch=True)
+    notes = yield Children(keeper_paths.ISR_NOTIFICATIONS, watch=True)
     for path, node in notes.nodes.items():
         if update and node.value in machines.cluster.states:
             yield from machines.read_state(node.value)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidelog.core.context import Context
-from tidelog.core.coordination import Node
+from tidelog.core.keeper_port import Node
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,

@@ -13,9 +13,7 @@ from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.effects import ReplyTo
 from tidelog.core.events import TruncationRule
-from tidelog.core.follower import FollowerRole
-from tidelog.core.leader import FollowerProgress, LeaderRole
-from tidelog.core.log import Batch, Log, StorageFailure
+from tidelog.core.log_port import Batch, Log, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     DeleteRecordsRequest,
@@ -30,7 +28,9 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from tidelog.core.producers import ProducerStates
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import FollowerProgress, LeaderRole
+from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, Epoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

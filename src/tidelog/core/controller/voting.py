@@ -7,7 +7,7 @@ so the best report of a majority holds every committed record.
 
 from __future__ import annotations
 
-from tidelog.core.channels import ControlChannels
+from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.messages import VoteResponse
 from tidelog.core.types import BrokerId, Epoch, TopicPartition
 from tidelog.wire.errors import ErrorCode

@@ -19,10 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
-from tidelog.core.configs import TopicConfigs
 from tidelog.core.effects import ReplyTo
-from tidelog.core.isr_proposals import IsrProposals
-from tidelog.core.log import Storage, StorageFailure
+from tidelog.core.log_port import Storage, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     ControlRequest,
@@ -35,7 +33,9 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from tidelog.core.replica import Replica
+from tidelog.core.replication.isr_proposals import IsrProposals
+from tidelog.core.replication.replica import Replica
+from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
     NO_EPOCH,

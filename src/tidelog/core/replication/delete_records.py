@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.core.effects import ReplyTo
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from tidelog.core.timers import Timer
 from tidelog.core.types import UNKNOWN_OFFSET, Millis, Offset
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from tidelog.core.leader import LeaderRole
+    from tidelog.core.replication.leader import LeaderRole
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     EpochEndRequest,
@@ -24,7 +24,7 @@ from tidelog.core.types import BrokerId, Epoch, Millis
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from tidelog.core.replica import Replica
+    from tidelog.core.replication.replica import Replica
 
 
 class Phase(Enum):

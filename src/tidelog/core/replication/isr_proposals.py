@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tidelog.core import events, paths
-from tidelog.core.coordination import ANY_VERSION, Create, Get, KeeperError, Result, SetValue
-from tidelog.core.leader import LeaderRole
+from tidelog.core import events, keeper_paths
+from tidelog.core.keeper_port import ANY_VERSION, Create, Get, KeeperError, Result, SetValue
+from tidelog.core.keeper_tasks import KeeperClient
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
-from tidelog.core.tasks import KeeperClient
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, Millis, PartitionState
 from tidelog.wire.errors import ErrorCode
 
@@ -38,7 +38,7 @@ class IsrProposals:
             return
         state = PartitionState(ctx.broker, proposal.leader_epoch, proposal.isr, broker.controller_epoch)
         version = proposal.version if ctx.guards.partition_version else ANY_VERSION
-        write = SetValue(paths.state_path(proposal.tp), state, version)
+        write = SetValue(keeper_paths.state_path(proposal.tp), state, version)
         self._keeper.call(write, lambda result: self._written(proposal, state, result))
 
     def repeat(self) -> None:
@@ -68,11 +68,13 @@ class IsrProposals:
             written = replace(state, version=result.value.version)
             reason = events.StateWriteReason.ISR_WRITTEN
             self._ctx.emit(events.PartitionStateWritten(self._ctx.broker, tp, written, reason))
-            note = Create(f"{paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
+            note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
             self._keeper.call(note, lambda _: None)
         elif result.error is KeeperError.BAD_VERSION:
             # Refused, or a repeated call found its own write: only the node itself can tell.
-            self._keeper.call(Get(paths.state_path(tp)), lambda found: self._reread(proposal, state, found))
+            self._keeper.call(
+                Get(keeper_paths.state_path(tp)), lambda found: self._reread(proposal, state, found)
+            )
             return
         else:
             response.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

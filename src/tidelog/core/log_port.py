@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tidelog.core.epochs import EpochCache
+from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.types import Epoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from tidelog.core.producers import ProducerStates
+    from tidelog.core.replication.producer_state import ProducerStates
 
 UNBOUNDED = 1 << 62
 

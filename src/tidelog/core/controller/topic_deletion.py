@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tidelog.core import events
-from tidelog.core.cluster import ReplicaPhase
-from tidelog.core.coordination import Children, Create, Delete, Get, KeeperError, Subtree
-from tidelog.core.machines import StateMachines
+from tidelog.core.controller.cluster_state import ReplicaPhase
+from tidelog.core.controller.state_machines import StateMachines
+from tidelog.core.keeper_paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
+from tidelog.core.keeper_port import Children, Create, Delete, Get, KeeperError, Subtree
+from tidelog.core.keeper_tasks import Procedure, Task, Together
 from tidelog.core.messages import ControlResponse, DeleteTopicRequest, DeleteTopicResponse
-from tidelog.core.paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
-from tidelog.core.tasks import Procedure, Task, Together
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

@@ -18,15 +18,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from tidelog.core import events
 from tidelog.core.config import BrokerConfig
 from tidelog.core.context import Context
-from tidelog.core.coordination import Check, Children, Create, Delete, Get, Multi, Result, SetValue
 from tidelog.core.effects import ReplyTo
-from tidelog.core.messages import (
-    AlterTopicConfigRequest,
-    AlterTopicConfigResponse,
-    DescribeTopicConfigRequest,
-    DescribeTopicConfigResponse,
-)
-from tidelog.core.paths import (
+from tidelog.core.keeper_paths import (
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,
     TOPIC_CONFIGS,
@@ -34,7 +27,14 @@ from tidelog.core.paths import (
     name_of,
     topic_path,
 )
-from tidelog.core.tasks import KeeperClient, Procedure, Task, TaskQueue, Together
+from tidelog.core.keeper_port import Check, Children, Create, Delete, Get, Multi, Result, SetValue
+from tidelog.core.keeper_tasks import KeeperClient, Procedure, Task, TaskQueue, Together
+from tidelog.core.messages import (
+    AlterTopicConfigRequest,
+    AlterTopicConfigResponse,
+    DescribeTopicConfigRequest,
+    DescribeTopicConfigResponse,
+)
 from tidelog.core.types import TopicConfig
 from tidelog.wire.errors import ErrorCode
 

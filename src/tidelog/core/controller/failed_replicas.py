@@ -13,8 +13,8 @@ its disk takes it.
 
 from __future__ import annotations
 
-from tidelog.core import deletion
-from tidelog.core.machines import StateMachines
+from tidelog.core.controller import topic_deletion
+from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -85,7 +85,7 @@ class FailedReplicas:
     def _retry(self, now: Millis) -> None:
         self._scheduled = False
         machines = self._machines
-        unerased = deletion.brokers_that_failed(machines)
+        unerased = topic_deletion.brokers_that_failed(machines)
         if not machines.in_office or not (machines.cluster.failed or unerased):
             self._retry_ms = RETRY_MS_MIN
             return
@@ -95,7 +95,7 @@ class FailedReplicas:
         # A broker that has not answered yet is busy, or gone: asking it twice would not help.
         idle = [broker for broker in unerased if machines.channels.is_idle(broker)]
         if idle:
-            deletion.erase_replicas(machines, machines.cluster.deleting, among=idle)
+            topic_deletion.erase_replicas(machines, machines.cluster.deleting, among=idle)
 
     def _ask_again(self) -> None:
         cluster, channels = self._machines.cluster, self._machines.channels

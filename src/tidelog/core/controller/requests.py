@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidelog.core import deletion, isr_changes, leadership, topics
 from tidelog.core.context import Context
+from tidelog.core.controller import isr_changes, leader_moves, topic_creation, topic_deletion
+from tidelog.core.controller.state_machines import PARTITIONS_PER_WRITE, StateMachines
 from tidelog.core.effects import ReplyTo
-from tidelog.core.machines import PARTITIONS_PER_WRITE, StateMachines
+from tidelog.core.keeper_tasks import Job, Procedure, Task, TaskQueue
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
@@ -33,12 +34,11 @@ from tidelog.core.messages import (
     RelieveReplicaRequest,
     RelieveReplicaResponse,
 )
-from tidelog.core.tasks import Job, Procedure, Task, TaskQueue
 from tidelog.core.types import TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from tidelog.core.controller import Controller
+    from tidelog.core.controller.controller import Controller
 
 _Waiting = deque[tuple[Any, ReplyTo]]
 
@@ -137,23 +137,23 @@ _MISDIRECTED = "This is not the correct controller for this cluster."
 _Refuse = Callable[[Any], Message]
 _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], _Refuse]] = {
     ControlledShutdownRequest: (
-        leadership.controlled_shutdown,
+        leader_moves.controlled_shutdown,
         lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
     ),
     RelieveReplicaRequest: (
-        leadership.relieve_replica,
+        leader_moves.relieve_replica,
         lambda r: RelieveReplicaResponse(r.tp, _NOT_CONTROLLER),
     ),
     CreateTopicRequest: (
-        topics.create_topic,
+        topic_creation.create_topic,
         lambda r: CreateTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
     ),
     CreatePartitionsRequest: (
-        topics.create_partitions,
+        topic_creation.create_partitions,
         lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
     ),
     DeleteTopicRequest: (
-        deletion.delete_topic,
+        topic_deletion.delete_topic,
         lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
     ),
 }
@@ -167,7 +167,7 @@ _SERVED_TOGETHER: dict[
         lambda r: AlterIsrResponse(r.tp, _NOT_CONTROLLER, r.leader_epoch, r.version),
     ),
     ElectLeadersRequest: (
-        leadership.elect_leaders,
+        leader_moves.elect_leaders,
         lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
     ),
 }

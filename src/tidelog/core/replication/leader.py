@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.config import IsrRule
 from tidelog.core.effects import ReplyTo
-from tidelog.core.log import StorageFailure
+from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -32,7 +32,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from tidelog.core.record_deletion import RecordDeletion
+from tidelog.core.replication.delete_records import RecordDeletion
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
     NO_PRODUCER,
@@ -46,7 +46,7 @@ from tidelog.core.types import (
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from tidelog.core.replica import Replica
+    from tidelog.core.replication.replica import Replica
 
 NEVER: Millis = -(10**15)
 

@@ -21,18 +21,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tidelog.core import elections, events
-from tidelog.core.channels import ControlChannels, RequestBatch
-from tidelog.core.cluster import Cluster, PartitionPhase, ReplicaPhase
+from tidelog.core import events
 from tidelog.core.context import Context
-from tidelog.core.coordination import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
+from tidelog.core.controller import leader_election
+from tidelog.core.controller.broker_channels import ControlChannels, RequestBatch
+from tidelog.core.controller.cluster_state import Cluster, PartitionPhase, ReplicaPhase
+from tidelog.core.controller.voting import Ballots
 from tidelog.core.events import ElectionKind, StateWriteReason
-from tidelog.core.paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
-from tidelog.core.tasks import Deposed, Procedure, Task, Together
+from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
+from tidelog.core.keeper_port import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
+from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
-from tidelog.core.voting import Ballots
 
-Chooser = Callable[[PartitionState], elections.Choice | None]
+Chooser = Callable[[PartitionState], leader_election.Choice | None]
 
 PARTITIONS_PER_WRITE = 100
 """A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
@@ -160,7 +161,7 @@ class StateMachines:
                 self._created(tp)
                 continue
             cluster.partitions[tp] = PartitionPhase.NEW
-            choice = elections.first_leader(cluster.assignments[tp], electable)
+            choice = leader_election.first_leader(cluster.assignments[tp], electable)
             if choice is None:
                 failure = events.ElectionFailure.NO_LIVE_REPLICA
                 self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
@@ -232,8 +233,10 @@ class StateMachines:
         assignment = cluster.assignments[tp]
         allowed = unclean or self.ctx.topic_config(tp.topic).unclean_leader_election
 
-        def choose(state: PartitionState) -> elections.Choice | None:
-            return elections.offline_leader(assignment, state, cluster.electable_for(tp), unclean=allowed)
+        def choose(state: PartitionState) -> leader_election.Choice | None:
+            return leader_election.offline_leader(
+                assignment, state, cluster.electable_for(tp), unclean=allowed
+            )
 
         return Election(tp, choose)
 
@@ -381,8 +384,8 @@ class StateMachines:
             return
         self.ballots.close(tp)
 
-        def choose(state: PartitionState) -> elections.Choice:
-            return elections.Choice(winner, state.isr, ElectionKind.MAJORITY)
+        def choose(state: PartitionState) -> leader_election.Choice:
+            return leader_election.Choice(winner, state.isr, ElectionKind.MAJORITY)
 
         yield from self.elect([Election(tp, choose)])
         self.batch.send()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidelog.core.log import Batch
+from tidelog.core.log_port import Batch
 from tidelog.core.types import NO_PRODUCER, UNKNOWN_OFFSET, Offset
 from tidelog.wire.errors import ErrorCode
 
