@@ -43,7 +43,9 @@ _ODD = frozenset(":*?[]{}\\,")
 
 _DECIDING = (
     "core",
+    "core/controller",
     "core/generations",
+    "core/replication",
     "keeper/tree.py",
     "storage/memory.py",
     *(
