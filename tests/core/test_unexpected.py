@@ -6,8 +6,8 @@ Only where a world says what becomes of it: a simulation, which says nothing, en
 from __future__ import annotations
 
 import pytest
+from tests.core.controller.test_requests import LoneController
 from tests.core.harness import TP, Bench
-from tests.core.test_controller_requests import LoneController
 
 from tidelog.core.keeper_port import Get
 from tidelog.core.keeper_tasks import Task, TaskQueue

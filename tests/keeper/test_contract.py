@@ -18,12 +18,12 @@ from tidelog.core.keeper_port import (
     KeeperError,
     KeeperReply,
     Multi,
-    Node,
     Operation,
     SessionResumed,
     SessionStarted,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
     WatchFired,
 )
@@ -52,10 +52,10 @@ async def test_a_node_is_created_read_set_and_deleted(stage: Stage) -> None:
     assert made.path == "/x"
     created = made.value.created
     assert made.value == Stat(created, version=0, owner=0)
-    assert (await client.do(Get("/x"))).value == Node([1], Stat(created, 0, 0))
+    assert (await client.do(Get("/x"))).value == StoredNode([1], Stat(created, 0, 0))
     assert (await client.do(SetValue("/x", "two"))).value == Stat(created, 1, 0)
     assert (await client.do(SetValue("/x", None, version=1))).value == Stat(created, 2, 0)
-    assert (await client.do(Get("/x"))).value == Node(None, Stat(created, 2, 0))
+    assert (await client.do(Get("/x"))).value == StoredNode(None, Stat(created, 2, 0))
     assert (await client.do(Delete("/x", version=2))).value is None
     assert (await client.ask(Get("/x"))).error is KeeperError.NO_NODE
 
@@ -146,7 +146,7 @@ async def test_values_of_all_known_paths_survive_the_way(stage: Stage) -> None:
     everything = (await reader.do(Subtree("/"))).nodes
     for path, value in KNOWN_VALUES.items():
         (node,) = [node for found, node in everything.items() if found in (path, f"{path}0000000000")]
-        assert node == Node(value, Stat(node.stat.created, 0 if value is None else 1, 0))
+        assert node == StoredNode(value, Stat(node.stat.created, 0 if value is None else 1, 0))
 
 
 # ---------------------------------------------------------------- transactions
@@ -173,7 +173,7 @@ async def test_a_multi_happens_as_a_whole(stage: Stage) -> None:
     assert done.value == [None, Stat(made.created, 0), Stat(made.created, 0, session), changed, None]
     assert changed == Stat(made.created, version=1)
     nodes = (await client.do(Subtree("/x"))).nodes
-    assert nodes == {"/x/a": Node(3, changed), "/x/e": Node(2, ephemeral)}
+    assert nodes == {"/x/a": StoredNode(3, changed), "/x/e": StoredNode(2, ephemeral)}
     assert (await client.ask(Get("/gone"))).error is KeeperError.NO_NODE
 
 
@@ -223,7 +223,7 @@ async def test_calls_are_executed_and_answered_in_order(stage: Stage) -> None:
     assert [answer.call for answer in answers] == list(expected)
     for answer in answers:
         turn = expected[answer.call]
-        if turn is not None and isinstance(answer.result.value, Node):
+        if turn is not None and isinstance(answer.result.value, StoredNode):
             assert answer.result.value.value == turn
         elif turn is not None:
             assert [node.value for node in answer.result.nodes.values()] == list(range(1, turn + 1))

@@ -20,11 +20,11 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
     WatchFired,
     Write,
@@ -139,7 +139,7 @@ def test_a_deleted_ephemeral_node_no_longer_belongs_to_its_session() -> None:
     done(tree, other, Delete("/leader"))
     done(tree, other, Create("/leader", "other", ephemeral=True))
     assert tree.close_session(mine) == []
-    assert tree.get("/leader") == Node("other", Stat(created=3, version=0, owner=other))
+    assert tree.get("/leader") == StoredNode("other", Stat(created=3, version=0, owner=other))
 
 
 def test_an_operation_of_a_closed_session_is_a_bug_of_the_caller() -> None:
@@ -189,7 +189,7 @@ def test_a_tree_can_be_loaded_from_its_dump() -> None:
 def test_the_root_exists_always() -> None:
     """The root can be read and set but neither created nor deleted."""
     tree, me = grown()
-    assert tree.get("/") == Node(None, Stat(created=0, version=0, owner=0))
+    assert tree.get("/") == StoredNode(None, Stat(created=0, version=0, owner=0))
     assert refused(tree, me, Create("/")) is KeeperError.NODE_EXISTS
     assert refused(tree, me, Delete("/")) is KeeperError.NOT_EMPTY
     assert done(tree, me, SetValue("/", 7)).value == Stat(created=0, version=1)
@@ -200,7 +200,7 @@ def test_create_answers_with_the_stat_and_the_path() -> None:
     tree, me = grown()
     assert done(tree, me, Create("/a", "x")) == Result(None, Stat(created=1, version=0, owner=0), "/a")
     assert done(tree, me, Create("/b", ephemeral=True)) == Result(None, Stat(2, 0, owner=me), "/b")
-    assert done(tree, me, Get("/a")).value == Node("x", Stat(1, 0, 0))
+    assert done(tree, me, Get("/a")).value == StoredNode("x", Stat(1, 0, 0))
     assert refused(tree, me, Create("/a", "y")) is KeeperError.NODE_EXISTS
 
 
@@ -251,7 +251,7 @@ def test_each_set_raises_the_version_and_nothing_else_of_the_stat() -> None:
     done(tree, me, Create("/a", 0, ephemeral=True))
     assert done(tree, me, SetValue("/a", 1)) == Result(None, Stat(1, 1, me))
     assert done(tree, me, SetValue("/a", 1, version=1)).value == Stat(1, 2, me)
-    assert tree.get("/a") == Node(1, Stat(1, 2, me))
+    assert tree.get("/a") == StoredNode(1, Stat(1, 2, me))
 
 
 def test_a_recreated_node_starts_at_version_zero() -> None:
@@ -330,7 +330,7 @@ def test_an_answer_does_not_change_afterwards() -> None:
     done(tree, me, SetValue("/a/b", 1))
     done(tree, me, Create("/a/c"))
     assert listing == before
-    assert node == Node(None, Stat(2, 0))
+    assert node == StoredNode(None, Stat(2, 0))
 
 
 @pytest.mark.parametrize("read", [Get, Children, Subtree])
@@ -351,8 +351,8 @@ def test_make_path_creates_only_what_is_missing() -> None:
     before = tree.dump()
     assert tree.make_path("/a/b/c") == tree.make_path("/") == []
     assert tree.dump() == before
-    assert tree.get("/a") == Node("kept", Stat(1, 1))
-    assert tree.get("/a/b/c") == Node(None, Stat(created=4, version=0))
+    assert tree.get("/a") == StoredNode("kept", Stat(1, 1))
+    assert tree.get("/a/b/c") == StoredNode(None, Stat(created=4, version=0))
 
 
 def test_a_discarded_tree_leaves_no_cycles() -> None:
@@ -667,7 +667,7 @@ class AnySequence(RuleBasedStateMachine):
             assert notifications == [notification for _, some in steps for notification in some]
         self.hear(notifications, nodes_of(before), exact=False)
 
-    def hear(self, notifications: Notifications, before: dict[str, Node], exact: bool) -> None:
+    def hear(self, notifications: Notifications, before: dict[str, StoredNode], exact: bool) -> None:
         """Only a pending watch fires, it fires once, and it does fire when what it watches has changed.
 
         What a Multi does and takes back itself (not ``exact``) also fires, though no difference is left.
@@ -710,7 +710,7 @@ class AnySequence(RuleBasedStateMachine):
         assert sorted(kept) == sorted(self.pending)
 
 
-def nodes_of(dump: Dump) -> dict[str, Node]:
+def nodes_of(dump: Dump) -> dict[str, StoredNode]:
     return {path: node for path, (node, _, _) in dump["nodes"].items()}
 
 
@@ -727,7 +727,7 @@ def versioned(stat: Stat | None) -> tuple[int, int] | None:
     return None if stat is None else (stat.version, stat.owner)
 
 
-def seen(nodes: dict[str, Node], watch: Watch) -> object:
+def seen(nodes: dict[str, StoredNode], watch: Watch) -> object:
     """What a watch is about: the node, or which children it has, each told apart from its successors."""
     _, path, children = watch
     if not children:
@@ -735,7 +735,7 @@ def seen(nodes: dict[str, Node], watch: Watch) -> object:
     return path in nodes, [(p, nodes[p].stat.created) for p in paths_below(nodes, path, direct=True)]
 
 
-def paths_below(nodes: dict[str, Node], top: str, direct: bool) -> list[str]:
+def paths_below(nodes: dict[str, StoredNode], top: str, direct: bool) -> list[str]:
     inside = top.rstrip("/") + "/"
     below = sorted(path for path in nodes if path.startswith(inside) and path != top)
     return [path for path in below if not direct or "/" not in path[len(inside) :]]

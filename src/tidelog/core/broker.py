@@ -57,7 +57,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.metadata_cache import MetadataCache
 from tidelog.core.producer_ids import ProducerIds
-from tidelog.core.replication.control_requests import ControlledReplicas
+from tidelog.core.replication.control_requests import ControlRequests
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.isr_proposals import IsrProposals
 from tidelog.core.replication.leader import LeaderRole
@@ -122,7 +122,7 @@ class Broker:
         self.controller_epoch: Epoch = NO_EPOCH
         self._checkpoint_due = False
         self._departure = Departure(self.ctx, self._leave)
-        self._controlled = ControlledReplicas(self, storage, self._configs, self._proposals)
+        self._controlled = ControlRequests(self, storage, self._configs, self._proposals)
 
     # ------------------------------------------------------------ inputs
 

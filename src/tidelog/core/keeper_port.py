@@ -115,15 +115,15 @@ class Stat:
 
 
 @immutable
-class Node:
+class StoredNode:
     value: Any
     stat: Stat
 
 
 @dataclass(slots=True)
 class Result:
-    """``value``: for Create/SetValue a ``Stat``, for Multi a list, for Get a ``Node``, for Children and
-    Subtree a mapping from full path to ``Node`` in path order. ``path`` is the node a Create made."""
+    """``value``: for Create/SetValue a ``Stat``, for Multi a list, for Get a ``StoredNode``, for Children and
+    Subtree a mapping from full path to ``StoredNode`` in path order. ``path`` is the node a Create made."""
 
     error: KeeperError | None = None
     value: Any = None
@@ -134,7 +134,7 @@ class Result:
         return self.error is None
 
     @property
-    def nodes(self) -> Mapping[str, Node]:
+    def nodes(self) -> Mapping[str, StoredNode]:
         return self.value if self.value is not None else {}
 
 

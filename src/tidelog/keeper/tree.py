@@ -29,11 +29,11 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
     WatchFired,
     Write,
@@ -56,7 +56,7 @@ class _Entry:
 
     __slots__ = ("children", "children_created", "node")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: StoredNode) -> None:
         self.node = node
         self.children: dict[str, _Entry] = {}
         self.children_created = 0
@@ -67,8 +67,8 @@ class _Change(NamedTuple):
 
     path: str
     entry: _Entry
-    before: Node | None
-    after: Node | None
+    before: StoredNode | None
+    after: StoredNode | None
 
 
 class Tree:
@@ -77,7 +77,7 @@ class Tree:
     __slots__ = ("_child_watches", "_data_watches", "_entries", "_ephemerals", "_sessions_opened", "_zxid")
 
     def __init__(self) -> None:
-        self._entries = {ROOT: _Entry(Node(None, Stat(created=0, version=0)))}
+        self._entries = {ROOT: _Entry(StoredNode(None, Stat(created=0, version=0)))}
         self._ephemerals: dict[int, dict[str, None]] = {}  # by open session: the paths it owns
         self._data_watches: _Watchers = {}
         self._child_watches: _Watchers = {}
@@ -144,7 +144,7 @@ class Tree:
         self._zxid += 1
         return fired + self._fire(changes)
 
-    def get(self, path: str) -> Node | None:
+    def get(self, path: str) -> StoredNode | None:
         """What an observer without a session sees."""
         entry = self._entries.get(path)
         return None if entry is None else entry.node
@@ -244,7 +244,7 @@ class Tree:
         if not path.startswith("/") or path.endswith("/") or "//" in path:
             return Result(KeeperError.NO_PARENT)
         stat = Stat(self._zxid + 1, 0, session if write.ephemeral else PERSISTENT)
-        entry = _Entry(Node(write.value, stat))
+        entry = _Entry(StoredNode(write.value, stat))
         self._attach(path, entry)
         parent.children_created += 1
         changes.append(_Change(path, entry, None, entry.node))
@@ -256,7 +256,7 @@ class Tree:
             return Result(entry)
         before, old = entry.node, entry.node.stat
         stat = Stat(old.created, old.version + 1, old.owner)
-        entry.node = Node(write.value, stat)
+        entry.node = StoredNode(write.value, stat)
         changes.append(_Change(write.path, entry, before, entry.node))
         return Result(None, stat)
 

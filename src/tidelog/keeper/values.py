@@ -37,10 +37,10 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
+    StoredNode,
     Subtree,
     Write,
 )
@@ -99,11 +99,11 @@ def decode_result(operation: Operation, result: Result) -> tuple[Result, list[Ma
     if not result.ok or not isinstance(operation, (Get, Children, Subtree)):
         return result, []
     stored = {operation.path: result.value} if isinstance(operation, Get) else result.nodes
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, StoredNode] = {}
     unreadable = []
     for path, node in stored.items():
         try:
-            nodes[path] = Node(decode(path, node.value), node.stat)
+            nodes[path] = StoredNode(decode(path, node.value), node.stat)
         except MalformedValue as error:
             unreadable.append(error)
     if not isinstance(operation, Get):

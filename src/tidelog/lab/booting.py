@@ -18,7 +18,7 @@ from typing import Any
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
-from tidelog.core.keeper_port import Check, Node, Stat
+from tidelog.core.keeper_port import Check, Stat, StoredNode
 from tidelog.core.messages import FetchRequest, PartitionAssignment
 from tidelog.core.types import PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.network import Channel
@@ -29,7 +29,7 @@ _SHARED = frozenset(
     (
         *(type(None), bool, int, float, str, range, type),
         *(Setup, TopicSetup, BrokerConfig, TopicConfig, Guards),
-        *(Node, Stat, Check, PartitionState, TopicPartition, Channel),
+        *(StoredNode, Stat, Check, PartitionState, TopicPartition, Channel),
         *(FetchRequest, PartitionAssignment),
     )
 )

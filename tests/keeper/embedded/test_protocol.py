@@ -16,11 +16,11 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
 )
 from tidelog.keeper.embedded.protocol import (
@@ -45,7 +45,7 @@ WRITES = (
 READS = st.builds(Get, TEXT, st.booleans()) | st.builds(Subtree, TEXT, st.booleans())
 OPERATIONS = READS | WRITES | st.lists(WRITES, max_size=4).map(tuple).map(Multi)
 STATS = st.builds(Stat, NUMBERS, NUMBERS, NUMBERS)
-NODES = st.builds(Node, STORED, STATS)
+NODES = st.builds(StoredNode, STORED, STATS)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

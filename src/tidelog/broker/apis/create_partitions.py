@@ -18,7 +18,11 @@ from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
-from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS, Refusal
+from tidelog.core.controller.topic_creation import (
+    PARTITIONS_PER_REQUEST_MAX,
+    TOO_MANY_PARTITIONS,
+    TopicRefused,
+)
 from tidelog.core.types import BrokerId
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.storage.background import Steps
@@ -34,11 +38,11 @@ from tidelog.wire.messages.create_partitions import (
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-GROUPS_WOULD_MOVE = Refusal(
+GROUPS_WOULD_MOVE = TopicRefused(
     ErrorCode.INVALID_PARTITIONS,
     "Where a group is kept depends on the number of partitions: it cannot change.",
 )
-NAMED_TWICE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+NAMED_TWICE = TopicRefused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 @serves(Api.CREATE_PARTITIONS)
@@ -88,5 +92,5 @@ def _answered(result: CreatePartitionsTopicResult, response: core.CreatePartitio
     result.error_code, result.error_message = response.error, brief(response.message)
 
 
-def _fill(result: CreatePartitionsTopicResult, refusal: Refusal) -> None:
+def _fill(result: CreatePartitionsTopicResult, refusal: TopicRefused) -> None:
     result.error_code, result.error_message = refusal

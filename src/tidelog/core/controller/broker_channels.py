@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidelog.core.context import Context
-from tidelog.core.keeper_port import Node
+from tidelog.core.keeper_port import StoredNode
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,
@@ -66,7 +66,7 @@ class ControlChannels:
         self.live_brokers_told = True
         """Whether anybody has been told of the lines that were opened or closed last."""
 
-    def open(self, broker: BrokerId, registration: Node) -> None:
+    def open(self, broker: BrokerId, registration: StoredNode) -> None:
         self._queues[broker] = deque()
         self.incarnations[broker] = registration.stat.created
         self.endpoints[broker] = registration.value

@@ -34,7 +34,7 @@ class ReplicaPhase(Enum):
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterState:
     live: dict[BrokerId, int] = field(default_factory=dict)
     """Registered brokers with their broker epochs."""
     leaving: set[BrokerId] = field(default_factory=set)

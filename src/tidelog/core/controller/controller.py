@@ -17,13 +17,13 @@ from tidelog.core import events, keeper_paths
 from tidelog.core.context import Context
 from tidelog.core.controller import isr_changes, topic_creation, topic_deletion
 from tidelog.core.controller.broker_channels import ControlChannels
-from tidelog.core.controller.cluster_state import Cluster, PartitionPhase
+from tidelog.core.controller.cluster_state import ClusterState, PartitionPhase
 from tidelog.core.controller.failed_replicas import FailedReplicas
 from tidelog.core.controller.requests import ControllerRequests
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
 from tidelog.core.events import ResignReason
-from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Node, Result, SetValue
+from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
 from tidelog.core.types import BrokerId, Millis, TopicPartition
@@ -118,7 +118,7 @@ class Controller:
         if not current.ok:
             yield Create(keeper_paths.CONTROLLER_EPOCH, 0)
             current = yield Get(keeper_paths.CONTROLLER_EPOCH)
-        node: Node = current.value
+        node: StoredNode = current.value
         claim = yield Multi(
             (
                 Create(keeper_paths.CONTROLLER, self._ctx.broker, ephemeral=True),
@@ -137,7 +137,7 @@ class Controller:
         """Kafka's onControllerFailover: read everything, tell everybody, then replicas before partitions."""
         ctx = self._ctx
         ctx.emit(events.ControllerElected(ctx.broker, self._epoch))
-        cluster = Cluster()
+        cluster = ClusterState()
         channels = ControlChannels(ctx, self._epoch)
         self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version, self._submit)
         self._failed = FailedReplicas(machines)
@@ -256,7 +256,7 @@ class Controller:
             cluster.partitions[tp] = PartitionPhase.OFFLINE
         return bool(leaderless)
 
-    def _brokers_started(self, started: dict[BrokerId, Node]) -> Task:
+    def _brokers_started(self, started: dict[BrokerId, StoredNode]) -> Task:
         machines = self.machines
         assert machines is not None
         cluster = machines.cluster

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.core.controller import leader_election
-from tidelog.core.controller.cluster_state import Cluster
+from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.state_machines import Election, StateMachines
 from tidelog.core.events import ElectionKind
 from tidelog.core.keeper_tasks import Procedure
@@ -61,7 +61,7 @@ def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCod
     return ErrorCode.NONE if choice is not None else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def _preferred(cluster: Cluster, tp: TopicPartition) -> Election:
+def _preferred(cluster: ClusterState, tp: TopicPartition) -> Election:
     def choose(state: PartitionState) -> leader_election.Choice | None:
         return leader_election.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
 
@@ -97,7 +97,7 @@ def controlled_shutdown(
     return ControlledShutdownResponse(ErrorCode.NONE, remaining)
 
 
-def _succession(cluster: Cluster, tp: TopicPartition, leaving: BrokerId) -> Election:
+def _succession(cluster: ClusterState, tp: TopicPartition, leaving: BrokerId) -> Election:
     def choose(state: PartitionState) -> leader_election.Choice | None:
         return leader_election.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving

@@ -25,7 +25,7 @@ from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.broker_channels import ControlChannels, RequestBatch
-from tidelog.core.controller.cluster_state import Cluster, PartitionPhase, ReplicaPhase
+from tidelog.core.controller.cluster_state import ClusterState, PartitionPhase, ReplicaPhase
 from tidelog.core.controller.voting import Ballots
 from tidelog.core.events import ElectionKind, StateWriteReason
 from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
@@ -72,7 +72,7 @@ class StateMachines:
     def __init__(
         self,
         ctx: Context,
-        cluster: Cluster,
+        cluster: ClusterState,
         channels: ControlChannels,
         epoch_version: int,
         submit: Callable[[StateMachines, Callable[[], Task]], None],

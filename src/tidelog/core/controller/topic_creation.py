@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from tidelog.core.controller.cluster_state import Cluster
+from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.placement import broker_round, place_replicas
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.keeper_paths import TOPICS, config_path, topic_path
-from tidelog.core.keeper_port import Create, Get, KeeperError, Node, Result, SetValue, Subtree
+from tidelog.core.keeper_port import Create, Get, KeeperError, Result, SetValue, StoredNode, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
 from tidelog.core.messages import (
     BROKER_DEFAULT,
@@ -42,16 +42,16 @@ REPLICAS_SHOWN_MAX = 10
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-class Refusal(NamedTuple):
+class TopicRefused(NamedTuple):
     error: ErrorCode
     message: str
 
 
-TOO_MANY_PARTITIONS = Refusal(
+TOO_MANY_PARTITIONS = TopicRefused(
     ErrorCode.POLICY_VIOLATION,
     f"Excessively large number of partitions per request: at most {PARTITIONS_PER_REQUEST_MAX}.",
 )
-_TOO_LARGE = Refusal(
+_TOO_LARGE = TopicRefused(
     ErrorCode.POLICY_VIOLATION, "The list of the topic's replicas is larger than the keeper takes."
 )
 
@@ -62,7 +62,7 @@ _TOO_LARGE = Refusal(
 def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Procedure[CreateTopicResponse]:
     topic = request.topic
     plan = _name_refusal(topic, machines.cluster) or _planned(machines, request)
-    if isinstance(plan, Refusal):
+    if isinstance(plan, TopicRefused):
         return CreateTopicResponse(topic, *plan)
     if not request.validate_only:
         refusal = yield from _write_topic(machines, topic, plan, request.config)
@@ -74,7 +74,7 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
 
 def _write_topic(
     machines: StateMachines, topic: str, assignment: Assignment, config: dict[str, str]
-) -> Procedure[Refusal | None]:
+) -> Procedure[TopicRefused | None]:
     """Refused if the topic is there already, and not by our own doing."""
     path, settings = topic_path(topic), config_path(topic)
     result = yield from machines.fenced(Create(settings, config), Create(path, assignment))
@@ -87,16 +87,16 @@ def _write_topic(
         return _TOO_LARGE
     found = yield Get(path)
     if not found.ok:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the topic.")
+        return TopicRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the topic.")
     return None if found.value.value == assignment else _exists(topic)
 
 
-def _name_refusal(topic: str, cluster: Cluster) -> Refusal | None:
+def _name_refusal(topic: str, cluster: ClusterState) -> TopicRefused | None:
     wrong = illegal_name(topic)
     if wrong is not None:
-        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
+        return TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, wrong)
     if topic in cluster.deleting:
-        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
+        return TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' is marked for deletion.")
     if topic in cluster.topics:
         return _exists(topic)
     if "." in topic or "_" in topic:
@@ -105,7 +105,7 @@ def _name_refusal(topic: str, cluster: Cluster) -> Refusal | None:
         rivals = [other for other in (*cluster.topics, *cluster.deleting) if other.replace(".", "_") == same]
         if rivals:
             message = f"Topic '{topic}' collides with existing topics: {', '.join(rivals)}"
-            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+            return TopicRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
     return None
 
 
@@ -128,18 +128,18 @@ def illegal_name(topic: str) -> str | None:
     return None
 
 
-def _exists(topic: str) -> Refusal:
-    return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
+def _exists(topic: str) -> TopicRefused:
+    return TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
 
 
 # ---------------------------------------------------------------- where its replicas go
 
 
-def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment | Refusal:
+def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment | TopicRefused:
     config, cluster = machines.ctx.config, machines.cluster
     if request.assignment is not None:
         if (request.partitions, request.replication_factor) != (BROKER_DEFAULT, BROKER_DEFAULT):
-            return Refusal(
+            return TopicRefused(
                 ErrorCode.INVALID_REQUEST,
                 "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be "
                 "used at the same time.",
@@ -155,11 +155,11 @@ def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment
     if partitions > PARTITIONS_PER_REQUEST_MAX:
         return TOO_MANY_PARTITIONS
     if partitions <= 0:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        return TopicRefused(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if factor <= 0:
-        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+        return TopicRefused(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
     if factor > len(cluster.live):
-        return Refusal(
+        return TopicRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor: {factor} larger than available brokers: {len(cluster.live)}.",
         )
@@ -173,14 +173,14 @@ def _racks(machines: StateMachines) -> dict[BrokerId, str | None]:
     return {broker: getattr(endpoint, "rack", None) for broker, endpoint in endpoints}
 
 
-def _assignment_refusal(assignment: Assignment) -> Refusal | None:
+def _assignment_refusal(assignment: Assignment) -> TopicRefused | None:
     """An assignment by hand may name brokers that are away, as in Kafka, but must make sense."""
     if sorted(assignment) != list(range(len(assignment))) or not assignment:
         return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return _replicas_refusal(assignment.values(), len(assignment[0]))
 
 
-def _replicas_refusal(lists: Iterable[tuple[BrokerId, ...]], factor: int) -> Refusal | None:
+def _replicas_refusal(lists: Iterable[tuple[BrokerId, ...]], factor: int) -> TopicRefused | None:
     if factor > REPLICAS_MAX:
         return _bad_assignment(f"A partition may have {REPLICAS_MAX} replicas, not {factor}")
     for replicas in lists:
@@ -201,8 +201,8 @@ def _shown(brokers: Sequence[BrokerId]) -> str:
     return first if len(brokers) <= REPLICAS_SHOWN_MAX else f"{first}, ... ({len(brokers)} of them)"
 
 
-def _bad_assignment(message: str) -> Refusal:
-    return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+def _bad_assignment(message: str) -> TopicRefused:
+    return TopicRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 # ---------------------------------------------------------------- more partitions
@@ -219,7 +219,7 @@ def create_partitions(
         found = yield Get(topic_path(topic))
         if not found.ok or not found.value.value:
             return CreatePartitionsResponse(topic, *_unknown(topic))
-        node: Node = found.value
+        node: StoredNode = found.value
         added = _added_partitions(machines, request, node.value)
         if request.validate_only:
             return CreatePartitionsResponse(topic, ErrorCode.NONE)
@@ -235,7 +235,7 @@ def create_partitions(
     return CreatePartitionsResponse(topic, ErrorCode.NONE)
 
 
-def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> Refusal | None:
+def _partitions_refusal(cluster: ClusterState, request: CreatePartitionsRequest) -> TopicRefused | None:
     topic, count = request.topic, request.count
     if TopicPartition(topic, 0) not in cluster.assignments:
         return _unknown(topic)
@@ -244,13 +244,13 @@ def _partitions_refusal(cluster: Cluster, request: CreatePartitionsRequest) -> R
         wrong = f"Topic already has {known} partitions."
         if count < known:
             wrong = f"Topic currently has {known} partitions, which is higher than the requested {count}."
-        return Refusal(ErrorCode.INVALID_PARTITIONS, wrong)
+        return TopicRefused(ErrorCode.INVALID_PARTITIONS, wrong)
     if count - known > PARTITIONS_PER_REQUEST_MAX:
         return TOO_MANY_PARTITIONS
     factor = len(cluster.assignments[TopicPartition(topic, 0)])
     if request.assignment is None:
         if factor > len(cluster.live):
-            return Refusal(
+            return TopicRefused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Replication factor: {factor} larger than available brokers: {len(cluster.live)}.",
             )
@@ -279,8 +279,8 @@ def _added_partitions(
     return place_replicas(racks, added, len(existing[0]), start)
 
 
-def _unknown(topic: str) -> Refusal:
-    return Refusal(
+def _unknown(topic: str) -> TopicRefused:
+    return TopicRefused(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic[:TOPIC_NAME_LENGTH_MAX]}' does not exist."
     )
 
@@ -334,7 +334,7 @@ def forget_topics(machines: StateMachines, topics: list[str]) -> None:
         machines.channels.stop_replica(broker, tuple(stopped[broker]), delete=False)
 
 
-def _take_state(cluster: Cluster, topic: str, below: str, node: Node) -> None:
+def _take_state(cluster: ClusterState, topic: str, below: str, node: StoredNode) -> None:
     """``below`` is a path below the topic's node: ``partitions/P/state`` is what is looked for."""
     parts = below.split("/")
     if len(parts) == 3 and parts[2] == "state" and node.value is not None:

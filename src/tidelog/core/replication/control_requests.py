@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tidelog.core.broker import Broker
 
 
-class ControlledReplicas:
+class ControlRequests:
     __slots__ = (
         "_broker",
         "_configs",

@@ -33,11 +33,11 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
     Write,
 )
@@ -224,13 +224,13 @@ def result_from_json(operation: Operation, stored: Any) -> Result:
         raise KeeperProtocolError("a result that does not fit its operation") from None
 
 
-def node_to_json(node: Node) -> list[Any]:
+def node_to_json(node: StoredNode) -> list[Any]:
     return [_text(node.value), node.stat.created, node.stat.version, node.stat.owner]
 
 
-def node_from_json(stored: Any) -> Node:
+def node_from_json(stored: Any) -> StoredNode:
     text, created, version, owner = stored
-    return Node(_bytes(text), Stat(created, version, owner))
+    return StoredNode(_bytes(text), Stat(created, version, owner))
 
 
 def _stat_to_json(stat: Stat | None) -> list[int] | None:

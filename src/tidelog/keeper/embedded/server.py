@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidelog.core.keeper_port import Children, Get, Node, Operation, Subtree
+from tidelog.core.keeper_port import Children, Get, Operation, StoredNode, Subtree
 from tidelog.core.types import Millis
 from tidelog.keeper.embedded.group_commit import GroupCommit
 from tidelog.keeper.embedded.journal import SNAPSHOT_AFTER_BYTES, Journal
@@ -227,10 +227,10 @@ class EmbeddedKeeper:
 
     # ------------------------------------------------------------ for whoever runs it in the own process
 
-    def node(self, path: str) -> Node | None:
+    def node(self, path: str) -> StoredNode | None:
         """What is at a path now, with its value decoded."""
         found = self._state.tree.get(path)
-        return None if found is None else Node(decode(path, found.value), found.stat)
+        return None if found is None else StoredNode(decode(path, found.value), found.stat)
 
     def keep(self, session: int) -> None:
         """From now on whoever calls this says when the session ends (``expire``), and its time-out does not

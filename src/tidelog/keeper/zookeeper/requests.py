@@ -49,11 +49,11 @@ from tidelog.core.keeper_port import (
     Get,
     KeeperError,
     Multi,
-    Node,
     Operation,
     Result,
     SetValue,
     Stat,
+    StoredNode,
     Subtree,
     Write,
 )
@@ -260,7 +260,7 @@ class Requests:
         if error is not None:
             return _refusal(operation, error)
         if isinstance(operation, Get):
-            return Result(None, Node(answer[0], _stat(answer[1])))
+            return Result(None, StoredNode(answer[0], _stat(answer[1])))
         if isinstance(operation, Create):
             return Result(None, _stat(answer[1]), answer[0][len(self._chroot) :])
         if isinstance(operation, SetValue):
@@ -309,17 +309,17 @@ class Requests:
 
     async def _nodes_below(
         self, operation: Children | Subtree, watcher: Callable[[Any], None] | None
-    ) -> dict[str, Node]:
+    ) -> dict[str, StoredNode]:
         names = await self._answer(
             lambda: self._client.get_children_async(self._full(operation.path), watcher)
         )
-        found: dict[str, Node] = {}
+        found: dict[str, StoredNode] = {}
         level = _paths_below(operation.path, names)
         if isinstance(operation, Children) and not operation.values:
-            return {path: Node(None, _NOT_ASKED) for path in level}
+            return {path: StoredNode(None, _NOT_ASKED) for path in level}
         while level:
             nodes = await self._answers(self._client.get_async, level)
-            found.update((path, Node(value, _stat(stat))) for path, (value, stat) in nodes.items())
+            found.update((path, StoredNode(value, _stat(stat))) for path, (value, stat) in nodes.items())
             if isinstance(operation, Children):
                 break
             parents = [path for path, (_, stat) in nodes.items() if stat.numChildren]

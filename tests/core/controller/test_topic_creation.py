@@ -8,7 +8,7 @@ from tests.core.administrator import Administrator, replicas, topic_written_by_a
 from tidelog.core import keeper_paths
 from tidelog.core.controller.topic_creation import TOO_MANY_PARTITIONS, create_partitions, create_topic
 from tidelog.core.events import PartitionStateWritten
-from tidelog.core.keeper_port import Create, Delete, KeeperError, Node, Result, SetValue, Stat
+from tidelog.core.keeper_port import Create, Delete, KeeperError, Result, SetValue, Stat, StoredNode
 from tidelog.core.keeper_tasks import Procedure
 from tidelog.core.messages import (
     CreatePartitionsRequest,
@@ -454,7 +454,7 @@ def test_a_topic_that_is_too_large_for_the_keeper_is_refused() -> None:
     too_large = Result(KeeperError.TOO_LARGE)
     created = outcome(create_topic(machines, CreateTopicRequest("u", 2, 1)), too_large)
     assert created.error is ErrorCode.POLICY_VIOLATION
-    node = Result(None, Node({0: replicas(0)}, Stat(1, 0)))
+    node = Result(None, StoredNode({0: replicas(0)}, Stat(1, 0)))
     extended = outcome(create_partitions(machines, CreatePartitionsRequest("t", 9)), node, too_large)
     assert extended.error is ErrorCode.POLICY_VIOLATION
     assert admin.listed(0) == {"t": [0]}
