@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fuzz.batches import draw_batch, extreme
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
-from tidelog.storage.log_config import LOG_SETTINGS
+from tidelog.settings.topic import LOG_SETTINGS
 from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct, fields_of
 
 STANDING: Final = {

@@ -6,7 +6,7 @@ Run from the root of the tree:
 
 from itertools import groupby
 
-from tidelog.broker.settings import ALIASES, REQUIRED, Setting, table
+from tidelog.settings.broker import ALIASES, REQUIRED, Setting, table
 from tidelog.settings.kinds import LONG_MAX
 
 HEAD = """\

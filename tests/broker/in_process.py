@@ -20,13 +20,13 @@ from tests.clients import raw
 from tests.clients.raw import Fields
 from tests.forwarder import Forwarder
 
-from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import TopicPartition
 from tidelog.keeper.client import KeeperConnection, connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property
 from tidelog.storage.file_storage import FileStorage
 

@@ -26,8 +26,8 @@ from tidelog.broker.cluster_status import (
     running_brokers,
 )
 from tidelog.broker.local_cluster import LocalCluster
-from tidelog.broker.settings import SettingsError
 from tidelog.kafka_client.blocking import Client
+from tidelog.settings.broker import SettingsError
 
 pytestmark = pytest.mark.slow
 

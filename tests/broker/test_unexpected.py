@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tests.keeper.local import LocalKeeper
 
-from tidelog.broker.loading import settle
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
 from tidelog.core.messages import CreateTopicRequest, Message
 from tidelog.core.types import BrokerId, InvariantViolation, TopicPartition
+from tidelog.settings.loading import settle
 from tidelog.settings.properties import parse
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog

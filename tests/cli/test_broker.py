@@ -10,8 +10,8 @@ import pytest
 from tests.cli.calling import COMMAND, call, environment, refused
 from tests.cli.clusters import eventually
 
-from tidelog.broker.settings import table
 from tidelog.kafka_client.blocking import Client
+from tidelog.settings.broker import table
 
 
 def test_the_settings_are_printed():

@@ -26,11 +26,11 @@ from tests.storage.folders import folder, small
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.missing_offsets import Witness
-from tidelog.storage.log_config import LogConfig
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.records import read_records
 

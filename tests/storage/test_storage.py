@@ -17,8 +17,8 @@ from tests.storage.folders import TP, after_a_crash, small, storage
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import TopicPartition
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.log_config import LogConfig
 
 ALWAYS = LogConfig.from_properties({"tidelog.flush": "always"})
 OTHER = TopicPartition("other", 3)

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from tidelog.broker import logs
-from tidelog.broker.loading import load
-from tidelog.broker.settings import SettingsError
+from tidelog.settings.broker import SettingsError
+from tidelog.settings.loading import load
 from tidelog.settings.properties import PropertiesError
 
 USAGE = "usage: python -m tidelog.broker FILE.properties [--override NAME=VALUE …]"

@@ -35,14 +35,14 @@ from tidelog.broker.cluster_status import (
     running_brokers,
 )
 from tidelog.broker.ending import Ending
-from tidelog.broker.loading import settle
 from tidelog.broker.nursery_client import Nursery, NurseryError
 from tidelog.broker.ports import PortTaken, require_free
-from tidelog.broker.settings import Settings, SettingsError
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
 from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.settings.broker import Settings, SettingsError
 from tidelog.settings.kinds import Endpoint
+from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property, write
 
 HOST = "127.0.0.1"

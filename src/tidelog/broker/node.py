@@ -29,7 +29,6 @@ from tidelog.broker.metrics import Metrics
 from tidelog.broker.narration import Narration
 from tidelog.broker.peers import Peers
 from tidelog.broker.server import Server
-from tidelog.broker.settings import Settings, table
 from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
@@ -49,9 +48,10 @@ from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
+from tidelog.settings.broker import Settings, table
+from tidelog.settings.topic import Flush
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
-from tidelog.storage.log_config import Flush
 from tidelog.wire.errors import ErrorCode
 
 KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed

@@ -36,7 +36,6 @@ from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import Metrics
 from tidelog.broker.node import Node
 from tidelog.broker.server import Limits, Server
-from tidelog.broker.settings import Settings
 from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.generations import GENERATIONS
@@ -45,6 +44,7 @@ from tidelog.core.types import BrokerEndpoint, BrokerId
 from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
+from tidelog.settings.broker import Settings
 from tidelog.storage.compaction.scheduler import UNLIMITED
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage, wall_clock

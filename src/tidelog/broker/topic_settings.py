@@ -1,6 +1,6 @@
 """What each topic is set to: its own values over this broker's defaults over the table's.
 
-The storage owns the table of settings (``storage/log_config.py``); here it meets the topics. A value is
+The storage owns the table of settings (``settings/topic.py``); here it meets the topics. A value is
 checked when it is set; whatever another tool wrote past that check leaves the topic at its defaults.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from tidelog.settings.topic import LOG_SETTINGS, InvalidLogConfig, LogConfig
 from tidelog.storage.file_storage import FileStorage
-from tidelog.storage.log_config import LOG_SETTINGS, InvalidLogConfig, LogConfig
 
 
 class Source(IntEnum):

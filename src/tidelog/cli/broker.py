@@ -13,7 +13,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.up import PropertiesOption, SetOption
 
 if TYPE_CHECKING:
-    from tidelog.broker.settings import SettingsError
+    from tidelog.settings.broker import SettingsError
     from tidelog.settings.properties import Property
 
 EXAMPLES = """\b
@@ -66,8 +66,8 @@ def broker(
     if as_json:
         raise Refusal("--json goes with --settings")
     from tidelog.broker import logs
-    from tidelog.broker.loading import Level, gather, settle
-    from tidelog.broker.settings import SettingsError
+    from tidelog.settings.broker import SettingsError
+    from tidelog.settings.loading import Level, gather, settle
 
     try:
         chosen = _options(number, listen, keeper, data_dir)

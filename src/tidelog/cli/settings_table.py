@@ -6,11 +6,11 @@ from itertools import groupby
 
 from rich.text import Text
 
-from tidelog.broker.settings import REQUIRED, Setting, table
 from tidelog.cli import palette
 from tidelog.cli.account import page_width
 from tidelog.cli.output import console, write_json, write_lines
 from tidelog.cli.page import rule, wrap
+from tidelog.settings.broker import REQUIRED, Setting, table
 
 _INDENT = 4
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidelog.broker.loading import gather
-from tidelog.broker.settings import SettingsError, table
 from tidelog.cli.choices import one_of
 from tidelog.cli.errors import Refusal, unknown
 from tidelog.cli.output import counted
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
+from tidelog.settings.broker import SettingsError, table
+from tidelog.settings.loading import gather
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.faults import schedule as schedules
 from tidelog.trials.faults.faults import NETWORK_KINDS

@@ -145,8 +145,8 @@ def _entries(
 ) -> tuple[list[Property], list[tuple[bool, str]]]:
     """The settings for all brokers, checked, and what there is to say about them."""
     from tidelog.broker.cluster import KEEPER_NAMES, OWN_NAMES
-    from tidelog.broker.loading import Level, gather, settle
-    from tidelog.broker.settings import SettingsError
+    from tidelog.settings.broker import SettingsError
+    from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property
 
     try:
@@ -177,6 +177,6 @@ def _entries(
 
 
 def _known_names() -> set[str]:
-    from tidelog.broker.settings import table
+    from tidelog.settings.broker import table
 
     return set(table())

@@ -17,6 +17,7 @@ from threading import Lock
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
+from tidelog.settings.topic import Flush, LogConfig
 from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.checkpoints import (
     CLEANED,
@@ -36,7 +37,6 @@ from tidelog.storage.log.missing_offsets import MissingOffsets, missing_at_the_e
 from tidelog.storage.log.recovery import LogOpener, Recovered, new_log
 from tidelog.storage.log.retention import retained_from
 from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
-from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.log_folder import LogFolder
 from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
 

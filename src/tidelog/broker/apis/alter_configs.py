@@ -18,8 +18,8 @@ from tidelog.broker.error_messages import brief
 from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
+from tidelog.settings.topic import TEXT_LENGTH_MAX, InvalidLogConfig
 from tidelog.storage.background import Steps
-from tidelog.storage.log_config import TEXT_LENGTH_MAX, InvalidLogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import alter_configs, incremental_alter_configs

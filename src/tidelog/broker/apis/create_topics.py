@@ -20,8 +20,8 @@ from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
+from tidelog.settings.topic import InvalidLogConfig
 from tidelog.storage.background import Steps, listed
-from tidelog.storage.log_config import InvalidLogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_topics import (

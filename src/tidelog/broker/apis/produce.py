@@ -19,9 +19,9 @@ from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.keyed_records import BatchTooLarge, keyless_records
-from tidelog.storage.log_config import LogConfig
 from tidelog.wire.api import Api
 from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError

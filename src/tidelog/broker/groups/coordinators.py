@@ -26,7 +26,7 @@ from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
-    from tidelog.broker.settings import Settings
+    from tidelog.settings.broker import Settings
 
 _MINUTE_MS = 60_000
 TOPICS_SECONDS = 1.0

@@ -12,11 +12,11 @@ from threading import Event, Lock
 from typing import NamedTuple
 
 from tidelog.core.types import Millis, Offset, TopicPartition
+from tidelog.settings.topic import LONG_MAX
 from tidelog.storage.background import Job
 from tidelog.storage.compaction.compactor import Abandoned, Compaction, SealedSegment
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.retention import newest
-from tidelog.storage.log_config import LONG_MAX
 
 DEDUPE_BYTES = 128 << 20
 UNLIMITED = 0

@@ -30,6 +30,7 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
+from tidelog.settings.topic import Flush, LogConfig
 from tidelog.storage.checkpoints import NEVER_CLEANED
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.durability import Durability
@@ -43,7 +44,6 @@ from tidelog.storage.log.segment_swap import swap_in
 from tidelog.storage.log.tail import Tail
 from tidelog.storage.log.timestamps import TimestampSearch, first_since, with_max_timestamp
 from tidelog.storage.log.upkeep import Upkeep
-from tidelog.storage.log_config import Flush, LogConfig
 from tidelog.storage.resources import Shared
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.records import leader_change_batch

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.types import NO_EPOCH, Epoch, Offset, TopicPartition
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.missing_offsets import (
@@ -29,7 +30,6 @@ from tidelog.storage.log.producer_snapshot import snapshot_offsets, snapshot_pat
 from tidelog.storage.log.renames import DELETED_SUFFIX
 from tidelog.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from tidelog.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
-from tidelog.storage.log_config import LogConfig
 from tidelog.storage.resources import Shared
 
 _LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)

@@ -29,12 +29,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tidelog.broker.broker_process import BrokerProcess, Serving
 from tidelog.broker.cluster import ClusterError, obituary
-from tidelog.broker.loading import settle
 from tidelog.broker.nursery_client import NurseryError
-from tidelog.broker.settings import Settings
 from tidelog.core.types import TopicPartition
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.lab.network import KEEPER, Node
+from tidelog.settings.broker import Settings
+from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property, write
 from tidelog.trials.faults.disks import Disks
 from tidelog.trials.machines.keepers import Keeper, KeeperInside, KeeperOutside

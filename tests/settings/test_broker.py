@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tidelog.broker.loading import Level, Loaded, load, settle
-from tidelog.broker.settings import GENERATIONS, REQUIRED, Settings, SettingsError, table
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS as KNOWN_GENERATIONS
+from tidelog.settings.broker import GENERATIONS, REQUIRED, Settings, SettingsError, table
 from tidelog.settings.kinds import Endpoint
+from tidelog.settings.loading import Level, Loaded, load, settle
 from tidelog.settings.properties import dump, parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -320,7 +320,7 @@ def test_the_page_of_settings_is_current():
 
 def test_storage_takes_what_a_broker_says_about_its_logs():
     """Every name and every default is one of storage's own table, so that nothing is lost between the two."""
-    from tidelog.storage.log_config import LOG_SETTING, LogConfig
+    from tidelog.settings.topic import LOG_SETTING, LogConfig
 
     assert set(settings().log_defaults()) == set(LOG_SETTING)
     assert LogConfig.from_properties({}, settings().log_defaults()) == LogConfig()

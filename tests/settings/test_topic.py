@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.storage.log_config import LOG_SETTINGS, Flush, InvalidLogConfig, LogConfig
+from tidelog.settings.topic import LOG_SETTINGS, Flush, InvalidLogConfig, LogConfig
 
 
 def test_the_table_and_the_values_agree() -> None:

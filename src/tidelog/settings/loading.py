@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.broker.foreign import REPLACED, is_ignored, is_security
-from tidelog.broker.settings import ALIASES, REQUIRED, Settings, SettingsError, table
+from tidelog.settings.broker import ALIASES, REQUIRED, Settings, SettingsError, table
+from tidelog.settings.ignored import REPLACED, is_ignored, is_security
 from tidelog.settings.properties import PropertiesError, Property, assignment, latest, read
 
 
