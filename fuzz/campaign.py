@@ -23,7 +23,7 @@ from fuzz.frames import Fate, Frame, Frames, waits_seconds
 from fuzz.line import End, Ended, Line, open_line
 from fuzz.target import Target
 from fuzz.watch import Kind, Watch
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 
 PAGE: Final = "page"
 ATTACKS: Final[dict[str, Attack]] = {

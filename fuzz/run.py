@@ -22,7 +22,7 @@ from fuzz.line import End, open_line
 from fuzz.target import IDLE_SECONDS, SETTINGS, Target
 from fuzz.verdict import DESCRIPTORS_MARGIN, Result, judge
 from fuzz.watch import ENVIRONMENT, TRACEBACK, Kind, Log, Watch
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 
 _SETTLE_SECONDS: Final = 2 * IDLE_SECONDS + 10.0
 

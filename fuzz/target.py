@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fuzz.vocabulary import PARTITIONS, STANDING
-from tidelog.broker.cluster_status import BrokerStatus, ClusterStatus, read_status
+from tidelog.cluster.directory import BrokerStatus, ClusterStatus, read_status
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.kafka_client.admin import Admin
 from tidelog.kafka_client.blocking import Client, ClientError

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from bench.processes import cpu_seconds, is_alive, resident_bytes
 from prometheus_client.parser import text_string_to_metric_families
 
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 from tidelog.kafka_client.blocking import Client, ClientError
 
 ENVIRONMENT: Final = {"PYTHONFAULTHANDLER": "1"}

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.processes import is_alive, resident_bytes
 
-from tidelog.trials.machines.leftovers import FILE
+from tidelog.cluster.leftovers import FILE
 
 _SETTLED_SECONDS: Final = 10.0
 """A broker that has just started grows; from then on it is looked at."""

@@ -14,7 +14,7 @@ from fuzz.frames import Frame, Frames
 from fuzz.line import End, Ended, open_line
 from fuzz.target import Target
 from fuzz.watch import Kind
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 
 PATIENCE_SECONDS = 30.0
 """An answer to something large may take so long. Nobody else has to wait for it meanwhile."""

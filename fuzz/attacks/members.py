@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from fuzz.attacks import Ground
 from fuzz.vocabulary import STANDING
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

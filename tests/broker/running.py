@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.evidence.journals.event_files import read_events
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import ClientError

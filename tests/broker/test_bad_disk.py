@@ -22,7 +22,7 @@ from tests.broker import running
 from tests.broker.running import eventually, known_at, properties, serving_port, started
 from tests.clients import raw
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api_keys import Api

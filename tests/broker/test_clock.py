@@ -6,7 +6,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.running import QUIET
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.kafka_client.admin import Admin
 
 HOUR_MS = 3_600_000

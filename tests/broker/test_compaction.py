@@ -19,7 +19,7 @@ from tests.broker.running import (
     without_tracebacks,
 )
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from tests.broker.running import (
 from tests.groups.members import ConfluentMember
 from tests.groups.members import eventually as await_members
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.core.events import TruncationRule
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from bench.processes import PATIENCE_SECONDS
 from prometheus_client.parser import text_string_to_metric_families
 from tests.broker.running import create, wait_in_sync
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 
 WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: for so long a follower's fetch waits at its leader."""

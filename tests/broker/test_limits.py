@@ -14,7 +14,7 @@ from tests.broker.running import Lines, address, create, eventually, produce
 from tests.clients import raw
 from tests.clients.raw import Closed, Connection
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
 

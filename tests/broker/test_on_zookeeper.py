@@ -23,7 +23,7 @@ from tests.broker.running import (
 )
 from tests.zookeeper import ZooKeeper
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
 

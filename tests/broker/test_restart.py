@@ -24,7 +24,7 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow

@@ -24,7 +24,7 @@ from tests.broker.running import (
     without_tracebacks,
 )
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow

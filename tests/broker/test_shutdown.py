@@ -22,7 +22,7 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.errors import ErrorCode
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.broker.running import Starter, command, eventually, properties, serving_port, started
 
-from tidelog.broker.cluster_status import read_status
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.directory import read_status
 from tidelog.kafka_client.blocking import Client
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.against import Against
 from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 
 pytestmark = pytest.mark.slow
 

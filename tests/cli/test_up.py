@@ -14,7 +14,7 @@ import pytest
 from tests.cli.calling import COMMAND, call, refused
 from tests.cli.clusters import READY, Up, eventually, is_alive, kill
 
-from tidelog.broker.cluster_status import LOCK_FILE, running_brokers
+from tidelog.cluster.directory import LOCK_FILE, running_brokers
 from tidelog.kafka_client.blocking import Client
 from tidelog.storage.lock_file import acquire, is_held
 

@@ -12,7 +12,7 @@ from tests.clients.conftest import Cluster, Topics
 from tests.clients.test_groups_bad_input import Desk, coordinator, open_desk
 from tests.groups.members import eventually
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

@@ -17,7 +17,7 @@ from fuzz.verdict import DESCRIPTORS_MARGIN, MEMORY_MARGIN_BYTES, judge, lines
 from fuzz.watch import Kind, Log, Watch
 from tests.fuzz.test_frames import OFFERED
 
-from tidelog.broker.cluster_status import BrokerStatus
+from tidelog.cluster.directory import BrokerStatus
 
 FRAMES = 2_000
 # Those that take long by their nature, or a process of their own, have tests elsewhere.

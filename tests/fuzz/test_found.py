@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.broker.running import Lines, create, without_tracebacks
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.journals.clients import OK, LedgerJournal, ReadsJournal
 from tidelog.evidence.journals.slots import Slots

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sources.topic_client import TopicOptions, limited
 

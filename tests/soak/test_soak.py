@@ -15,7 +15,7 @@ from soak.rounds import Plan, Round, require_room
 from soak.table import lines
 from tests.broker.running import eventually
 
-from tidelog.trials.machines.leftovers import ProcessList
+from tidelog.cluster.leftovers import ProcessList
 
 HELD = Round(
     1, 7, code=0, seconds=60.0, ok=10, sent=10, faults={"kill": 3, "power": 2, "cut": 1}, audited=True

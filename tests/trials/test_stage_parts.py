@@ -10,6 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.cluster import folders
+from tidelog.cluster.disks import Disks
+from tidelog.cluster.folders import TrialError, TrialFolder, clean_up
+from tidelog.cluster.leftovers import FILE
+from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.cluster.processes import Processes
 from tidelog.core import events as e
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
@@ -25,12 +31,6 @@ from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.memory import MemoryBatch
 from tidelog.trials import catalogue
 from tidelog.trials.comparison import compare
-from tidelog.trials.faults.disks import Disks
-from tidelog.trials.machines import folders
-from tidelog.trials.machines.folders import TrialError, TrialFolder, clean_up
-from tidelog.trials.machines.leftovers import FILE
-from tidelog.trials.machines.processes import Processes
-from tidelog.trials.network.switchboard import Switchboard
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.conversations import to_wire
 from tidelog.trials.stage.happenings import NARRATED, Happenings, event_of

@@ -16,14 +16,14 @@ import pytest
 from tests.cli.calling import COMMAND, call, environment, refused
 from tests.storage.batches import batch
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.leftovers import ProcessList
+from tidelog.cluster.network.namespaces import NamespaceError, Namespaces, require_namespaces
 from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.collection import end_of
-from tidelog.trials.machines.leftovers import ProcessList
-from tidelog.trials.network.netns import NamespaceError, Namespaces, require_namespaces
 
 slow = pytest.mark.slow
 SECONDS = 100.0

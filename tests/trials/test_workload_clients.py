@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bench.processes import PATIENCE_SECONDS
 
-from tidelog.broker.local_cluster import LocalCluster
+from tidelog.cluster.cluster import LocalCluster
 from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.parquet.recovery import seal_journals

@@ -22,7 +22,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.running import likely_dirs
 
 if TYPE_CHECKING:
-    from tidelog.broker.ending import Ending
+    from tidelog.cluster.ending import Ending
     from tidelog.storage.lock_file import Process
 
 _NAMED_SECONDS = 1.0
@@ -59,15 +59,15 @@ def down(
 
 
 def _in_use(folders: list[Path]) -> Path | None:
-    from tidelog.broker.cluster_status import LOCK_FILE, running_brokers
+    from tidelog.cluster.directory import LOCK_FILE, running_brokers
     from tidelog.storage.lock_file import is_held
 
     return next((each for each in folders if is_held(each / LOCK_FILE) or running_brokers(each)), None)
 
 
 def _stop(folder: Path) -> int:
-    from tidelog.broker.cluster_status import LOCK_FILE, running_brokers
-    from tidelog.broker.ending import Ending
+    from tidelog.cluster.directory import LOCK_FILE, running_brokers
+    from tidelog.cluster.ending import Ending
     from tidelog.storage.lock_file import holder, is_held
 
     began = time.perf_counter()
@@ -94,7 +94,7 @@ def _stop(folder: Path) -> int:
 
 
 def _processes(folder: Path) -> set[Process]:
-    from tidelog.broker.cluster_status import running_brokers
+    from tidelog.cluster.directory import running_brokers
 
     return {broker.process for broker in running_brokers(folder) if broker.process is not None}
 

@@ -51,8 +51,8 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
     import asyncio
     import signal
 
-    from tidelog.broker.ports import PortTaken, require_free
     from tidelog.cli.output import write_text
+    from tidelog.cluster.ports import PortTaken, require_free
     from tidelog.keeper.embedded.data_dir import KeeperStorageError
     from tidelog.keeper.embedded.server import EmbeddedKeeper
     from tidelog.settings.kinds import Endpoint

@@ -58,7 +58,7 @@ def likely_dirs() -> list[Path]:
 
 def servers(given: str | None) -> str:
     """The bootstrap servers to use."""
-    from tidelog.broker.cluster_status import running
+    from tidelog.cluster.directory import running
 
     if given:
         return given

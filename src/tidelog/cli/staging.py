@@ -16,11 +16,11 @@ from tidelog.cli.errors import Refusal
 from tidelog.cli.output import console
 
 if TYPE_CHECKING:
+    from tidelog.cluster.processes import Processes
     from tidelog.lab.grammar import Step
     from tidelog.lab.runner import Run
     from tidelog.lab.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
-    from tidelog.trials.machines.processes import Processes
     from tidelog.trials.stage.pace import Pace
     from tidelog.trials.stages import OnStep
 
@@ -60,8 +60,8 @@ def _paces(factor: float | None) -> list[Pace]:
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Do something with real processes, and tell how far it is."""
-    from tidelog.trials.machines.folders import TrialError
-    from tidelog.trials.machines.processes import Processes
+    from tidelog.cluster.folders import TrialError
+    from tidelog.cluster.processes import Processes
 
     at = "the start"
     try:

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.broker.broker_process import BrokerProcess
-from tidelog.broker.cluster import Cluster, ClusterError, obituary
 from tidelog.cli import palette
 from tidelog.cli.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.errors import Refusal
 from tidelog.cli.output import console, counted, write_text
 from tidelog.cli.running import remember
+from tidelog.cluster.aio import Cluster, ClusterError, obituary
+from tidelog.cluster.broker_process import BrokerProcess
 from tidelog.settings.broker import SettingsError
 
 _LAST_LINES = 5

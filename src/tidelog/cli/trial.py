@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidelog.cli.trial_choices import Choices
     from tidelog.cli.trial_progress import Quiet
     from tidelog.evidence.folder import EvidenceFolder
-    from tidelog.trials.machines.venues import Venue
+    from tidelog.trials.targets import Venue
 
 EXAMPLES = """\b
 Examples:

@@ -15,6 +15,9 @@ from typing import Any, Final, cast
 from tidelog.cli.choices import one_of
 from tidelog.cli.errors import Refusal, unknown
 from tidelog.cli.output import counted
+from tidelog.cluster.arena import ArenaPlan
+from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
+from tidelog.cluster.network.networks import NETNS, RELAYS, STRAIGHT
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
 from tidelog.settings.broker import SettingsError, table
 from tidelog.settings.loading import gather
@@ -24,10 +27,7 @@ from tidelog.trials.faults.faults import NETWORK_KINDS
 from tidelog.trials.faults.ordeals import CHAIN, STRANGERS
 from tidelog.trials.faults.schedule import Fault, FaultSettings, ScheduleError
 from tidelog.trials.load.workload import Idempotence, Workload, WorkloadError
-from tidelog.trials.machines.arena import ArenaPlan
-from tidelog.trials.machines.venues import ForeignVenue, OwnVenue, Venue
-from tidelog.trials.network.netns import NamespaceError, require_namespaces
-from tidelog.trials.network.networks import NETNS, RELAYS, STRAIGHT
+from tidelog.trials.targets import ForeignVenue, OwnVenue, Venue
 from tidelog.trials.trial import TrialPlan
 
 _ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}

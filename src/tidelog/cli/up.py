@@ -144,7 +144,7 @@ def _entries(
     path: Path | None, settings: list[str], *, verbose: bool
 ) -> tuple[list[Property], list[tuple[bool, str]]]:
     """The settings for all brokers, checked, and what there is to say about them."""
-    from tidelog.broker.cluster import KEEPER_NAMES, OWN_NAMES
+    from tidelog.cluster.aio import KEEPER_NAMES, OWN_NAMES
     from tidelog.settings.broker import SettingsError
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property

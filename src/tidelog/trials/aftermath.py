@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tidelog.cluster.leftovers import end_leftovers
 from tidelog.evidence.folder import RECOVERED, RUNNING, EvidenceError, EvidenceFolder
 from tidelog.evidence.journals.slots import Slots, StillWritten, slot_files
 from tidelog.evidence.parquet.recovery import Sealed, seal_journals
 from tidelog.trials.collection import collect_replicas
-from tidelog.trials.machines.leftovers import end_leftovers
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tidelog.cluster.processes import Processes
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import Step
 from tidelog.lab.runner import Played, Run, run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.verdict import judge_end, ledger_of
 from tidelog.trials.comparison import StageComparison, compare
-from tidelog.trials.machines.processes import Processes
 from tidelog.trials.stage.cluster_stage import ClusterStage
 from tidelog.trials.stage.pace import Pace, suitable_paces
 

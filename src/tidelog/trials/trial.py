@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 import tidelog
-from tidelog.broker.cluster import ClusterError
+from tidelog.cluster.aio import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.recovery import seal_journals
@@ -29,7 +29,7 @@ from tidelog.trials.faults.schedule import Fault
 from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Role, Worker
 from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
-from tidelog.trials.machines.venues import Venue
+from tidelog.trials.targets import Venue
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from tidelog.broker.cluster import ClusterError
+from tidelog.cluster.aio import ClusterError
+from tidelog.cluster.arena import Arena
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.lab.network import KEEPER, Node
-from tidelog.trials.machines.arena import Arena
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 

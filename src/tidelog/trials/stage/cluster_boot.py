@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tidelog.cluster.folders import TrialError
+from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import TopicPartition
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.network import KEEPER
 from tidelog.lab.setup import Setup, TopicSetup
-from tidelog.trials.machines.folders import TrialError
-from tidelog.trials.machines.processes import HOST, Processes
-from tidelog.trials.network.switchboard import Switchboard
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.translation import creation, creation_with_a_past
 from tidelog.wire.api import Api

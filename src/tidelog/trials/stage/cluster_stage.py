@@ -22,6 +22,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from tidelog.cluster.disks import Disks
+from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
@@ -31,9 +34,6 @@ from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
 from tidelog.scenario.client_events import ClientEvent
-from tidelog.trials.faults.disks import Disks
-from tidelog.trials.machines.processes import HOST, Processes
-from tidelog.trials.network.switchboard import Switchboard
 from tidelog.trials.stage.clients import Clients
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.cluster_boot import create_topics, start_brokers, start_keeper

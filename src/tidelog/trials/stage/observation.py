@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidelog.cluster.processes import Processes
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
@@ -21,7 +22,6 @@ from tidelog.lab.setup import Setup
 from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
-from tidelog.trials.machines.processes import Processes
 from tidelog.trials.stage.conversations import as_memory, state_of
 from tidelog.wire.api import Api
 from tidelog.wire.batch import CorruptBatch, RecordBatch

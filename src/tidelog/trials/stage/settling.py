@@ -14,11 +14,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from tidelog.cluster.network.relays.switchboard import Passed, Switchboard
+from tidelog.cluster.processes import Processes
 from tidelog.core.types import TopicPartition
 from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.setup import Setup
-from tidelog.trials.machines.processes import Processes
-from tidelog.trials.network.switchboard import Passed, Switchboard
 from tidelog.trials.stage.observation import BrokerView, Observation
 from tidelog.trials.stage.topology import Topology
 

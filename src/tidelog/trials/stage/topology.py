@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.lab.ensemble import Ensemble
 from tidelog.lab.network import KEEPER, Node
 from tidelog.lab.setup import Setup
-from tidelog.trials.network.switchboard import Switchboard
 
 Pair = tuple[Node, Node]
 

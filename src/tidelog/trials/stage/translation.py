@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from tidelog.cluster.folders import TrialError
 from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, Write
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.setup import Setup, TopicSetup
-from tidelog.trials.machines.folders import TrialError
 from tidelog.trials.stage.pace import Pace
 from tidelog.wire.messages.create_topics import (
     CreatableReplicaAssignment,

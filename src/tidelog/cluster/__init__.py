@@ -1,0 +1,1 @@
+"""Brokers and a keeper as processes on this machine: started, watched, hurt and ended."""

@@ -1,0 +1,152 @@
+"""One broker as a process of its own: started from a properties file, listened to, and ended.
+
+What a broker promises whoever starts it: a line on stdout once it is registered and another once it serves
+(`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
+when its standard input ends (`nursery`): no broker outlives its cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.cluster.forkserver import Nursery
+
+_SAID = re.compile(
+    r"(?P<state>registered|serving) id=(?P<id>\d+) "
+    r"host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
+)
+_LAST_LINES = 20
+_LINE_BYTES_MAX = 16 * 1024
+
+
+class Serving(NamedTuple):
+    """Where a broker can be reached. `metrics_port` is -1 if it has none."""
+
+    host: str
+    port: int
+    metrics_port: int
+
+
+class BrokerProcess:
+    def __init__(
+        self,
+        number: int,
+        properties: Path,
+        on_line: Callable[[int, str], None],
+        on_end: Callable[[BrokerProcess], None],
+    ) -> None:
+        """`on_end` is called once the process has ended and everything it said was passed on."""
+        self.id = number
+        self.properties = properties
+        self.pid = 0
+        self.alive = False
+        self.exit_code: int | None = None
+        """Negative if a signal ended it; None while it runs, or if nobody knows."""
+        self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self.expected_to_end = False
+        self._on_line = on_line
+        self._on_end = on_end
+        self._stdin = -1
+        self._reached: dict[str, asyncio.Future[Serving]] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    async def start(self, nursery: Nursery) -> None:
+        """Raises `NurseryError` if there is nobody to start it."""
+        loop = asyncio.get_running_loop()
+        theirs_in, self._stdin = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        ours_err, theirs_err = os.pipe()
+        readers = [await _reader(loop, ours_out), await _reader(loop, ours_err)]
+        try:
+            self.pid = await nursery.fork(self.properties, [theirs_in, theirs_out, theirs_err])
+        except BaseException:
+            os.close(self._stdin)
+            raise
+        finally:
+            for descriptor in (theirs_in, theirs_out, theirs_err):
+                os.close(descriptor)
+        self.alive = True
+        self._reached = {state: loop.create_future() for state in ("registered", "serving")}
+        self._watch = asyncio.create_task(self._follow(nursery, readers))
+
+    async def registered(self) -> Serving:
+        """Where it will serve, once the cluster can know of it: it serves when a controller has reached it.
+        Raises `EOFError` if it ends before."""
+        return await self._once("registered")
+
+    async def serving(self) -> Serving:
+        """Where it serves, once it does. Raises `EOFError` if it ends before."""
+        return await self._once("serving")
+
+    async def _once(self, state: str) -> Serving:
+        if state not in self._reached:
+            raise EOFError
+        return await asyncio.shield(self._reached[state])
+
+    def signal(self, sent: signal.Signals) -> None:
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sent)
+
+    async def ended(self) -> None:
+        """Until the process has ended and `on_end` was called."""
+        if self._watch is not None:
+            await asyncio.shield(self._watch)
+
+    # ------------------------------------------------------------ listening to it
+
+    async def _follow(self, nursery: Nursery, readers: list[asyncio.StreamReader]) -> None:
+        reached = self._reached
+
+        def printed(line: str) -> None:
+            found = _SAID.fullmatch(line)
+            if found and not reached[found["state"]].done():
+                port = found["metrics"]
+                reached[found["state"]].set_result(
+                    Serving(found["host"], int(found["port"]), int(port) if port.isdigit() else -1)
+                )
+            else:
+                logged(line)
+
+        def logged(line: str) -> None:
+            self.last_lines.append(line)
+            self._on_line(self.id, line)
+
+        await asyncio.gather(_lines(readers[0], printed), _lines(readers[1], logged))
+        self.exit_code = await nursery.ended(self.pid)
+        self.alive = False
+        os.close(self._stdin)
+        for waiting in reached.values():
+            if not waiting.done():
+                waiting.set_exception(EOFError())
+                waiting.exception()  # looked at: perhaps nothing waits
+        self._on_end(self)
+
+
+async def _reader(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    pipe = os.fdopen(descriptor, "rb", buffering=0)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return reader
+
+
+async def _lines(stream: asyncio.StreamReader, take: Callable[[str], None]) -> None:
+    """Pass on what comes, line by line; a line without an end is cut rather than kept in memory."""
+    rest = b""
+    while data := await stream.read(_LINE_BYTES_MAX):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            take(line.decode("utf-8", "replace").rstrip())
+        if len(rest) >= _LINE_BYTES_MAX:
+            take(rest.decode("utf-8", "replace"))
+            rest = b""
+    if rest:
+        take(rest.decode("utf-8", "replace").rstrip())

@@ -1,0 +1,99 @@
+"""Where the processes of a trial keep their files, and how those of a trial that died are found again.
+
+All trials of a user live below one folder, each in one of its own, which is locked for as long as the trial
+runs. A lock that is free means that its trial is gone, however it ended; what it left running is named in
+``processes.json`` by process id and start time, so that nobody else is ever taken for it. Brokers end by
+themselves when their trial is gone; those that were paused cannot, and are ended here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tidelog.cluster.directory import AlreadyRunning, DirectoryLock
+from tidelog.cluster.leftovers import FILE, end_leftovers
+from tidelog.storage.lock_file import start_time
+
+ROOM_BYTES_MIN = 64 * 1024 * 1024
+REMOVE_SECONDS_MAX = 10.0
+REMOVE_PAUSE_SECONDS = 0.05
+
+
+class TrialError(Exception):
+    """The trial cannot be played here. The message is one line that says why, and what to do."""
+
+
+def all_trials() -> Path:
+    return Path(tempfile.gettempdir()) / f"tidelog-trials-{os.getuid()}"
+
+
+class TrialFolder:
+    """The files of one trial, from its beginning to ``close``."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        """Raises ``TrialError`` if there is no room, or no right, to write there."""
+        parent = all_trials() if parent is None else parent
+        try:
+            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            clean_up(parent)
+            free = shutil.disk_usage(parent).free
+            if free < ROOM_BYTES_MIN:
+                raise TrialError(
+                    f"{parent}: only {free // 2**20} MB are free and brokers need {ROOM_BYTES_MIN // 2**20}; "
+                    "make room, or set TMPDIR to a directory with more"
+                )
+            # Under a name of its own until it is locked: whoever cleans up would take it for a leftover.
+            unlocked = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
+            self._lock = DirectoryLock(unlocked)
+            self._lock.acquire()
+            self.path = unlocked.rename(parent / unlocked.name.replace("new-", "trial-", 1))
+        except OSError as error:
+            raise TrialError(
+                f"{error.filename or parent}: {(error.strerror or str(error)).lower()}; set TMPDIR to a "
+                "directory that can be written"
+            ) from None
+        atexit.register(self.close)
+        self._processes: dict[int, str] = {}
+
+    def started(self, pid: int) -> None:
+        """A process of this trial: somebody will end it, if not we."""
+        self._processes[pid] = start_time(pid)
+        self._write()
+
+    def ended(self, pid: int) -> None:
+        self._processes.pop(pid, None)
+        self._write()
+
+    def _write(self) -> None:
+        with suppress(OSError):  # a full disk must not keep a trial from ending
+            (self.path / FILE).write_text(json.dumps(self._processes), "utf-8")
+
+    def close(self) -> None:
+        """A broker whose start was interrupted ends by itself, but may write until it does."""
+        deadline = time.monotonic() + REMOVE_SECONDS_MAX
+        shutil.rmtree(self.path, ignore_errors=True)
+        while self.path.exists() and time.monotonic() < deadline:
+            time.sleep(REMOVE_PAUSE_SECONDS)
+            shutil.rmtree(self.path, ignore_errors=True)
+        self._lock.release()
+        atexit.unregister(self.close)
+
+
+def clean_up(parent: Path) -> None:
+    """End what trials left behind that are gone, and remove their files."""
+    for folder in parent.glob("trial-*"):
+        lock = DirectoryLock(folder)
+        try:
+            lock.acquire()
+        except (AlreadyRunning, OSError):
+            continue
+        end_leftovers(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.release()

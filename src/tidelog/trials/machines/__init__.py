@@ -1,1 +1,0 @@
-"""The processes of a trial, where they run and keep their files, and that none is left behind."""

@@ -1,1 +1,0 @@
-"""The network between a trial's processes, in our hands: relays, or network namespaces."""

@@ -1,0 +1,306 @@
+"""A cluster of real processes: it starts, says where it is, survives losses, leaves nothing behind."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from bench.processes import PATIENCE_SECONDS
+from tests.zookeeper import ZooKeeper
+
+from tidelog.cluster.aio import Cluster, ClusterError, obituary
+from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.directory import (
+    BrokerStatus,
+    ClusterStatus,
+    DirectoryLock,
+    read_status,
+    running,
+    running_brokers,
+)
+from tidelog.kafka_client.blocking import Client
+from tidelog.settings.broker import SettingsError
+
+pytestmark = pytest.mark.slow
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not check():
+        assert time.monotonic() < deadline, "it does not become true"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def known_brokers(server: BrokerStatus) -> set[int]:
+    with Client(server.host, server.port) as client:
+        return {each.node_id for each in client.metadata([]).brokers}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running_one:
+        yield running_one
+
+
+def test_every_broker_knows_all_when_it_is_ready(cluster: LocalCluster):
+    assert [broker.id for broker in cluster.brokers] == [1, 2, 3]
+    for broker in cluster.brokers:
+        assert known_brokers(broker) == {1, 2, 3}
+    assert cluster.bootstrap_servers == ",".join(f"127.0.0.1:{broker.port}" for broker in cluster.brokers)
+
+
+def test_the_status_file_says_what_runs(cluster: LocalCluster):
+    """Where each broker is, its process, its files; and that it is true now."""
+    status = json.loads((cluster.data_dir / "cluster.json").read_text("utf-8"))
+    assert status["pid"] == os.getpid()
+    assert status["bootstrap_servers"] == cluster.bootstrap_servers
+    assert status["generation"] == "epoch"
+    assert re.fullmatch(r"embedded://127\.0\.0\.1:\d+", status["keeper"])
+    assert {broker["id"]: broker["pid"] for broker in status["brokers"]} == cluster.pids
+    for broker in status["brokers"]:
+        assert broker["state"] == "serving"
+        assert broker["metrics_port"] > 0
+        assert Path(broker["data_dir"]).is_dir()
+        assert Path(broker["properties"]).is_file()
+    found = running(cluster.data_dir)
+    assert found is not None
+    assert found.as_json() == status
+
+
+def test_a_killed_broker_is_missed_and_comes_back_where_it_was(cluster: LocalCluster):
+    before = cluster.brokers[1].port
+    pid = cluster.pids[2]
+    cluster.kill(2)
+    assert not is_alive(pid)
+    assert sorted(cluster.pids) == [1, 3]
+    assert json.loads((cluster.data_dir / "cluster.json").read_text())["brokers"][1]["state"] == "ended"
+    eventually(lambda: known_brokers(cluster.brokers[0]) == {1, 3})
+    cluster.start_broker(2)
+    cluster.ready()
+    assert cluster.brokers[1].port == before
+    assert known_brokers(cluster.brokers[1]) == {1, 2, 3}
+
+
+def test_a_paused_broker_goes_on_when_it_is_resumed(cluster: LocalCluster):
+    cluster.pause(3)
+    cluster.resume(3)
+    assert 3 in known_brokers(cluster.brokers[2])
+
+
+def test_a_broker_that_is_stopped_ends_well(cluster: LocalCluster):
+    """A controlled shutdown: what is left behind says that it was clean."""
+    cluster.stop_broker(1)
+    assert (cluster.data_dir / "broker-1" / ".kafka_cleanshutdown").exists()
+    with pytest.raises(ClusterError, match="broker 1 is not running"):
+        cluster.kill(1)
+    cluster.start_broker(1)
+    cluster.ready()
+
+
+def test_unknown_brokers_are_refused(cluster: LocalCluster):
+    with pytest.raises(ClusterError, match="there is no broker 4"):
+        cluster.start_broker(4)
+    with pytest.raises(ClusterError, match="broker 2 is running already"):
+        cluster.start_broker(2)
+
+
+def test_two_clusters_cannot_share_a_directory(cluster: LocalCluster):
+    with pytest.raises(ClusterError, match=r"a cluster runs in .* already: stop it with tidelog down"):
+        LocalCluster(cluster.data_dir, brokers=1).start()
+    assert running(cluster.data_dir) is not None
+    assert known_brokers(cluster.brokers[0]) == {1, 2, 3}
+    assert {broker.process.pid for broker in running_brokers(cluster.data_dir) if broker.process} == set(
+        cluster.pids.values()
+    )
+
+
+def test_nothing_is_left_running_and_data_survives(tmp_path: Path):
+    """The second start finds the cluster that the first one made: same id, no port in the way."""
+    ids = []
+    for _ in range(2):
+        with LocalCluster(tmp_path, brokers=1) as cluster:
+            pids = list(cluster.pids.values())
+            ids.append((tmp_path / "broker-1" / "meta.properties").read_text("utf-8").splitlines()[-1])
+        assert not any(map(is_alive, pids))
+        assert not (tmp_path / "cluster.json").exists()
+    assert ids[0] == ids[1]
+
+
+# ---------------------------------------------------------------- what cannot be
+
+
+def test_a_port_that_is_taken_is_named_before_anything_starts(tmp_path: Path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ClusterError) as caught:
+            LocalCluster(tmp_path, brokers=1, port=port).start()
+    assert str(caught.value).startswith(f"port {port} is in use by ")
+    assert f"(pid {os.getpid()})" in str(caught.value)
+    assert not list(tmp_path.glob("broker-*"))
+
+
+def test_a_broker_that_cannot_start_stops_them_all(tmp_path: Path):
+    """The error is the broker's own last line, and no process stays."""
+    (tmp_path / "broker-2").mkdir()
+    (tmp_path / "broker-2" / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=x\n")
+    said: list[str] = []
+    cluster = LocalCluster(tmp_path, brokers=2, on_line=lambda number, line: said.append(f"{number} {line}"))
+    with pytest.raises(ClusterError) as caught:
+        cluster.start()
+    assert str(caught.value).startswith(
+        f"broker 2 ended with exit code 2: {tmp_path / 'broker-2'} belongs to"
+    )
+    assert cluster.pids == {}
+    assert running(tmp_path) is None
+    assert any(line.startswith("2 ") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"broker.id": "7"}, "broker.id: each broker of a cluster gets its own, leave it out"),
+        ({"num.partitions": "x"}, "num.partitions=x: expected an integer, overrides"),
+    ],
+)
+def test_settings_that_no_broker_could_have_are_refused(
+    tmp_path: Path, overrides: dict[str, str], message: str
+):
+    with pytest.raises(SettingsError) as caught:
+        Cluster(tmp_path, overrides=overrides)
+    assert str(caught.value) == message
+
+
+def test_a_cluster_must_fit_its_ports(tmp_path: Path):
+    with pytest.raises(SettingsError, match="port 65535 leaves no room for 2 brokers"):
+        Cluster(tmp_path, brokers=2, port=65535)
+    with pytest.raises(SettingsError, match="give at least 1"):
+        Cluster(tmp_path, brokers=0)
+
+
+def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
+    """Even if its process id is alive again, as somebody else's."""
+    ClusterStatus(os.getpid(), "embedded://h:1", "epoch").write(tmp_path)
+    assert read_status(tmp_path) is not None
+    assert running(tmp_path) is None
+    lock = DirectoryLock(tmp_path)
+    lock.acquire()
+    assert running(tmp_path) is not None
+    lock.release()
+    assert running(tmp_path) is None
+    (tmp_path / "cluster.json").write_text("{")
+    assert read_status(tmp_path) is None
+
+
+# ---------------------------------------------------------------- who outlives whom
+
+SUPERVISOR = """
+import asyncio, sys
+from pathlib import Path
+from tidelog.cluster.aio import Cluster
+
+async def main():
+    cluster = Cluster(Path(sys.argv[1]), brokers=2, port=0)
+    await cluster.start()
+    print("ready", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+def test_no_broker_outlives_a_killed_supervisor(tmp_path: Path):
+    process = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        status = read_status(tmp_path)
+        assert status is not None
+        pids = [broker.pid for broker in status.brokers]
+        assert all(map(is_alive, pids))
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    assert running(tmp_path) is None
+    eventually(lambda: not any(map(is_alive, pids)))
+
+
+def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
+    """And only those that nobody asked for."""
+
+    async def scenario() -> list[int]:
+        died: list[int] = []
+        cluster = Cluster(tmp_path, brokers=2, port=0, on_death=lambda process: died.append(process.id))
+        await cluster.start()
+        try:
+            cluster.kill(1)
+            await cluster.ended(1)
+            os.kill(cluster.pids[2], signal.SIGKILL)
+            await cluster.ended(2)
+        finally:
+            await cluster.stop()
+        return died
+
+    assert asyncio.run(scenario()) == [2]
+
+
+def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
+    """Then nothing but brokers runs, and what they agree on is in ZooKeeper, below the given path."""
+    url = zookeeper.url()
+    with LocalCluster(tmp_path, brokers=2, keeper=url) as cluster:
+        assert known_brokers(cluster.brokers[1]) == {1, 2}
+        status = read_status(tmp_path)
+        assert status is not None
+        assert status.keeper == url
+        assert not (tmp_path / "keeper").exists()
+
+
+def test_brokers_outlive_the_process_they_were_forked_from(tmp_path: Path):
+    """They go on; the next one comes from a new nursery, and how an orphan ended is not known."""
+
+    async def scenario() -> list[str]:
+        died: list[str] = []
+        cluster = Cluster(
+            tmp_path, brokers=2, port=0, on_death=lambda process: died.append(obituary(process))
+        )
+        await cluster.start()
+        try:
+            nursery = cluster._nursery
+            assert nursery is not None
+            os.kill(nursery.pid, signal.SIGKILL)
+            os.kill(cluster.pids[1], signal.SIGKILL)
+            await cluster.ended(1)
+            assert list(cluster.pids) == [2]
+            await cluster.start_broker(1)
+            await cluster.ready()
+        finally:
+            await cluster.stop()
+        return died
+
+    assert asyncio.run(scenario()) == ["broker 1 ended"]
+
+
+def test_code_that_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The last line of what Python says about it."""
+    (tmp_path / "uvloop.py").write_text("raise ImportError('no such loop')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ClusterError) as caught:
+        LocalCluster(tmp_path / "data", brokers=1).start()
+    assert str(caught.value) == "broker 1 cannot be started: ImportError: no such loop"
