@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.evidence.journals.event_files import read_events
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import ClientError
@@ -168,7 +168,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 def create(
-    cluster: LocalCluster, topic: str, *, partitions: int = 1, replicas: int = -1, **settings: str | int
+    cluster: Cluster, topic: str, *, partitions: int = 1, replicas: int = -1, **settings: str | int
 ) -> None:
     """Create a topic and wait until every broker knows its leaders."""
     given = {name.replace("_", "."): str(value) for name, value in settings.items()}
@@ -177,17 +177,17 @@ def create(
     eventually(lambda: all(_knows(cluster, number, topic, partitions) for number in cluster.pids), topic)
 
 
-def _knows(cluster: LocalCluster, number: int, topic: str, partitions: int) -> bool:
+def _knows(cluster: Cluster, number: int, topic: str, partitions: int) -> bool:
     parts = view(cluster, number, topic)
     return len(parts) == partitions and all(part.leader >= 0 for part in parts)
 
 
-def address(cluster: LocalCluster, number: int) -> tuple[str, int]:
+def address(cluster: Cluster, number: int) -> tuple[str, int]:
     broker = next(broker for broker in cluster.brokers if broker.id == number)
     return broker.host, broker.port
 
 
-def view(cluster: LocalCluster, number: int, topic: str) -> list[PartitionView]:
+def view(cluster: Cluster, number: int, topic: str) -> list[PartitionView]:
     """The partitions of a topic as one broker sees them; none if it does not answer or does not know."""
     return known_at(address(cluster, number), topic)
 
@@ -200,12 +200,12 @@ def known_at(where: tuple[str, int], topic: str) -> list[PartitionView]:
         return []
 
 
-def partition(cluster: LocalCluster, topic: str) -> PartitionView:
+def partition(cluster: Cluster, topic: str) -> PartitionView:
     """Partition 0 as the first broker that runs sees it, once it does."""
     return eventually(lambda: view(cluster, min(cluster.pids), topic), topic)[0]
 
 
-def wait_for_leader(cluster: LocalCluster, topic: str, other_than: int = -1) -> int:
+def wait_for_leader(cluster: Cluster, topic: str, other_than: int = -1) -> int:
     """Until all brokers that run agree on a leader that runs, too."""
 
     def agreed() -> int:
@@ -216,7 +216,7 @@ def wait_for_leader(cluster: LocalCluster, topic: str, other_than: int = -1) -> 
     return eventually(agreed, f"a leader of {topic}")
 
 
-def wait_in_sync(cluster: LocalCluster, topic: str, count: int = 3) -> None:
+def wait_in_sync(cluster: Cluster, topic: str, count: int = 3) -> None:
     """Until so many replicas of every partition are in sync."""
 
     def in_sync() -> bool:
@@ -231,7 +231,7 @@ def wait_in_sync(cluster: LocalCluster, topic: str, count: int = 3) -> None:
 QUIET = {"log_level": 0}
 
 
-def produce(cluster: LocalCluster, topic: str, values: Iterable[str], **settings: Any) -> list[str]:
+def produce(cluster: Cluster, topic: str, values: Iterable[str], **settings: Any) -> list[str]:
     """Send values with acks=all, one after the other in flight; returns those that were not acknowledged."""
     failed = []
     config = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0, **QUIET}
@@ -248,7 +248,7 @@ def produce(cluster: LocalCluster, topic: str, values: Iterable[str], **settings
     return failed
 
 
-def consume(cluster: LocalCluster, topic: str, count: int, *, start: int = 0) -> list[tuple[int, str]]:
+def consume(cluster: Cluster, topic: str, count: int, *, start: int = 0) -> list[tuple[int, str]]:
     """The first records of partition 0 from `start` on: offset and value."""
     consumer = Consumer(
         {
@@ -276,11 +276,11 @@ def consume(cluster: LocalCluster, topic: str, count: int, *, start: int = 0) ->
 # ---------------------------------------------------------------- logs on disk
 
 
-def log_folder(cluster: LocalCluster, number: int, topic: str) -> Path:
+def log_folder(cluster: Cluster, number: int, topic: str) -> Path:
     return cluster.data_dir / f"broker-{number}" / f"{topic}-0"
 
 
-def log_bytes(cluster: LocalCluster, number: int, topic: str) -> bytes:
+def log_bytes(cluster: Cluster, number: int, topic: str) -> bytes:
     """Everything in the segments of a broker's log of partition 0. They change while this looks; a segment
     that goes meanwhile is left out."""
     parts = []
@@ -290,7 +290,7 @@ def log_bytes(cluster: LocalCluster, number: int, topic: str) -> bytes:
     return b"".join(parts)
 
 
-def wait_until_equal(cluster: LocalCluster, topic: str) -> None:
+def wait_until_equal(cluster: Cluster, topic: str) -> None:
     """Until the logs of all brokers that run are the same, byte for byte."""
 
     def equal() -> bool:

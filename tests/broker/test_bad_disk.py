@@ -22,7 +22,7 @@ from tests.broker import running
 from tests.broker.running import eventually, known_at, properties, serving_port, started
 from tests.clients import raw
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api_keys import Api
@@ -191,12 +191,12 @@ def test_a_log_that_cannot_be_searched_is_an_answer(tmp_path: Path, keeper: str)
 # ---------------------------------------------------------------- one bad disk in a cluster
 
 
-def everywhere(cluster: LocalCluster, topic: str) -> list[PartitionView]:
+def everywhere(cluster: Cluster, topic: str) -> list[PartitionView]:
     """The partitions of a topic as all brokers see them, one after the other."""
     return [part for number in cluster.pids for part in running.view(cluster, number, topic)]
 
 
-def metric(cluster: LocalCluster, number: int, name: str) -> float:
+def metric(cluster: Cluster, number: int, name: str) -> float:
     broker = next(broker for broker in cluster.brokers if broker.id == number)
     with urlopen(f"http://{broker.host}:{broker.metrics_port}/metrics", timeout=PATIENCE_SECONDS) as page:
         families = text_string_to_metric_families(page.read().decode())
@@ -209,7 +209,7 @@ def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Pa
     of all brokers names the replica, and a metric and the log of its broker do. When the name is free it is
     taken back, and no broker is started for that."""
     lines = running.Lines()
-    with LocalCluster(tmp_path, on_line=lines) as cluster:
+    with Cluster(tmp_path, on_line=lines) as cluster:
         pids = cluster.pids
         running.create(cluster, "old", replicas=3)
         in_the_way = [tmp_path / "broker-1" / f"new-{part}" for part in range(3)]
@@ -267,7 +267,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
-def is_in_sync_without(cluster: LocalCluster, topic: str, number: int) -> bool:
+def is_in_sync_without(cluster: Cluster, topic: str, number: int) -> bool:
     return number not in running.partition(cluster, topic).isr
 
 
@@ -276,7 +276,7 @@ def test_others_go_on_when_the_disk_of_a_broker_is_full(tmp_path: Path, small_di
     for long enough; what it follows does not wait for it. With room again it catches up."""
     lines = running.Lines()
     patient = {"replica.lag.time.max.ms": "600000", "auto.leader.rebalance.enable": "false"}
-    with LocalCluster(tmp_path, on_line=lines, overrides=patient) as cluster:
+    with Cluster(tmp_path, on_line=lines, overrides=patient) as cluster:
         pids, topics = cluster.pids, ("a", "b", "c")
         for topic in topics:
             running.create(cluster, topic, replicas=3)

@@ -19,7 +19,7 @@ from tests.broker.running import (
     without_tracebacks,
 )
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -28,18 +28,16 @@ COUNT = 2_000
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     lines = Lines()
     settings = {"log.cleaner.backoff.ms": "100", "zookeeper.session.timeout.ms": "2000"}
     folder = tmp_path_factory.mktemp("compaction")
-    with LocalCluster(folder, brokers=2, overrides=settings, on_line=lines) as running:
+    with Cluster(folder, brokers=2, overrides=settings, on_line=lines) as running:
         yield running
     without_tracebacks(line for _, line in lines.said)
 
 
-def send(
-    cluster: LocalCluster, topic: str, pairs: Sequence[tuple[str | None, str | None]]
-) -> list[KafkaError]:
+def send(cluster: Cluster, topic: str, pairs: Sequence[tuple[str | None, str | None]]) -> list[KafkaError]:
     """Returns why records were refused."""
     refused: list[KafkaError] = []
 
@@ -55,7 +53,7 @@ def send(
     return refused
 
 
-def read(cluster: LocalCluster, topic: str) -> tuple[int, dict[str, str | None]]:
+def read(cluster: Cluster, topic: str) -> tuple[int, dict[str, str | None]]:
     """What somebody who starts at the beginning knows at the end, and from how many records."""
     consumer = Consumer(
         {
@@ -85,7 +83,7 @@ def read(cluster: LocalCluster, topic: str) -> tuple[int, dict[str, str | None]]
     raise AssertionError(f"no end after {count} records")
 
 
-def size(cluster: LocalCluster, number: int, topic: str) -> int:
+def size(cluster: Cluster, number: int, topic: str) -> int:
     total = 0
     for path in log_folder(cluster, number, topic).glob("*.log"):
         try:
@@ -95,7 +93,7 @@ def size(cluster: LocalCluster, number: int, topic: str) -> int:
     return total
 
 
-def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: LocalCluster) -> None:
+def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: Cluster) -> None:
     """On every replica by itself; a consumer from the beginning gets them all, whoever leads, also after a
     crash."""
     create(
@@ -129,7 +127,7 @@ def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: LocalCluster) -
     assert read(cluster, "state")[1] == expected | {"key 1": "new"}
 
 
-def test_records_without_a_key_are_refused(cluster: LocalCluster) -> None:
+def test_records_without_a_key_are_refused(cluster: Cluster) -> None:
     """Where a topic is compacted: nobody could ever replace them. Elsewhere they are welcome."""
     create(cluster, "keyed", cleanup_policy="compact")
     create(cluster, "any", cleanup_policy="delete")

@@ -22,7 +22,7 @@ from tests.broker.running import (
 from tests.groups.members import ConfluentMember
 from tests.groups.members import eventually as await_members
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.core.events import TruncationRule
 
 pytestmark = pytest.mark.slow
@@ -38,10 +38,10 @@ SETTINGS = {
 
 
 @contextmanager
-def cluster_of(generation: str, folder: Path) -> Iterator[LocalCluster]:
+def cluster_of(generation: str, folder: Path) -> Iterator[Cluster]:
     lines = Lines()
     overrides = SETTINGS | {"tidelog.evidence.dir": str(folder / "events")}
-    with LocalCluster(folder, generation=generation, overrides=overrides, on_line=lines) as cluster:
+    with Cluster(folder, generation=generation, overrides=overrides, on_line=lines) as cluster:
         create(cluster, TOPIC)
         yield cluster
     without_tracebacks(line for _, line in lines.said)
@@ -51,7 +51,7 @@ def values(start: int, end: int) -> list[str]:
     return [str(number) for number in range(start, end)]
 
 
-def read_values(cluster: LocalCluster, count: int) -> list[str]:
+def read_values(cluster: Cluster, count: int) -> list[str]:
     return [value for _, value in consume(cluster, TOPIC, count)]
 
 
@@ -104,7 +104,7 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
             assert position(cluster) >= reached + 10
 
 
-def position(cluster: LocalCluster) -> int:
+def position(cluster: Cluster) -> int:
     """Where the group is in the topic, for whoever asks; -1 if nobody can say."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "log_level": 0}
     with closing(Consumer(settings)) as anybody:

@@ -8,14 +8,14 @@ from bench.processes import PATIENCE_SECONDS
 from prometheus_client.parser import text_string_to_metric_families
 from tests.broker.running import create, wait_in_sync
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 
 WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: for so long a follower's fetch waits at its leader."""
 WINDOW_SECONDS = 2.0
 
 
-def fetches(cluster: LocalCluster) -> float:
+def fetches(cluster: Cluster) -> float:
     """The fetch requests that all brokers have answered so far."""
     total = 0.0
     for broker in cluster.brokers:
@@ -34,7 +34,7 @@ def fetches(cluster: LocalCluster) -> float:
 def test_followers_that_have_everything_only_wait(tmp_path: Path):
     """One fetch a follower and leader waits for its time, however the partitions came together: those of a
     topic that is created while it waits must not make two requests of it that release each other."""
-    with LocalCluster(tmp_path) as cluster:
+    with Cluster(tmp_path) as cluster:
         for topic in ("a", "b", "c", "d"):
             create(cluster, topic, partitions=3)
         for topic in ("a", "b", "c", "d"):

@@ -14,7 +14,7 @@ from tests.broker.running import Lines, address, create, eventually, produce
 from tests.clients import raw
 from tests.clients.raw import Closed, Connection
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +26,7 @@ TOPIC = "subject"
 
 
 class Broker:
-    def __init__(self, cluster: LocalCluster, lines: Lines) -> None:
+    def __init__(self, cluster: Cluster, lines: Lines) -> None:
         self.cluster = cluster
         self.lines = lines
         self.address = address(cluster, 1)
@@ -44,7 +44,7 @@ class Broker:
 def running(folder: Path, **settings: str | int) -> Iterator[Broker]:
     lines = Lines()
     overrides = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    with LocalCluster(folder, brokers=1, overrides=overrides, on_line=lines) as cluster:
+    with Cluster(folder, brokers=1, overrides=overrides, on_line=lines) as cluster:
         create(cluster, TOPIC)
         yield Broker(cluster, lines)
 

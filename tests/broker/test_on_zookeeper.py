@@ -23,7 +23,7 @@ from tests.broker.running import (
 )
 from tests.zookeeper import ZooKeeper
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -55,18 +55,18 @@ def url(zookeeper: ZooKeeper) -> str:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[Cluster]:
     lines = Lines()
     folder: Path = tmp_path_factory.mktemp("on-zookeeper")
     settings = {"zookeeper.session.timeout.ms": "2000"}
-    with LocalCluster(folder, keeper=url, overrides=settings, on_line=lines) as running:
+    with Cluster(folder, keeper=url, overrides=settings, on_line=lines) as running:
         create(running, TOPIC, partitions=2, retention_ms=1_000_000)
         yield running
     without_tracebacks(line for _, line in lines.said)
 
 
 @pytest.fixture(scope="module")
-def nodes(cluster: LocalCluster, url: str) -> Iterator[Nodes]:
+def nodes(cluster: Cluster, url: str) -> Iterator[Nodes]:
     client = KazooClient(url.removeprefix("zookeeper://"))
     client.start(30)
     yield Nodes(client)
@@ -74,7 +74,7 @@ def nodes(cluster: LocalCluster, url: str) -> Iterator[Nodes]:
     client.close()
 
 
-def test_brokers_are_registered_as_kafka_does(cluster: LocalCluster, nodes: Nodes):
+def test_brokers_are_registered_as_kafka_does(cluster: Cluster, nodes: Nodes):
     assert nodes.names("/brokers/ids") == ["1", "2", "3"]
     for broker in cluster.brokers:
         path = f"/brokers/ids/{broker.id}"
@@ -115,7 +115,7 @@ def test_topics_are_laid_out_as_kafka_does(nodes: Nodes):
     assert nodes.json(f"/config/topics/{TOPIC}") == {"version": 1, "config": {"retention.ms": "1000000"}}
 
 
-def test_leadership_moves_when_the_leader_is_killed(cluster: LocalCluster, nodes: Nodes):
+def test_leadership_moves_when_the_leader_is_killed(cluster: Cluster, nodes: Nodes):
     """ZooKeeper notices, the controller elects, and clients lose nothing; the broker comes back."""
     path = f"/brokers/topics/{TOPIC}/partitions/0/state"
     assert produce(cluster, TOPIC, ["before"]) == []

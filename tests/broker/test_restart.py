@@ -24,7 +24,7 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ SMALL_BATCHES: dict[str, Any] = {"batch.num.messages": 5}  # so that there are s
 class Place:
     """A cluster, and one topic for each test."""
 
-    def __init__(self, cluster: LocalCluster, lines: Lines) -> None:
+    def __init__(self, cluster: Cluster, lines: Lines) -> None:
         self.cluster = cluster
         self.lines = lines
         self.written = 0
@@ -73,17 +73,17 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, Lines]]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Lines]]:
     folder: Path = tmp_path_factory.mktemp("restart")
     lines = Lines()
     settings = {"zookeeper.session.timeout.ms": "2000", "tidelog.evidence.dir": str(folder / "events")}
-    with LocalCluster(folder, overrides=settings, on_line=lines) as running:
+    with Cluster(folder, overrides=settings, on_line=lines) as running:
         yield running, lines
     without_tracebacks(line for _, line in lines.said)
 
 
 @pytest.fixture
-def place(cluster: tuple[LocalCluster, Lines]) -> Place:
+def place(cluster: tuple[Cluster, Lines]) -> Place:
     return Place(*cluster)
 
 

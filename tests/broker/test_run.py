@@ -24,7 +24,7 @@ from tests.broker.running import (
     without_tracebacks,
 )
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 TOPIC = "records"
 
 
-def scraped(cluster: LocalCluster, number: int, metric: str) -> float:
+def scraped(cluster: Cluster, number: int, metric: str) -> float:
     """A gauge without labels, as a Prometheus would see it."""
     broker = next(broker for broker in cluster.brokers if broker.id == number)
     with urllib.request.urlopen(
@@ -44,7 +44,7 @@ def scraped(cluster: LocalCluster, number: int, metric: str) -> float:
     return float(found[1])
 
 
-def under_replicated(cluster: LocalCluster) -> float:
+def under_replicated(cluster: Cluster) -> float:
     return sum(scraped(cluster, number, "tidelog_under_replicated_partitions") for number in cluster.pids)
 
 
@@ -74,7 +74,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("run")
     lines = Lines()
     settings = {"zookeeper.session.timeout.ms": "2000", "tidelog.evidence.dir": str(folder / "events")}
-    with LocalCluster(folder, overrides=settings, on_line=lines) as cluster:
+    with Cluster(folder, overrides=settings, on_line=lines) as cluster:
         create(cluster, TOPIC)
         assert produce(cluster, TOPIC, ["everywhere"] * 10) == []
         wait_until_equal(cluster, TOPIC)

@@ -22,7 +22,7 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.errors import ErrorCode
 
@@ -33,23 +33,23 @@ SETTINGS = {"controlled.shutdown.retry.backoff.ms": "600000", "zookeeper.session
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("shutdown")
     overrides = SETTINGS | {"tidelog.evidence.dir": str(folder / "events")}
-    with LocalCluster(folder, overrides=overrides) as running:
+    with Cluster(folder, overrides=overrides) as running:
         yield running
         for number in list(running.pids):
             running.kill(number)  # the last one would wait for somebody to hand over to
 
 
-def told(cluster: LocalCluster, broker: int) -> list[dict[str, Any]]:
+def told(cluster: Cluster, broker: int) -> list[dict[str, Any]]:
     """The events of a broker's last process."""
     rows = [row for row in events(cluster.data_dir / "events") if row["broker"] == broker]
     latest = max(row["process_start_ms"] for row in rows)
     return [row for row in rows if row["process_start_ms"] == latest]
 
 
-def kinds(cluster: LocalCluster, broker: int) -> list[str]:
+def kinds(cluster: Cluster, broker: int) -> list[str]:
     return [row["event"] for row in told(cluster, broker)]
 
 
@@ -79,7 +79,7 @@ class Writer(threading.Thread):
                 pass
 
 
-def test_a_leader_hands_over_before_it_leaves(cluster: LocalCluster):
+def test_a_leader_hands_over_before_it_leaves(cluster: Cluster):
     """Writers get nothing worse than errors that say try again, and what they were promised stays."""
     create(cluster, "busy", min_insync_replicas=2)
     leader = partition(cluster, "busy").leader
@@ -107,7 +107,7 @@ def test_a_leader_hands_over_before_it_leaves(cluster: LocalCluster):
     wait_in_sync(cluster, "busy")
 
 
-def test_what_has_no_other_replica_is_not_waited_for(cluster: LocalCluster):
+def test_what_has_no_other_replica_is_not_waited_for(cluster: Cluster):
     create(cluster, "alone", replicas=1)
     leader = partition(cluster, "alone").leader
     cluster.stop_broker(leader)
@@ -117,7 +117,7 @@ def test_what_has_no_other_replica_is_not_waited_for(cluster: LocalCluster):
     cluster.ready()
 
 
-def test_the_second_signal_does_not_wait(cluster: LocalCluster):
+def test_the_second_signal_does_not_wait(cluster: Cluster):
     """The controller does not answer, so the first one could wait for long; the logs are left in order."""
     cluster.ready()
     with Client(*address(cluster, min(cluster.pids))) as client:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.broker.running import Starter, command, eventually, properties, serving_port, started
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.directory import read_status
 from tidelog.kafka_client.blocking import Client
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 class Place:
     """A running cluster of one broker, and settings for another that could join it."""
 
-    def __init__(self, cluster: LocalCluster, starter: Starter) -> None:
+    def __init__(self, cluster: Cluster, starter: Starter) -> None:
         self.cluster = cluster
         self.refusal = starter.refusal
         status = read_status(cluster.data_dir)
@@ -52,7 +52,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with (
         closing(Starter()) as starter,
-        LocalCluster(tmp_path_factory.mktemp("place"), brokers=1) as cluster,
+        Cluster(tmp_path_factory.mktemp("place"), brokers=1) as cluster,
     ):
         yield Place(cluster, starter)
 

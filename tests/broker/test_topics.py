@@ -27,7 +27,7 @@ from tests.broker.running import (
 )
 from tests.clients import raw
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.kafka_client.admin import Admin
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
@@ -45,21 +45,21 @@ ONE_BY_ONE: dict[str, Any] = {"batch.num.messages": 1}
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("topics")
     lines = Lines()
     settings = {"log.retention.check.interval.ms": "200", "zookeeper.session.timeout.ms": "2000"}
-    with LocalCluster(folder, overrides=settings, on_line=lines) as running:
+    with Cluster(folder, overrides=settings, on_line=lines) as running:
         yield running
     without_tracebacks(line for _, line in lines.said)
 
 
-def segments(cluster: LocalCluster, broker: int, topic: str) -> list[int]:
+def segments(cluster: Cluster, broker: int, topic: str) -> list[int]:
     """The base offsets of the segments of partition 0."""
     return sorted(int(path.stem) for path in log_folder(cluster, broker, topic).glob("*.log"))
 
 
-def start_and_end(cluster: LocalCluster, topic: str) -> tuple[int | None, int | None]:
+def start_and_end(cluster: Cluster, topic: str) -> tuple[int | None, int | None]:
     with Admin(cluster.bootstrap_servers) as admin:
         topics = admin.topics([topic])
         admin.add_offsets(topics)
@@ -70,7 +70,7 @@ def start_and_end(cluster: LocalCluster, topic: str) -> tuple[int | None, int | 
 # ---------------------------------------------------------------- settings
 
 
-def test_the_largest_batch_can_be_changed_while_it_runs(cluster: LocalCluster):
+def test_the_largest_batch_can_be_changed_while_it_runs(cluster: Cluster):
     create(cluster, "sized", max_message_bytes=1000)
     assert produce(cluster, "sized", ["x" * 500]) == []
     (refused,) = produce(cluster, "sized", ["x" * 2000])
@@ -80,7 +80,7 @@ def test_the_largest_batch_can_be_changed_while_it_runs(cluster: LocalCluster):
     eventually(lambda: produce(cluster, "sized", ["x" * 2000]) == [], "the larger size is known")
 
 
-def test_append_time_is_the_brokers(cluster: LocalCluster):
+def test_append_time_is_the_brokers(cluster: Cluster):
     """Whatever the producer says, also in compressed batches; the checksum still covers what was stored."""
     create(cluster, "stamped", message_timestamp_type="LogAppendTime")
     before = int(time.time() * 1000)
@@ -106,7 +106,7 @@ def test_append_time_is_the_brokers(cluster: LocalCluster):
     assert [record.timestamp for record in read] == sorted(record.timestamp for record in read)
 
 
-def test_a_clock_that_is_too_far_off_is_refused(cluster: LocalCluster):
+def test_a_clock_that_is_too_far_off_is_refused(cluster: Cluster):
     create(cluster, "punctual", message_timestamp_difference_max_ms=3_600_000)
     assert produce(cluster, "punctual", ["now"]) == []
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **QUIET})
@@ -121,7 +121,7 @@ def test_a_clock_that_is_too_far_off_is_refused(cluster: LocalCluster):
     assert refused[0].code() == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: LocalCluster):
+def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: Cluster):
     """With acks=0 that is all a producer can be told; whatever it sent before was taken."""
     create(cluster, "careless")
     where = address(cluster, wait_for_leader(cluster, "careless"))
@@ -133,7 +133,7 @@ def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: LocalCl
     assert consume(cluster, "careless", 1) == [(0, "good")]
 
 
-def test_segments_are_rolled_by_size(cluster: LocalCluster):
+def test_segments_are_rolled_by_size(cluster: Cluster):
     create(cluster, "rolled", segment_bytes=2000)
     assert produce(cluster, "rolled", ["x" * 400] * 20, **ONE_BY_ONE) == []
     wait_until_equal(cluster, "rolled")
@@ -141,7 +141,7 @@ def test_segments_are_rolled_by_size(cluster: LocalCluster):
         assert segments(cluster, broker, "rolled") == [0, 4, 8, 12, 16]
 
 
-def test_old_segments_go_on_every_replica(cluster: LocalCluster):
+def test_old_segments_go_on_every_replica(cluster: Cluster):
     """As many bytes stay as the topic is to keep, whole segments only; readers start where the log does."""
     create(cluster, "kept", segment_bytes=2000, retention_bytes=5000)
     assert produce(cluster, "kept", ["x" * 400] * 40, **ONE_BY_ONE) == []
@@ -154,7 +154,7 @@ def test_old_segments_go_on_every_replica(cluster: LocalCluster):
         assert raw.fetched(below).error == raw.OFFSET_OUT_OF_RANGE
 
 
-def test_records_go_when_they_are_old(cluster: LocalCluster):
+def test_records_go_when_they_are_old(cluster: Cluster):
     """All of them if all are; and what comes then is numbered on. A replica that was away follows."""
     create(cluster, "aged", segment_bytes=2000, retention_ms=1)
     assert produce(cluster, "aged", ["x" * 400] * 10, **ONE_BY_ONE) == []
@@ -179,7 +179,7 @@ def test_records_go_when_they_are_old(cluster: LocalCluster):
 # ---------------------------------------------------------------- coming and going
 
 
-def test_a_deleted_topic_is_gone_from_every_disk(cluster: LocalCluster):
+def test_a_deleted_topic_is_gone_from_every_disk(cluster: Cluster):
     """Also from that of a broker that was away; then the name may mean something new."""
     create(cluster, "gone")
     assert produce(cluster, "gone", ["old"]) == []
@@ -201,18 +201,18 @@ def test_a_deleted_topic_is_gone_from_every_disk(cluster: LocalCluster):
     assert consume(cluster, "gone", 1) == [(0, "new")]
 
 
-def is_missed(cluster: LocalCluster, broker: int) -> bool:
+def is_missed(cluster: Cluster, broker: int) -> bool:
     with Client(*address(cluster, min(cluster.pids))) as client:
         known = client.metadata([])
     return known.controller_id in cluster.pids and all(each.node_id != broker for each in known.brokers)
 
 
-def remains(cluster: LocalCluster, broker: int) -> list[str]:
+def remains(cluster: Cluster, broker: int) -> list[str]:
     """What is left of the topic's folders, also under the names that they have on their way out."""
     return sorted(path.name for path in (cluster.data_dir / f"broker-{broker}").glob("gone-*"))
 
 
-def created_again(cluster: LocalCluster) -> bool:
+def created_again(cluster: Cluster) -> bool:
     try:
         create(cluster, "gone")
     except Exception:
@@ -228,7 +228,7 @@ def ask_for(where: tuple[str, int], topic: str) -> ErrorCode:
         return ErrorCode(client.ask(Api.METADATA, request).topics[0].error_code)
 
 
-def test_topics_are_created_for_whoever_asks_for_them(cluster: LocalCluster):
+def test_topics_are_created_for_whoever_asks_for_them(cluster: Cluster):
     """By whichever broker is asked, the controller among them."""
     for broker in cluster.pids:
         topic = f"wanted-{broker}"
@@ -240,7 +240,7 @@ def test_a_topic_that_cannot_be_created_is_refused_with_a_reason(tmp_path: Path)
     """To the client at its second try, to the operator in one line, however often the client asks."""
     lines = Lines()
     settings = {"default.replication.factor": "3"}
-    with LocalCluster(tmp_path, brokers=1, overrides=settings, on_line=lines) as cluster:
+    with Cluster(tmp_path, brokers=1, overrides=settings, on_line=lines) as cluster:
         where = address(cluster, 1)
         eventually(lambda: ask_for(where, "too-much") is ErrorCode.INVALID_REPLICATION_FACTOR)
         for _ in range(5):
@@ -251,7 +251,7 @@ def test_a_topic_that_cannot_be_created_is_refused_with_a_reason(tmp_path: Path)
 
 def test_topics_are_not_created_where_that_is_forbidden(tmp_path: Path):
     settings = {"auto.create.topics.enable": "false"}
-    with LocalCluster(tmp_path, brokers=1, overrides=settings) as cluster:
+    with Cluster(tmp_path, brokers=1, overrides=settings) as cluster:
         for _ in range(3):
             assert ask_for(address(cluster, 1), "unwanted") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with Client(*address(cluster, 1)) as client:

@@ -14,7 +14,7 @@ from tests.against import Against
 from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ class Topics:
     """The command, and the cluster it is about."""
 
     servers: str
-    cluster: LocalCluster | None
+    cluster: Cluster | None
 
     def __call__(self, *arguments: str | Path) -> Answer:
         return call("topics", *arguments, "-b", self.servers, columns=120)
@@ -39,7 +39,7 @@ def topics(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     if against.servers:
         yield Topics(against.servers, None)
         return
-    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3) as cluster:
         yield Topics(cluster.bootstrap_servers, cluster)
 
 

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from tests.clients.drivers.confluent import quiet
 from tests.groups.members import ConfluentMember, eventually, share_evenly
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -41,9 +41,9 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("groups") / "data"
-    with LocalCluster(folder, overrides=SETTINGS) as running:
+    with Cluster(folder, overrides=SETTINGS) as running:
         admin = AdminClient(quiet(running.bootstrap_servers))
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(PATIENCE_SECONDS)
         producer = Producer(quiet(running.bootstrap_servers))
@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield running
 
 
-def coordinator(cluster: LocalCluster, group: str) -> int:
+def coordinator(cluster: Cluster, group: str) -> int:
     found: list[int] = []
 
     def ask() -> bool:
@@ -112,7 +112,7 @@ class Commits:
         self._consumer.close()
 
 
-def test_no_acknowledged_commit_is_lost(cluster: LocalCluster) -> None:
+def test_no_acknowledged_commit_is_lost(cluster: Cluster) -> None:
     """kill -9 of the coordinator in the midst of commits, and of the next one after that: whatever was
     acknowledged is found, at whichever broker coordinates then."""
     group = "committing"
@@ -128,7 +128,7 @@ def test_no_acknowledged_commit_is_lost(cluster: LocalCluster) -> None:
         commits.check()
 
 
-def test_members_stay_members(cluster: LocalCluster) -> None:
+def test_members_stay_members(cluster: Cluster) -> None:
     """The next coordinator knows generation and assignment: the member commits without having to join
     again."""
     group = "staying"
@@ -144,7 +144,7 @@ def test_members_stay_members(cluster: LocalCluster) -> None:
         cluster.start_broker(victim)
 
 
-def test_a_rebalance_outlives_its_coordinator(cluster: LocalCluster) -> None:
+def test_a_rebalance_outlives_its_coordinator(cluster: Cluster) -> None:
     """Killed while the group waits for a member to join again: with the next coordinator the two share, and
     commit."""
     group, servers = "rebalancing", cluster.bootstrap_servers
@@ -171,7 +171,7 @@ def state(admin: AdminClient, group: str) -> ConsumerGroupState | None:
         return None
 
 
-def test_positions_survive_all_brokers(cluster: LocalCluster) -> None:
+def test_positions_survive_all_brokers(cluster: Cluster) -> None:
     """kill -9 of every broker at once: after their return the positions are read from their disks."""
     with closing(Commits(cluster.bootstrap_servers, "surviving")) as commits:
         commits.reach(5)
@@ -183,7 +183,7 @@ def test_positions_survive_all_brokers(cluster: LocalCluster) -> None:
         commits.reach(1)
 
 
-def test_what_coordinators_expose(cluster: LocalCluster) -> None:
+def test_what_coordinators_expose(cluster: Cluster) -> None:
     """A group with a member that has committed is in the figures of exactly one broker."""
     group = "counted"
     with closing(ConfluentMember(cluster.bootstrap_servers, group, TOPIC)) as member:
@@ -197,7 +197,7 @@ def test_what_coordinators_expose(cluster: LocalCluster) -> None:
         assert figures(cluster, "tidelog_group_write_latency_seconds_count") >= 1
 
 
-def figures(cluster: LocalCluster, name: str) -> float:
+def figures(cluster: Cluster, name: str) -> float:
     """The sum of one sample over all brokers."""
     total = 0.0
     for broker in cluster.brokers:
@@ -207,7 +207,7 @@ def figures(cluster: LocalCluster, name: str) -> float:
     return total
 
 
-def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:
+def test_positions_go_with_their_topic(cluster: Cluster) -> None:
     """A topic that is deleted and made again has no positions from before."""
     admin = AdminClient(quiet(cluster.bootstrap_servers))
     settings = {**quiet(cluster.bootstrap_servers), "group.id": "forgetting", "enable.auto.commit": False}
@@ -232,7 +232,7 @@ def test_positions_go_with_their_topic(cluster: LocalCluster) -> None:
         eventually(forgotten)
 
 
-def test_nobody_else_touches_the_topic(cluster: LocalCluster) -> None:
+def test_nobody_else_touches_the_topic(cluster: Cluster) -> None:
     """Records of clients are refused, and so is a number of partitions that would move all groups."""
     coordinator(cluster, "any")
     refused: list[int] = []
@@ -250,7 +250,7 @@ def test_nobody_else_touches_the_topic(cluster: LocalCluster) -> None:
         more.result(PATIENCE_SECONDS)
 
 
-def test_a_dead_member_is_noticed(cluster: LocalCluster) -> None:
+def test_a_dead_member_is_noticed(cluster: Cluster) -> None:
     """A member that stops sending heartbeats is gone after its session, and another has its partitions."""
     group = "dying"
     settings = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100}

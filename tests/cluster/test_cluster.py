@@ -16,8 +16,9 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.zookeeper import ZooKeeper
 
-from tidelog.cluster.aio import Cluster, ClusterError, obituary
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.aio import AsyncCluster
+from tidelog.cluster.broker_process import exit_summary
+from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.directory import (
     BrokerStatus,
     ClusterStatus,
@@ -26,6 +27,7 @@ from tidelog.cluster.directory import (
     running,
     running_brokers,
 )
+from tidelog.cluster.errors import ClusterError
 from tidelog.kafka_client.blocking import Client
 from tidelog.settings.broker import SettingsError
 
@@ -52,19 +54,19 @@ def known_brokers(server: BrokerStatus) -> set[int]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running_one:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running_one:
         yield running_one
 
 
-def test_every_broker_knows_all_when_it_is_ready(cluster: LocalCluster):
+def test_every_broker_knows_all_when_it_is_ready(cluster: Cluster):
     assert [broker.id for broker in cluster.brokers] == [1, 2, 3]
     for broker in cluster.brokers:
         assert known_brokers(broker) == {1, 2, 3}
     assert cluster.bootstrap_servers == ",".join(f"127.0.0.1:{broker.port}" for broker in cluster.brokers)
 
 
-def test_the_status_file_says_what_runs(cluster: LocalCluster):
+def test_the_status_file_says_what_runs(cluster: Cluster):
     """Where each broker is, its process, its files; and that it is true now."""
     status = json.loads((cluster.data_dir / "cluster.json").read_text("utf-8"))
     assert status["pid"] == os.getpid()
@@ -82,7 +84,7 @@ def test_the_status_file_says_what_runs(cluster: LocalCluster):
     assert found.as_json() == status
 
 
-def test_a_killed_broker_is_missed_and_comes_back_where_it_was(cluster: LocalCluster):
+def test_a_killed_broker_is_missed_and_comes_back_where_it_was(cluster: Cluster):
     before = cluster.brokers[1].port
     pid = cluster.pids[2]
     cluster.kill(2)
@@ -96,13 +98,13 @@ def test_a_killed_broker_is_missed_and_comes_back_where_it_was(cluster: LocalClu
     assert known_brokers(cluster.brokers[1]) == {1, 2, 3}
 
 
-def test_a_paused_broker_goes_on_when_it_is_resumed(cluster: LocalCluster):
+def test_a_paused_broker_goes_on_when_it_is_resumed(cluster: Cluster):
     cluster.pause(3)
     cluster.resume(3)
     assert 3 in known_brokers(cluster.brokers[2])
 
 
-def test_a_broker_that_is_stopped_ends_well(cluster: LocalCluster):
+def test_a_broker_that_is_stopped_ends_well(cluster: Cluster):
     """A controlled shutdown: what is left behind says that it was clean."""
     cluster.stop_broker(1)
     assert (cluster.data_dir / "broker-1" / ".kafka_cleanshutdown").exists()
@@ -112,16 +114,16 @@ def test_a_broker_that_is_stopped_ends_well(cluster: LocalCluster):
     cluster.ready()
 
 
-def test_unknown_brokers_are_refused(cluster: LocalCluster):
+def test_unknown_brokers_are_refused(cluster: Cluster):
     with pytest.raises(ClusterError, match="there is no broker 4"):
         cluster.start_broker(4)
     with pytest.raises(ClusterError, match="broker 2 is running already"):
         cluster.start_broker(2)
 
 
-def test_two_clusters_cannot_share_a_directory(cluster: LocalCluster):
+def test_two_clusters_cannot_share_a_directory(cluster: Cluster):
     with pytest.raises(ClusterError, match=r"a cluster runs in .* already: stop it with tidelog down"):
-        LocalCluster(cluster.data_dir, brokers=1).start()
+        Cluster(cluster.data_dir, brokers=1).start()
     assert running(cluster.data_dir) is not None
     assert known_brokers(cluster.brokers[0]) == {1, 2, 3}
     assert {broker.process.pid for broker in running_brokers(cluster.data_dir) if broker.process} == set(
@@ -133,7 +135,7 @@ def test_nothing_is_left_running_and_data_survives(tmp_path: Path):
     """The second start finds the cluster that the first one made: same id, no port in the way."""
     ids = []
     for _ in range(2):
-        with LocalCluster(tmp_path, brokers=1) as cluster:
+        with Cluster(tmp_path, brokers=1) as cluster:
             pids = list(cluster.pids.values())
             ids.append((tmp_path / "broker-1" / "meta.properties").read_text("utf-8").splitlines()[-1])
         assert not any(map(is_alive, pids))
@@ -150,7 +152,7 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(tmp_path: Path):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError) as caught:
-            LocalCluster(tmp_path, brokers=1, port=port).start()
+            Cluster(tmp_path, brokers=1, port=port).start()
     assert str(caught.value).startswith(f"port {port} is in use by ")
     assert f"(pid {os.getpid()})" in str(caught.value)
     assert not list(tmp_path.glob("broker-*"))
@@ -161,7 +163,7 @@ def test_a_broker_that_cannot_start_stops_them_all(tmp_path: Path):
     (tmp_path / "broker-2").mkdir()
     (tmp_path / "broker-2" / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=x\n")
     said: list[str] = []
-    cluster = LocalCluster(tmp_path, brokers=2, on_line=lambda number, line: said.append(f"{number} {line}"))
+    cluster = Cluster(tmp_path, brokers=2, on_line=lambda number, line: said.append(f"{number} {line}"))
     with pytest.raises(ClusterError) as caught:
         cluster.start()
     assert str(caught.value).startswith(
@@ -183,15 +185,15 @@ def test_settings_that_no_broker_could_have_are_refused(
     tmp_path: Path, overrides: dict[str, str], message: str
 ):
     with pytest.raises(SettingsError) as caught:
-        Cluster(tmp_path, overrides=overrides)
+        AsyncCluster(tmp_path, overrides=overrides)
     assert str(caught.value) == message
 
 
 def test_a_cluster_must_fit_its_ports(tmp_path: Path):
     with pytest.raises(SettingsError, match="port 65535 leaves no room for 2 brokers"):
-        Cluster(tmp_path, brokers=2, port=65535)
+        AsyncCluster(tmp_path, brokers=2, port=65535)
     with pytest.raises(SettingsError, match="give at least 1"):
-        Cluster(tmp_path, brokers=0)
+        AsyncCluster(tmp_path, brokers=0)
 
 
 def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
@@ -213,7 +215,7 @@ def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
 SUPERVISOR = """
 import asyncio, sys
 from pathlib import Path
-from tidelog.cluster.aio import Cluster
+from tidelog.cluster.aio import AsyncCluster as Cluster
 
 async def main():
     cluster = Cluster(Path(sys.argv[1]), brokers=2, port=0)
@@ -247,7 +249,7 @@ def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
 
     async def scenario() -> list[int]:
         died: list[int] = []
-        cluster = Cluster(tmp_path, brokers=2, port=0, on_death=lambda process: died.append(process.id))
+        cluster = AsyncCluster(tmp_path, brokers=2, port=0, on_death=lambda process: died.append(process.id))
         await cluster.start()
         try:
             cluster.kill(1)
@@ -264,7 +266,7 @@ def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
 def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
     """Then nothing but brokers runs, and what they agree on is in ZooKeeper, below the given path."""
     url = zookeeper.url()
-    with LocalCluster(tmp_path, brokers=2, keeper=url) as cluster:
+    with Cluster(tmp_path, brokers=2, keeper=url) as cluster:
         assert known_brokers(cluster.brokers[1]) == {1, 2}
         status = read_status(tmp_path)
         assert status is not None
@@ -277,8 +279,8 @@ def test_brokers_outlive_the_process_they_were_forked_from(tmp_path: Path):
 
     async def scenario() -> list[str]:
         died: list[str] = []
-        cluster = Cluster(
-            tmp_path, brokers=2, port=0, on_death=lambda process: died.append(obituary(process))
+        cluster = AsyncCluster(
+            tmp_path, brokers=2, port=0, on_death=lambda process: died.append(exit_summary(process))
         )
         await cluster.start()
         try:
@@ -302,5 +304,5 @@ def test_code_that_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "uvloop.py").write_text("raise ImportError('no such loop')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ClusterError) as caught:
-        LocalCluster(tmp_path / "data", brokers=1).start()
+        Cluster(tmp_path / "data", brokers=1).start()
     assert str(caught.value) == "broker 1 cannot be started: ImportError: no such loop"

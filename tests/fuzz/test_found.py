@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.broker.running import Lines, create, without_tracebacks
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -36,16 +36,16 @@ OF_TOPIC, OF_BROKER = 2, 4
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     lines = Lines()
-    with LocalCluster(tmp_path_factory.mktemp("found"), brokers=1, on_line=lines) as running:
+    with Cluster(tmp_path_factory.mktemp("found"), brokers=1, on_line=lines) as running:
         create(running, TOPIC)
         yield running
     without_tracebacks(line for _, line in lines.said)
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Client]:
+def client(cluster: Cluster) -> Iterator[Client]:
     (broker,) = cluster.brokers
     with Client(broker.host, broker.port) as connected:
         yield connected
@@ -111,7 +111,7 @@ def test_what_is_too_long_to_be_quoted_is_refused_in_words(
     assert 0 < len(result.error_message) < 2_000
 
 
-def test_a_vote_that_is_refused_makes_no_log(client: Client, cluster: LocalCluster) -> None:
+def test_a_vote_that_is_refused_makes_no_log(client: Client, cluster: Cluster) -> None:
     """Whatever partition it names: one of a deposed controller, or of nobody at all, leaves no trace."""
     answer = client.exchange(
         Api.VOTE,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.cluster.folders import TrialError
+from tidelog.cluster.errors import TrialError
 from tidelog.cluster.processes import Processes
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import run

@@ -12,7 +12,8 @@ import pytest
 
 from tidelog.cluster import folders
 from tidelog.cluster.disks import Disks
-from tidelog.cluster.folders import TrialError, TrialFolder, clean_up
+from tidelog.cluster.errors import TrialError
+from tidelog.cluster.folders import TrialFolder, clean_up
 from tidelog.cluster.leftovers import FILE
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.cluster.processes import Processes

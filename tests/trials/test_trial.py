@@ -16,7 +16,7 @@ import pytest
 from tests.cli.calling import COMMAND, call, environment, refused
 from tests.storage.batches import batch
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.leftovers import ProcessList
 from tidelog.cluster.network.namespaces import NamespaceError, Namespaces, require_namespaces
 from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, EvidenceFolder, Manifest
@@ -306,7 +306,7 @@ def _children(parent: int, module: str) -> list[int]:
 @slow
 def test_a_kafka_of_somebody_else_is_only_written_to_and_read_from(tmp_path: Path):
     """In a topic of our own; what cannot be had there is said in the evidence."""
-    with LocalCluster(tmp_path / "theirs", brokers=1) as theirs:
+    with Cluster(tmp_path / "theirs", brokers=1) as theirs:
         with Trial(
             tmp_path, "--seconds", "3", "-b", theirs.bootstrap_servers, "--replication-factor", "1", "--json"
         ) as trial:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bench.processes import PATIENCE_SECONDS
 
-from tidelog.cluster.cluster import LocalCluster
+from tidelog.cluster.cluster import Cluster
 from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.parquet.recovery import seal_journals
@@ -26,13 +26,13 @@ PARTITIONS = 3
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def topic(cluster: LocalCluster, request: pytest.FixtureRequest) -> Topic:
+def topic(cluster: Cluster, request: pytest.FixtureRequest) -> Topic:
     configs = getattr(request, "param", {})
     return Topic.create(
         cluster.bootstrap_servers,
@@ -57,7 +57,7 @@ def eventually(check: Callable[[], bool], worker: Worker) -> None:
         time.sleep(0.02)
 
 
-def producers(cluster: LocalCluster, topic: Topic, folder: EvidenceFolder, **settings: Any) -> Worker:
+def producers(cluster: Cluster, topic: Topic, folder: EvidenceFolder, **settings: Any) -> Worker:
     load = Workload(**({"rate": 500, "producers": 3} | settings))
     plans = load.producer_plans(topic.name, PARTITIONS, lambda name, zone: cluster.bootstrap_servers)
     return Worker("producers", "producers-1", plans, folder.path)
@@ -69,7 +69,7 @@ def ended(worker: Worker) -> None:
 
 
 def test_every_send_has_a_row_and_every_record_is_read(
-    cluster: LocalCluster, topic: Topic, folder: EvidenceFolder
+    cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """With all kinds of acks, with keys and without; consumers follow, and drain to the very end."""
     load = Workload(consumers=2)
@@ -102,7 +102,7 @@ def test_every_send_has_a_row_and_every_record_is_read(
 
 
 def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
-    cluster: LocalCluster, topic: Topic, folder: EvidenceFolder
+    cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """Whatever reached the broker had been written down before."""
     sending = producers(cluster, topic, folder, rate=3000)
@@ -122,7 +122,7 @@ def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
     assert {value for value, row in ledger.items() if row["outcome"] == "ok"} <= written
 
 
-def test_a_producer_whose_trial_is_gone_ends(cluster: LocalCluster, topic: Topic, folder: EvidenceFolder):
+def test_a_producer_whose_trial_is_gone_ends(cluster: Cluster, topic: Topic, folder: EvidenceFolder):
     """Its standard input ends, and it seals what it has."""
     sending = producers(cluster, topic, folder)
     eventually(lambda: sending.status.get("ok", 0) > 50, sending)
@@ -132,9 +132,7 @@ def test_a_producer_whose_trial_is_gone_ends(cluster: LocalCluster, topic: Topic
 
 
 @pytest.mark.parametrize("topic", [{"max.message.bytes": "2000"}], indirect=True)
-def test_a_record_that_is_too_large_certainly_failed(
-    cluster: LocalCluster, topic: Topic, folder: EvidenceFolder
-):
+def test_a_record_that_is_too_large_certainly_failed(cluster: Cluster, topic: Topic, folder: EvidenceFolder):
     sending = producers(cluster, topic, folder, value_bytes=5_000, rate=50)
     eventually(lambda: sending.status.get("failed", 0) > 10, sending)
     sending.stop()
@@ -162,7 +160,7 @@ def test_what_nobody_answers_is_unknown(topic: Topic, folder: EvidenceFolder, tm
 
 
 def test_a_disk_without_room_ends_the_load_in_one_line(
-    cluster: LocalCluster, topic: Topic, folder: EvidenceFolder
+    cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """Nothing is sent that cannot be written down. (The room is taken away by a limit of the process.)"""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -185,14 +183,14 @@ def test_a_cluster_that_is_not_there_is_one_line():
         Topic.create("127.0.0.1:1", "t", partitions=1, replication_factor=1, configs={}, client={})
 
 
-def test_too_few_brokers_are_one_line(cluster: LocalCluster):
+def test_too_few_brokers_are_one_line(cluster: Cluster):
     with pytest.raises(TopicError, match="3 replicas on 1 brokers: give --replication-factor"):
         Topic.create(
             cluster.bootstrap_servers, "t3", partitions=1, replication_factor=3, configs={}, client={}
         )
 
 
-def test_a_topic_that_the_cluster_does_not_create_is_one_line(cluster: LocalCluster):
+def test_a_topic_that_the_cluster_does_not_create_is_one_line(cluster: Cluster):
     with pytest.raises(TopicError, match=r"did not create topic t4: .* \(INVALID_CONFIG\)"):
         Topic.create(
             cluster.bootstrap_servers,
@@ -204,7 +202,7 @@ def test_a_topic_that_the_cluster_does_not_create_is_one_line(cluster: LocalClus
         )
 
 
-def test_settings_that_the_client_library_does_not_know_are_one_line(cluster: LocalCluster):
+def test_settings_that_the_client_library_does_not_know_are_one_line(cluster: Cluster):
     with pytest.raises(TopicError, match="the client library refuses its settings"):
         Topic.create(
             cluster.bootstrap_servers, "t5", partitions=1, replication_factor=1, configs={}, client={"x": "y"}

@@ -22,7 +22,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.running import likely_dirs
 
 if TYPE_CHECKING:
-    from tidelog.cluster.ending import Ending
+    from tidelog.cluster.directory import Ending
     from tidelog.storage.lock_file import Process
 
 _NAMED_SECONDS = 1.0
@@ -66,8 +66,7 @@ def _in_use(folders: list[Path]) -> Path | None:
 
 
 def _stop(folder: Path) -> int:
-    from tidelog.cluster.directory import LOCK_FILE, running_brokers
-    from tidelog.cluster.ending import Ending
+    from tidelog.cluster.directory import LOCK_FILE, Ending, running_brokers
     from tidelog.storage.lock_file import holder, is_held
 
     began = time.perf_counter()

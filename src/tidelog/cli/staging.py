@@ -60,7 +60,7 @@ def _paces(factor: float | None) -> list[Pace]:
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Do something with real processes, and tell how far it is."""
-    from tidelog.cluster.folders import TrialError
+    from tidelog.cluster.errors import TrialError
     from tidelog.cluster.processes import Processes
 
     at = "the start"

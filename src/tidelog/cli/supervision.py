@@ -21,8 +21,9 @@ from tidelog.cli.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.errors import Refusal
 from tidelog.cli.output import console, counted, write_text
 from tidelog.cli.running import remember
-from tidelog.cluster.aio import Cluster, ClusterError, obituary
-from tidelog.cluster.broker_process import BrokerProcess
+from tidelog.cluster.aio import AsyncCluster
+from tidelog.cluster.broker_process import BrokerProcess, exit_summary
+from tidelog.cluster.errors import ClusterError
 from tidelog.settings.broker import SettingsError
 
 _LAST_LINES = 5
@@ -66,7 +67,7 @@ class _Supervision:
         self._announce = announce or self._print_ready
         self._temporary = temporary
         self._stopping = asyncio.Event()
-        self._cluster = Cluster(
+        self._cluster = AsyncCluster(
             folder,
             brokers=plan.brokers,
             port=plan.port,
@@ -154,7 +155,7 @@ class _Supervision:
         self._log.say("  Ctrl-C                                        stop it", palette.FAINT)
 
     def _died(self, process: BrokerProcess) -> None:
-        self._log.say(f"{obituary(process)}", palette.BAD)
+        self._log.say(f"{exit_summary(process)}", palette.BAD)
         if self._plan.least > NORMAL:
             for line in list(process.last_lines)[-_LAST_LINES:-1]:
                 self._log.say(f"  {line}")

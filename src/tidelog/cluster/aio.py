@@ -24,18 +24,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from tidelog.cluster.broker_process import BrokerProcess
+from tidelog.cluster.broker_process import BrokerProcess, exit_summary
 from tidelog.cluster.directory import (
     STATUS_FILE,
     AlreadyRunning,
     BrokerStatus,
     ClusterStatus,
     DirectoryLock,
+    Ending,
     broker_folders,
     running_brokers,
 )
-from tidelog.cluster.ending import Ending
-from tidelog.cluster.forkserver import Nursery, NurseryError
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.forkserver import ForkServer, ForkServerError
 from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
@@ -74,11 +75,7 @@ _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 
 
-class ClusterError(Exception):
-    """The cluster cannot do what was asked. The message is one line that says why."""
-
-
-class Cluster:
+class AsyncCluster:
     def __init__(
         self,
         data_dir: Path,
@@ -105,7 +102,7 @@ class Cluster:
         self._on_death = on_death
         self._lock = DirectoryLock(self.data_dir)
         self._keeper: EmbeddedKeeper | None = None
-        self._nursery: Nursery | None = None
+        self._nursery: ForkServer | None = None
         self._processes: dict[int, BrokerProcess] = {}
         self._by_hand: Ending | None = None
         if brokers < 1:
@@ -154,7 +151,7 @@ class Cluster:
         """Until every broker serves. Raises `ClusterError`, with nothing left running, if one cannot."""
         self.occupy()
         try:
-            self._nursery = Nursery()  # which loads the brokers' code while the keeper starts
+            self._nursery = ForkServer()  # which loads the brokers' code while the keeper starts
             await self._start_keeper()
             async with asyncio.timeout(_START_SECONDS):
                 async with asyncio.TaskGroup() as starting:
@@ -313,26 +310,26 @@ class Cluster:
         self._processes[number] = process
         try:
             await process.start(await self._living_nursery())
-        except NurseryError as error:
+        except ForkServerError as error:
             raise ClusterError(f"broker {number} cannot be started: {error}") from None
         broker.pid, broker.state = process.pid, "starting"
         try:
             serving = await process.serving()
         except EOFError:
-            raise ClusterError(obituary(process)) from None
+            raise ClusterError(exit_summary(process)) from None
         broker.host, broker.port, broker.metrics_port = serving
         broker.state = "serving"
         self._write_properties(broker)  # with its ports: started again by hand, it is where it was
         self._tell()
 
-    async def _living_nursery(self) -> Nursery:
+    async def _living_nursery(self) -> ForkServer:
         nursery = self._nursery
         if nursery is None:
             raise ClusterError("the cluster is not running")
         if not nursery.alive:  # its brokers live on
             await nursery.close()
             if self._nursery is nursery:
-                self._nursery = Nursery()
+                self._nursery = ForkServer()
             return await self._living_nursery()
         return nursery
 
@@ -418,21 +415,3 @@ def _known_brokers(host: str, port: int) -> set[int]:
         return set()
     known = {each.node_id for each in answer.brokers}
     return known if answer.controller_id in known else set()
-
-
-def obituary(process: BrokerProcess) -> str:
-    """How a broker ended, in one line: with its last words, unless it was killed without having any."""
-    code = process.exit_code
-    if code is None:
-        return f"broker {process.id} ended"
-    if code < 0:
-        return f"broker {process.id} was ended by {_signal_name(-code)}"
-    said = process.last_lines[-1].removeprefix(f"tidelog broker {process.id}: ") if process.last_lines else ""
-    return f"broker {process.id} ended with exit code {code}{f': {said}' if said else ''}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -27,14 +27,13 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tidelog.cluster.aio import ClusterError, obituary
-from tidelog.cluster.broker_process import BrokerProcess, Serving
+from tidelog.cluster.broker_process import BrokerProcess, Serving, exit_summary
 from tidelog.cluster.disks import Disks
-from tidelog.cluster.forkserver import NurseryError
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.forkserver import ForkServerError, ForkServers
 from tidelog.cluster.keepers import Keeper, KeeperInside, KeeperOutside
 from tidelog.cluster.leftovers import ProcessList
-from tidelog.cluster.network.networks import LOOPBACK, STRAIGHT, Address, Network, make_network
-from tidelog.cluster.nurseries import Nurseries
+from tidelog.cluster.network.networks import LOOPBACK, STRAIGHT, Address, ClusterNetwork, make_network
 from tidelog.core.types import TopicPartition
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.lab.network import KEEPER, Node
@@ -95,10 +94,10 @@ class Arena:
         self._log_files: dict[int, TextIO] = {}
         self._processes: dict[int, BrokerProcess] = {}
         self._places: dict[int, Serving] = {}
-        self._nurseries: Nurseries | None = None
+        self._nurseries: ForkServers | None = None
         self._keeper: Keeper | None = None
         self._keeper_at: Address = LOOPBACK, 0
-        self._network: Network | None = None
+        self._network: ClusterNetwork | None = None
         self._clock_offsets_ms: dict[int, int] = {}
         notes = plan.settings.get("tidelog.evidence.dir")
         self._notes = Path(notes) if notes else None
@@ -126,7 +125,7 @@ class Arena:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._listed = ProcessList(self.folder)
             self._network = make_network(self.plan.network, self.plan.zones_of_brokers())
-            self._nurseries = Nurseries(slow_disks=self.plan.slow_disks)
+            self._nurseries = ForkServers(slow_disks=self.plan.slow_disks)
             for broker in self.plan.broker_ids():
                 self._nurseries.open(self._network.command_in(broker))
             self._keeper = self._new_keeper()
@@ -334,7 +333,7 @@ class Arena:
         assert self._network is not None
         try:
             await process.start(self._nurseries.open(self._network.command_in(broker)))
-        except NurseryError as error:
+        except ForkServerError as error:
             raise ClusterError(f"broker {broker} cannot be started: {error}") from None
         self._processes[broker] = process
         if self._listed is not None:
@@ -343,7 +342,7 @@ class Arena:
             async with asyncio.timeout(START_SECONDS):
                 at = await process.registered()
         except EOFError:
-            raise ClusterError(obituary(process)) from None
+            raise ClusterError(exit_summary(process)) from None
         except TimeoutError:
             raise ClusterError(f"broker {broker} is not registered after {START_SECONDS:g} s") from None
         self._places[broker] = at
@@ -427,7 +426,7 @@ class Arena:
 
     def _died(self, process: BrokerProcess) -> None:
         if not process.expected_to_end:
-            self.deaths.append(obituary(process))
+            self.deaths.append(exit_summary(process))
 
 
 def _address(at: Address) -> str:

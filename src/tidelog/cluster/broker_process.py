@@ -2,7 +2,7 @@
 
 What a broker promises whoever starts it: a line on stdout once it is registered and another once it serves
 (`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
-when its standard input ends (`nursery`): no broker outlives its cluster.
+when its standard input ends (`broker.nursery`): no broker outlives its cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.cluster.forkserver import Nursery
+from tidelog.cluster.forkserver import ForkServer
 
 _SAID = re.compile(
     r"(?P<state>registered|serving) id=(?P<id>\d+) "
@@ -58,15 +58,15 @@ class BrokerProcess:
         self._reached: dict[str, asyncio.Future[Serving]] = {}
         self._watch: asyncio.Task[None] | None = None
 
-    async def start(self, nursery: Nursery) -> None:
-        """Raises `NurseryError` if there is nobody to start it."""
+    async def start(self, server: ForkServer) -> None:
+        """Raises `ForkServerError` if there is nobody to start it."""
         loop = asyncio.get_running_loop()
         theirs_in, self._stdin = os.pipe()
         ours_out, theirs_out = os.pipe()
         ours_err, theirs_err = os.pipe()
         readers = [await _reader(loop, ours_out), await _reader(loop, ours_err)]
         try:
-            self.pid = await nursery.fork(self.properties, [theirs_in, theirs_out, theirs_err])
+            self.pid = await server.fork(self.properties, [theirs_in, theirs_out, theirs_err])
         except BaseException:
             os.close(self._stdin)
             raise
@@ -75,7 +75,7 @@ class BrokerProcess:
                 os.close(descriptor)
         self.alive = True
         self._reached = {state: loop.create_future() for state in ("registered", "serving")}
-        self._watch = asyncio.create_task(self._follow(nursery, readers))
+        self._watch = asyncio.create_task(self._follow(server, readers))
 
     async def registered(self) -> Serving:
         """Where it will serve, once the cluster can know of it: it serves when a controller has reached it.
@@ -103,7 +103,7 @@ class BrokerProcess:
 
     # ------------------------------------------------------------ listening to it
 
-    async def _follow(self, nursery: Nursery, readers: list[asyncio.StreamReader]) -> None:
+    async def _follow(self, server: ForkServer, readers: list[asyncio.StreamReader]) -> None:
         reached = self._reached
 
         def printed(line: str) -> None:
@@ -121,7 +121,7 @@ class BrokerProcess:
             self._on_line(self.id, line)
 
         await asyncio.gather(_lines(readers[0], printed), _lines(readers[1], logged))
-        self.exit_code = await nursery.ended(self.pid)
+        self.exit_code = await server.ended(self.pid)
         self.alive = False
         os.close(self._stdin)
         for waiting in reached.values():
@@ -150,3 +150,21 @@ async def _lines(stream: asyncio.StreamReader, take: Callable[[str], None]) -> N
             rest = b""
     if rest:
         take(rest.decode("utf-8", "replace").rstrip())
+
+
+def exit_summary(process: BrokerProcess) -> str:
+    """How a broker ended, in one line: with its last words, unless it was killed without having any."""
+    code = process.exit_code
+    if code is None:
+        return f"broker {process.id} ended"
+    if code < 0:
+        return f"broker {process.id} was ended by {_signal_name(-code)}"
+    said = process.last_lines[-1].removeprefix(f"tidelog broker {process.id}: ") if process.last_lines else ""
+    return f"broker {process.id} ended with exit code {code}{f': {said}' if said else ''}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

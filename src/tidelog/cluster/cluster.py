@@ -5,7 +5,7 @@
         …
         cluster.kill(1)
 
-The same `Cluster`, with its event loop in a thread of its own. Every method waits until it is done.
+The same `AsyncCluster`, with its event loop in a thread of its own. Every method waits until it is done.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.cluster.aio import EMBEDDED, Cluster
+from tidelog.cluster.aio import EMBEDDED, AsyncCluster
 from tidelog.cluster.directory import BrokerStatus
 
 Result = TypeVar("Result")
 
 
-class LocalCluster:
+class Cluster:
     def __init__(
         self,
         data_dir: Path,
@@ -36,7 +36,7 @@ class LocalCluster:
         on_line: Callable[[int, str], None] = lambda number, line: None,
     ) -> None:
         """`on_line` gets what brokers log, in the cluster's thread. Raises `SettingsError`."""
-        self._cluster = Cluster(
+        self._cluster = AsyncCluster(
             data_dir,
             brokers=brokers,
             port=port,

@@ -4,8 +4,10 @@
 `cluster.lock` in the same directory for as long as it lives. So a file that a killed process left behind is
 told from a true one by asking for the lock, not by trusting a process id that may be another's by now.
 
-The file knows the brokers that the cluster has started. One that was killed and started again by hand it does
-not know, but every broker locks its own data, and the lock names its holder (`running_brokers`).
+The file knows the brokers that the cluster has started. It does not know one that was killed and started
+again by hand; and once the process that runs the cluster is killed, the file is out of date. But every broker
+locks its own data, and the lock names its holder (`running_brokers`). Nothing is ever signalled that does not
+hold such a lock now (`Ending`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -144,3 +149,48 @@ class DirectoryLock:
         if self.held:
             os.close(self._fd)
             self._fd = -1
+
+
+class Ending:
+    """Each broker is asked once to shut down in order: a second SIGTERM would make it hurry."""
+
+    def __init__(self, data_dir: Path, spared: Collection[int] = ()) -> None:
+        """`spared`: process ids of brokers that are ended in another way. This process never ends itself."""
+        self._data_dir = data_dir
+        self._spared = frozenset((*spared, os.getpid()))
+        self.asked: set[Process] = set()
+        self.of_others: set[Process] = set()
+        """Processes of other users, which cannot be ended from here."""
+
+    def ask(self) -> list[RunningBroker]:
+        """Ask those that were not asked yet; the ones that have not ended."""
+        left = self._left()
+        for broker in left:
+            if broker.process is not None and broker.process not in self.asked:
+                self.asked.add(broker.process)
+                # A paused one could not end.
+                self._send(broker.process, signal.SIGCONT, signal.SIGTERM)
+        return left
+
+    def kill(self) -> None:
+        for broker in self._left():
+            if broker.process is not None:
+                self.asked.add(broker.process)
+                self._send(broker.process, signal.SIGKILL)
+
+    def _left(self) -> list[RunningBroker]:
+        return [
+            broker
+            for broker in running_brokers(self._data_dir)
+            if broker.process is None
+            or (broker.process.pid not in self._spared and broker.process not in self.of_others)
+        ]
+
+    def _send(self, process: Process, *signals: signal.Signals) -> None:
+        try:
+            for sent in signals:
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, sent)
+        except PermissionError:
+            self.of_others.add(process)
+            self.asked.discard(process)

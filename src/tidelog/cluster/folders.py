@@ -18,16 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from tidelog.cluster.directory import AlreadyRunning, DirectoryLock
+from tidelog.cluster.errors import TrialError
 from tidelog.cluster.leftovers import FILE, end_leftovers
 from tidelog.storage.lock_file import start_time
 
 ROOM_BYTES_MIN = 64 * 1024 * 1024
 REMOVE_SECONDS_MAX = 10.0
 REMOVE_PAUSE_SECONDS = 0.05
-
-
-class TrialError(Exception):
-    """The trial cannot be played here. The message is one line that says why, and what to do."""
 
 
 def all_trials() -> Path:

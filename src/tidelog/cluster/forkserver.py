@@ -1,4 +1,9 @@
-"""The supervisor's side of the nursery: asks it for brokers and hears from it when they end."""
+"""The supervisor's side of the process that forks brokers (`broker.nursery`): asks it for brokers and hears
+from it when they end.
+
+A cluster has one such process, or one on each machine if its brokers are in network namespaces. If disks can
+be made slow, the syncs of its brokers are decided here (`sync_gate`).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from tidelog.cluster.sync_gate import SyncGate
 
-class NurseryError(Exception):
+
+class ForkServerError(Exception):
     """Brokers cannot be started. The message is one line that says why."""
 
 
-class Nursery:
+class ForkServer:
     """Begins to load when it is made; `fork` waits for that."""
 
     def __init__(self, command: Sequence[str] = (), descriptors: Sequence[int] = ()) -> None:
@@ -60,11 +67,11 @@ class Nursery:
             try:
                 socket.send_fds(self._control, [json.dumps(str(properties)).encode()], descriptors)
             except OSError:
-                raise NurseryError(await self._last_words()) from None
+                raise ForkServerError(await self._last_words()) from None
             pid = await self._answers.get()
         if pid < 0:
             self._answers.put_nowait(pid)  # for whoever asks next
-            raise NurseryError(await self._last_words())
+            raise ForkServerError(await self._last_words())
         self._exit_of(pid)
         return pid
 
@@ -73,7 +80,7 @@ class Nursery:
         return await asyncio.shield(self._exit_of(pid))
 
     async def close(self) -> None:
-        """The nursery ends; brokers that still run do not."""
+        """The process ends; brokers that still run do not."""
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.gather(self._listening, return_exceptions=True)
@@ -121,3 +128,35 @@ class Nursery:
 def _settle(future: asyncio.Future[int | None], code: int | None) -> None:
     if not future.done():
         future.set_result(code)
+
+
+class ForkServers:
+    def __init__(self, *, slow_disks: bool) -> None:
+        self._slow_disks = slow_disks
+        self._made: dict[tuple[str, ...], tuple[ForkServer, SyncGate | None]] = {}
+
+    def open(self, command: list[str]) -> ForkServer:
+        """The fork server that runs behind these words. Begins to load if it is new."""
+        where = tuple(command)
+        if where not in self._made:
+            gate = SyncGate() if self._slow_disks else None
+            if gate is None:
+                self._made[where] = ForkServer(command), None
+            else:
+                server = ForkServer([*command, *gate.command()], [gate.theirs.fileno()])
+                gate.open()
+                self._made[where] = server, gate
+        return self._made[where][0]
+
+    def gate(self, command: list[str]) -> SyncGate | None:
+        """Who decides on the syncs of brokers that were started there."""
+        _, gate = self._made[tuple(command)]
+        return gate
+
+    async def close(self) -> None:
+        """When all brokers have ended."""
+        for server, gate in self._made.values():
+            await server.close()
+            if gate is not None:
+                gate.close()
+        self._made.clear()

@@ -12,7 +12,7 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Final, Protocol
 
-from tidelog.cluster.aio import ClusterError
+from tidelog.cluster.errors import ClusterError
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 

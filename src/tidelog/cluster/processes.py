@@ -23,10 +23,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.cluster.aio import obituary
-from tidelog.cluster.broker_process import BrokerProcess, Serving
-from tidelog.cluster.folders import TrialError, TrialFolder
-from tidelog.cluster.forkserver import Nursery, NurseryError
+from tidelog.cluster.broker_process import BrokerProcess, Serving, exit_summary
+from tidelog.cluster.errors import TrialError
+from tidelog.cluster.folders import TrialFolder
+from tidelog.cluster.forkserver import ForkServer, ForkServerError
 from tidelog.settings.properties import write
 
 START_SECONDS = 60.0
@@ -64,7 +64,7 @@ class Processes:
         self.folder = TrialFolder(parent)
         self.loop = asyncio.new_event_loop()
         self.brokers: dict[int, Running] = {}
-        self._nursery: Nursery | None = None
+        self._nursery: ForkServer | None = None
         self._plays = 0
         atexit.register(self._kill_all)
 
@@ -157,10 +157,10 @@ class Processes:
         process = broker.process = BrokerProcess(number, properties, self._logged, self._ended)
         broker.paused = False
         if self._nursery is None:
-            self._nursery = Nursery()
+            self._nursery = ForkServer()
         try:
             await process.start(self._nursery)
-        except NurseryError as error:
+        except ForkServerError as error:
             raise TrialError(f"broker {number} cannot be started: {error}") from None
         self.folder.started(process.pid)
 
@@ -173,7 +173,7 @@ class Processes:
         try:
             broker.at = await asyncio.wait_for(process.registered(), START_SECONDS)
         except EOFError:
-            raise TrialError(obituary(process)) from None
+            raise TrialError(exit_summary(process)) from None
         except TimeoutError:
             raise TrialError(f"broker {number} is not registered after {START_SECONDS:g} s") from None
         return broker.at

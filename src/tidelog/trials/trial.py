@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 import tidelog
-from tidelog.cluster.aio import ClusterError
+from tidelog.cluster.errors import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.recovery import seal_journals

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.giving_up import cancelled_at
 
-from tidelog.cluster.aio import ClusterError
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.keepers import KeeperInside, KeeperOutside
 from tidelog.cluster.network.networks import RELAYS, STRAIGHT, make_network
 

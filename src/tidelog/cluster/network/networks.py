@@ -1,12 +1,12 @@
-"""The ways in which the processes of a long trial can be joined, behind one interface.
+"""The ways in which the processes of a cluster can be joined, behind one interface.
 
-* `Straight`: over loopback, with nothing in between. Costs nothing, and nothing can be cut.
-* `Relayed`: everything runs through a `Switchboard`. Needs no rights; whole messages are lost.
-* `Machines`: every broker, the keeper and the clients of every zone in a network namespace of their own
-  (`namespaces`). Needs root; the kernel loses packets, and connections suffer as between machines.
+* `DirectNetwork`: over loopback, with nothing in between. Costs nothing, and nothing can be cut.
+* `RelayNetwork`: everything runs through a `Switchboard`. Needs no rights; whole messages are lost.
+* `NamespaceNetwork`: every broker, the keeper and the clients of every zone in a network namespace of their
+  own (`namespaces`). Needs root; the kernel loses packets, and connections suffer as between machines.
 
-Nodes are broker ids, ``keeper`` and names of clients, as everywhere in a trial. A client of `Machines` is
-cut off with its zone only, for it shares a machine with the others there.
+Nodes are broker ids, ``keeper`` and names of clients, as everywhere in a trial. With `NamespaceNetwork` a
+client is cut off with its zone only: it shares a machine with the others there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from tidelog.cluster.aio import ClusterError
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.network.namespaces import HOST as TRIAL
 from tidelog.cluster.network.namespaces import NamespaceError, Namespaces
 from tidelog.cluster.network.relays.switchboard import Switchboard
@@ -33,7 +33,7 @@ Address = tuple[str, int]
 Pair = tuple[Node, Node]
 
 
-class Network(Protocol):
+class ClusterNetwork(Protocol):
     def listen(self, broker: int) -> Address:
         """Where a broker is to listen, however often it is started."""
         ...
@@ -70,14 +70,14 @@ class Network(Protocol):
     def close(self) -> None: ...
 
 
-def make_network(kind: str, zones: Mapping[int, str]) -> Network:
+def make_network(kind: str, zones: Mapping[int, str]) -> ClusterNetwork:
     """Raises `ClusterError` if there is no such network to be had here."""
     if kind == NETNS:
         try:
-            return Machines(zones)
+            return NamespaceNetwork(zones)
         except NamespaceError as error:
             raise ClusterError(str(error)) from None
-    return Relayed(zones) if kind == RELAYS else Straight()
+    return RelayNetwork(zones) if kind == RELAYS else DirectNetwork()
 
 
 class _Loopback:
@@ -102,7 +102,7 @@ class _Loopback:
             reserved.close()
 
 
-class Straight(_Loopback):
+class DirectNetwork(_Loopback):
     def place(self, node: Node, at: Address) -> None:
         pass
 
@@ -134,7 +134,7 @@ class Straight(_Loopback):
         pass
 
 
-class Relayed(_Loopback):
+class RelayNetwork(_Loopback):
     def __init__(self, zones: Mapping[int, str]) -> None:
         super().__init__()
         self._board = Switchboard()
@@ -179,7 +179,7 @@ class Relayed(_Loopback):
         super().close()
 
 
-class Machines:
+class NamespaceNetwork:
     def __init__(self, zones: Mapping[int, str]) -> None:
         """Raises `NamespaceError`."""
         self._machine_of: dict[Node, str] = {broker: f"broker-{broker}" for broker in zones}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from tidelog.cluster.aio import ClusterError
 from tidelog.cluster.arena import Arena
+from tidelog.cluster.errors import ClusterError
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.lab.network import KEEPER, Node
 from tidelog.wire.api import Api

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from tidelog.cluster.folders import TrialError
+from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelog.cluster.folders import TrialError
+from tidelog.cluster.errors import TrialError
 from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, Write

@@ -61,7 +61,7 @@ class Label(NamedTuple):
     rewrite: Rewrite | None = None
 
 
-class Dialect:
+class LinkProtocol:
     """The labels of all messages on the connections from ``source`` to ``target``."""
 
     header_bytes = REQUEST_HEADER.size
@@ -104,7 +104,7 @@ class Conversation:
 
     __slots__ = ("_labels", "_unanswered")
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: LinkProtocol) -> None:
         self._labels = dialect.labels
         self._unanswered: deque[tuple[int, Label]] = deque(maxlen=UNANSWERED_MAX)
 

@@ -12,9 +12,9 @@ import socket
 from typing import TYPE_CHECKING
 
 from tidelog.cluster.network.relays.addresses import Address
-from tidelog.cluster.network.relays.doors import HOST, Door, State
-from tidelog.cluster.network.relays.labels import REPLY_HEADER, REQUEST_HEADER, SIZE, Dialect, KeeperTalk
+from tidelog.cluster.network.relays.labels import REPLY_HEADER, REQUEST_HEADER, SIZE, KeeperTalk, LinkProtocol
 from tidelog.cluster.network.relays.lane import Lane, Waiting
+from tidelog.cluster.network.relays.listening_port import HOST, ListeningPort, State
 from tidelog.cluster.network.relays.relayed_connection import Connection, reset_on_close
 from tidelog.cluster.network.relays.rewriting import Rewriting
 from tidelog.cluster.network.relays.rules import Pair, is_client, is_keeper
@@ -32,7 +32,7 @@ class Relay:
         self.target = target
         self._exchange = exchange
         self._loop = asyncio.get_running_loop()
-        self._door = Door(self._called)
+        self._door = ListeningPort(self._called)
         self._connecting: set[asyncio.Task[None]] = set()
         self._reaching: set[asyncio.Task[socket.socket]] = set()
         self._closed = False
@@ -41,7 +41,7 @@ class Relay:
         """The link has been cut for so long that attempts are refused."""
         self.connections: dict[Connection, None] = {}
         rewriting = Rewriting(self._lead).of if is_client(source) else None
-        self._dialect = Dialect(source, target, rewriting)
+        self._dialect = LinkProtocol(source, target, rewriting)
         self.rules_changed()
 
     @property

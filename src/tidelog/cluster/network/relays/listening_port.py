@@ -27,7 +27,7 @@ class State(Enum):
     REFUSING = "refusing"
 
 
-class Door:
+class ListeningPort:
     def __init__(self, on_caller: Callable[[socket.socket], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_caller = on_caller

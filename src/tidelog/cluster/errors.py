@@ -1,0 +1,11 @@
+"""What can go wrong with a cluster, each said in one line."""
+
+from __future__ import annotations
+
+
+class ClusterError(Exception):
+    """The cluster cannot do what was asked. The message is one line that says why."""
+
+
+class TrialError(Exception):
+    """The trial cannot be played here. The message is one line that says why, and what to do."""
