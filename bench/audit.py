@@ -173,7 +173,7 @@ def measure_spark(folder: Path, records: int) -> Iterable[Row]:
     import duckdb
 
     from tidelog.pipeline.segments.columns import BY_NAME
-    from tidelog.pipeline.session import open_session
+    from tidelog.pipeline.spark.session import open_session
 
     log = make_log(folder, records)
     parquet = folder / "rows.parquet"

@@ -17,10 +17,10 @@ from time import perf_counter
 from typing import Any
 
 from tidelog.cli.audit_run import is_small
-from tidelog.pipeline.audits import AUDITS, Audit
-from tidelog.pipeline.inputs import Inputs, load
-from tidelog.pipeline.session import open_session
-from tidelog.pipeline.verdict import judge
+from tidelog.pipeline.audit.anomalies import AUDITS, Audit
+from tidelog.pipeline.audit.inputs import Inputs, load
+from tidelog.pipeline.audit.verdict import judge
+from tidelog.pipeline.spark.session import open_session
 
 CORES = 2
 

@@ -17,7 +17,7 @@ from bench.processes import Unavailable
 from bench.tools import Missing, Tool, find
 
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.java import find_java
+from tidelog.pipeline.spark.java import find_java
 
 KAFKA_VERSION = "4.3.1"
 

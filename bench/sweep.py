@@ -26,13 +26,13 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from tidelog.pipeline.session import open_session
+from tidelog.pipeline.spark.session import open_session
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell
 from tidelog.pipeline.sweep.grid import DEFAULT_AXES, make_grid
 from tidelog.pipeline.sweep.player import Block, rows_of
 from tidelog.pipeline.sweep.sizing import seconds_per_trial, span
+from tidelog.pipeline.sweep.spark_jobs import TASK_S, Task, play_on_spark, tasks_of
 from tidelog.pipeline.sweep.store import Store
-from tidelog.pipeline.sweep.work import TASK_S, Task, play_on_spark, tasks_of
 
 AIM_SHARE = 0.9
 AIM_SECONDS = 900

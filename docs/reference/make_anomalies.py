@@ -4,9 +4,9 @@ Run from the root of the tree:
 ``.venv/bin/python docs/reference/make_anomalies.py > docs/reference/anomalies.md``.
 """
 
-from tidelog.pipeline.anomalies import COLUMNS
-from tidelog.pipeline.audits import AUDITS
-from tidelog.pipeline.causes.rules import UNEXPLAINED, CauseRule
+from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
+from tidelog.pipeline.audit.findings import COLUMNS
 
 HEAD = """\
 # Anomalies: what an audit finds, and how it judges

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline.session import open_session
+from tidelog.pipeline.spark.session import open_session
 
 HERE = Path(__file__).parent
 

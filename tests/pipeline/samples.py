@@ -3,7 +3,7 @@
 from typing import Any
 
 from tidelog.evidence.folder import COMPLETE, Manifest
-from tidelog.pipeline import moments as t
+from tidelog.pipeline.report import timeline as t
 
 SPAN_MS = 60_000
 

@@ -18,8 +18,8 @@ from tests.pipeline.simulated import (
     write_batch,
 )
 
-from tidelog.pipeline.inputs import load
-from tidelog.pipeline.verdict import judge
+from tidelog.pipeline.audit.inputs import load
+from tidelog.pipeline.audit.verdict import judge
 
 
 @pytest.mark.slow

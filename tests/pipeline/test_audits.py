@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.pipeline.audits import AUDITS
-from tidelog.pipeline.inputs import load
-from tidelog.pipeline.verdict import Verdict, judge
+from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.inputs import load
+from tidelog.pipeline.audit.verdict import Verdict, judge
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from pyspark.sql import Row, SparkSession
 from tests.pipeline.planted import Case, write
 
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
-from tidelog.pipeline.causes.rules import UNEXPLAINED, CauseRule
-from tidelog.pipeline.inputs import load
-from tidelog.pipeline.verdict import Verdict, judge
+from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
+from tidelog.pipeline.audit.inputs import load
+from tidelog.pipeline.audit.verdict import Verdict, judge
 
 pytestmark = pytest.mark.slow
 

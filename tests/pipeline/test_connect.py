@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from tests.pipeline.simulated import compare, write_batch
 
 from tidelog.lab.runner import run
-from tidelog.pipeline.java import find_java, launcher_home
+from tidelog.pipeline.spark.java import find_java, launcher_home
 from tidelog.trials import catalogue
 
 STARTS_WITHIN_S = 200.0

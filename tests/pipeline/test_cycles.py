@@ -8,8 +8,17 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.pipeline.audits import transactions
-from tidelog.pipeline.audits.cycles import MIXED, READS, WRITES, Edge, Knot, knots, merged, strongly_connected
+from tidelog.pipeline.audit.tables import transactions
+from tidelog.pipeline.audit.tables.cycles import (
+    MIXED,
+    READS,
+    WRITES,
+    Edge,
+    Knot,
+    knots,
+    merged,
+    strongly_connected,
+)
 
 VERTICES = range(12)
 EDGES = st.lists(

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from tests.pipeline.planted import FINAL, Case, write
 
 from tidelog.evidence.tables import TABLES
+from tidelog.pipeline.audit.inputs import ALL_SENDS, DECODED, FINAL_LOG, REPLICA_LOGS, SENDS, load
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.inputs import ALL_SENDS, DECODED, FINAL_LOG, REPLICA_LOGS, SENDS, load
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 from tests.evidence.importers.jepsen_history import History, poll, send
 
 from tidelog.evidence.importers.jepsen.history import import_history
-from tidelog.pipeline.audits import AUDITS, transactions
-from tidelog.pipeline.inputs import load
-from tidelog.pipeline.verdict import Verdict, judge
+from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.inputs import load
+from tidelog.pipeline.audit.tables import transactions
+from tidelog.pipeline.audit.verdict import Verdict, judge
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import pytest
 from bench.synthetic_evidence import Shape, make_evidence
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline.audits import AUDITS
-from tidelog.pipeline.inputs import load
-from tidelog.pipeline.verdict import judge
+from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.inputs import load
+from tidelog.pipeline.audit.verdict import judge
 
 pytestmark = [pytest.mark.long, pytest.mark.slow]
 

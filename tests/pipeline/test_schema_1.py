@@ -15,10 +15,10 @@ from pyspark.sql import SparkSession
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.evidence.folder import Manifest
 from tidelog.evidence.tables import EVENTS
-from tidelog.pipeline.causes.rules import CauseRule
-from tidelog.pipeline.inputs import load, spark_schema
-from tidelog.pipeline.reasons import with_reasons
-from tidelog.pipeline.verdict import judge
+from tidelog.pipeline.audit.causes.rules import CauseRule
+from tidelog.pipeline.audit.inputs import load, spark_schema
+from tidelog.pipeline.audit.reasons import with_reasons
+from tidelog.pipeline.audit.verdict import judge
 
 SPECIMENS = Path(__file__).parent / "schema_1"
 

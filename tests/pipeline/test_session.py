@@ -9,12 +9,12 @@ from socket import socket
 import pytest
 from pyspark.sql import SparkSession
 
-from tidelog.pipeline import java
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.session import open_session
+from tidelog.pipeline.spark import java
+from tidelog.pipeline.spark.session import open_session
 
 PLAIN_RUN = """
-from tidelog.pipeline.session import open_session
+from tidelog.pipeline.spark.session import open_session
 
 spark = open_session(master="local[1]", memory_mb=512, say=print)
 print(spark.range(10).selectExpr("sum(id)").first()[0])
@@ -30,7 +30,7 @@ INTERRUPTED_RUN = """
 import subprocess
 import time
 from pyspark import java_gateway
-from tidelog.pipeline.session import open_session
+from tidelog.pipeline.spark.session import open_session
 
 class Seen(subprocess.Popen):
     def __init__(self, *words, **options):

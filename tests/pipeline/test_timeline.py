@@ -12,11 +12,11 @@ from tests.pipeline import samples
 
 from tidelog.core.events import TruncationRule
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, SCHEMA_VERSION, TABLES, Table
-from tidelog.pipeline import moments as t
-from tidelog.pipeline.anomalies import ANOMALIES
-from tidelog.pipeline.inputs import Inputs, spark_schema
-from tidelog.pipeline.reasons import with_reasons
-from tidelog.pipeline.timeline import build
+from tidelog.pipeline.audit.findings import ANOMALIES
+from tidelog.pipeline.audit.inputs import Inputs, spark_schema
+from tidelog.pipeline.audit.reasons import with_reasons
+from tidelog.pipeline.audit.timeline import build
+from tidelog.pipeline.report import timeline as t
 
 START_US = 1_000_000
 

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.pipeline.audits import AUDITS
+from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.inputs import Inputs, load
+from tidelog.pipeline.audit.verdict import EXAMPLES_MAX, judge
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.inputs import Inputs, load
-from tidelog.pipeline.verdict import EXAMPLES_MAX, judge
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from tidelog.pipeline.errors import PipelineError, first_line
 
 if TYPE_CHECKING:
     from tidelog.evidence.folder import Manifest
-    from tidelog.pipeline.moments import Timeline
+    from tidelog.pipeline.report.timeline import Timeline
 
 _SAMPLE_SECONDS = 0.5
 _SMALL_BYTES = 1 << 30
@@ -57,7 +57,7 @@ class Auditor:
             self._thread.start()
 
     def _open(self, folder: Path) -> None:
-        from tidelog.pipeline.session import open_session
+        from tidelog.pipeline.spark.session import open_session
 
         try:
             self._spark = open_session(
@@ -91,9 +91,9 @@ class Auditor:
 
     def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
         """Judge the evidence and leave verdict, findings and report. Raises `PipelineError`."""
-        from tidelog.pipeline.inputs import load
-        from tidelog.pipeline.progress import told
-        from tidelog.pipeline.verdict import judge
+        from tidelog.pipeline.audit.inputs import load
+        from tidelog.pipeline.audit.verdict import judge
+        from tidelog.pipeline.spark.progress import told
 
         spark = self.spark(folder)
         with told(spark, self._watcher.tasks):
@@ -121,8 +121,8 @@ def is_small(folder: Path) -> bool:
 
 
 def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:
-    from tidelog.pipeline.timeline import build
-    from tidelog.pipeline.verdict import FOLDER, TABLE
+    from tidelog.pipeline.audit.timeline import build
+    from tidelog.pipeline.audit.verdict import FOLDER, TABLE
 
     try:
         return build(inputs, spark.read.parquet(str((folder / FOLDER / TABLE).absolute())))
@@ -131,8 +131,8 @@ def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:
 
 
 def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Manifest, folder: Path) -> None:
+    from tidelog.pipeline.audit.verdict import FOLDER
     from tidelog.pipeline.report import render
-    from tidelog.pipeline.verdict import FOLDER
 
     page = render(verdict, timeline, manifest, str(folder))
     try:

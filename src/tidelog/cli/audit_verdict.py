@@ -12,7 +12,7 @@ from tidelog.cli import palette
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.output import console, write_json, write_lines
 from tidelog.cli.page import wrap
-from tidelog.pipeline.anomalies import VIOLATION
+from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Cause, Finding, findings, totals
 from tidelog.pipeline.report.words import HELD, VIOLATED, headline, load_ms
 

@@ -70,7 +70,7 @@ def _check(wanted: Wanted) -> None:
 def _follow(wanted: Wanted, folder: Path) -> int:
     from tidelog.pipeline.live.following import Follower
     from tidelog.pipeline.live.targets import Target, TopicTarget, TrialTarget
-    from tidelog.pipeline.session import open_session
+    from tidelog.pipeline.spark.session import open_session
 
     # Asked before Spark is started: that takes longer than the answer.
     target: Target

@@ -177,7 +177,7 @@ def _run(
     fresh: bool,
     yes: bool,
 ) -> Atlas:
-    from tidelog.pipeline.session import open_session
+    from tidelog.pipeline.spark.session import open_session
     from tidelog.pipeline.sweep.atlas import render
 
     listener.phase("starting Spark")

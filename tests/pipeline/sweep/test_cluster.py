@@ -15,7 +15,7 @@ from time import monotonic, sleep
 import pyspark
 import pytest
 
-from tidelog.pipeline.java import find_java, launcher_home
+from tidelog.pipeline.spark.java import find_java, launcher_home
 
 STARTS_WITHIN_S = 200.0
 _HOME = Path(pyspark.__file__).parent

@@ -17,9 +17,9 @@ from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Listener
 from tidelog.pipeline.sweep.grid import make_grid
 from tidelog.pipeline.sweep.player import Block, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS
+from tidelog.pipeline.sweep.spark_jobs import play_on_spark, tasks_of
 from tidelog.pipeline.sweep.store import Store, missing
 from tidelog.pipeline.sweep.summary import count_from_json
-from tidelog.pipeline.sweep.work import play_on_spark, tasks_of
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 
 POLL_SKIP: Final = "poll skip"
 NONMONOTONIC_POLL: Final = "non-monotonic poll"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.evidence.folder import LOCK, RUNNING, EvidenceError, Manifest
 from tidelog.evidence.parquet.growing import Growth
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.live import query
 from tidelog.pipeline.live.sightings import DUPLICATED, GAP, NONMONOTONIC_POLL, POLL_SKIP

@@ -16,9 +16,9 @@ from typing import Any
 
 import tidelog
 from tidelog.evidence.folder import Manifest
-from tidelog.pipeline.moments import Timeline
 from tidelog.pipeline.report import sections
 from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.timeline import Timeline
 from tidelog.pipeline.report.words import headline
 
 __all__ = ["render"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 
 UNEXPLAINED: Final = "No cause was recognised in the events."
 

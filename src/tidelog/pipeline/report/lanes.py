@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
-from tidelog.pipeline.moments import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 from tidelog.pipeline.report.charts import (
     HEIGHT,
     WIDTH,
@@ -24,6 +23,7 @@ from tidelog.pipeline.report.charts import (
 )
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.report.scale import moment, plural
+from tidelog.pipeline.report.timeline import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 
 SPANS_MAX: Final = 40
 """Spans in one lane; the shortest are left out beyond that."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidelog.pipeline.moments import OffsetPoint, PartitionStory, ReplicaEnd
 from tidelog.pipeline.report.charts import Band, Chart, Point
 from tidelog.pipeline.report.html import Markup, el
 from tidelog.pipeline.report.lanes import colour_of, story_name
 from tidelog.pipeline.report.scale import moment, number, plural, short, value_marks
+from tidelog.pipeline.report.timeline import OffsetPoint, PartitionStory, ReplicaEnd
 
 _TRUNCATIONS_MAX: Final = 60
 _BROKERS_MAX: Final = 12

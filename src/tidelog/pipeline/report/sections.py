@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from tidelog.evidence.folder import Manifest
 from tidelog.evidence.tables import TABLES
-from tidelog.pipeline.anomalies import NOTICE, VIOLATION
-from tidelog.pipeline.moments import OFFSETS_MAX, Timeline
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 from tidelog.pipeline.report import series
 from tidelog.pipeline.report.again import command_words
 from tidelog.pipeline.report.findings import UNEXPLAINED, Cause, Finding, Totals, findings, totals
@@ -18,6 +17,7 @@ from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.report.lanes import fault_bands, fault_lanes, fault_words, partition_lanes
 from tidelog.pipeline.report.offsets import offset_chart, replica_table
 from tidelog.pipeline.report.scale import moment, number, plural
+from tidelog.pipeline.report.timeline import OFFSETS_MAX, Timeline
 from tidelog.pipeline.report.words import HELD, UNSAID, VIOLATED, headline, load_ms, settings_words
 
 Verdict = Mapping[str, Any]
@@ -345,7 +345,7 @@ def _schedule(timeline: Timeline) -> Markup | None:
 
 def further_section(evidence: str) -> Markup:
     code = (
-        "from tidelog.pipeline.session import open_session\n"
+        "from tidelog.pipeline.spark.session import open_session\n"
         "spark = open_session()\n"
         f"folder = {evidence!r}\n"
         'found = spark.read.parquet(f"{folder}/audit/anomalies")\n'

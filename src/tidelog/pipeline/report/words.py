@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidelog.evidence.folder import Manifest
-from tidelog.pipeline.anomalies import VIOLATION
+from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Finding, findings, totals
 from tidelog.pipeline.report.scale import moment, number, plural
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.literal import literal
+from tidelog.pipeline.audit.stored import Replica
 from tidelog.pipeline.segments.columns import BY_NAME
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import Segment
 from tidelog.pipeline.sources.finding import identified
 from tidelog.pipeline.sources.planning import Wanted, plan
-from tidelog.pipeline.stored import Replica
+from tidelog.pipeline.spark.small_tables import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

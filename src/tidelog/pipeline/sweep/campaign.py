@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidelog.pipeline.spark.waiting import patiently
 from tidelog.pipeline.sweep.grid import Grid
 from tidelog.pipeline.sweep.player import Block
 from tidelog.pipeline.sweep.schedules import Shown, shrink_on_spark, wanted
 from tidelog.pipeline.sweep.sizing import seconds_per_trial
+from tidelog.pipeline.sweep.spark_jobs import TASK_S, play_on_spark, tasks_of
 from tidelog.pipeline.sweep.store import CELLS, PAGE, Store, missing, rules_print
 from tidelog.pipeline.sweep.summary import CellCount, count_cells
-from tidelog.pipeline.sweep.waiting import patiently
-from tidelog.pipeline.sweep.work import TASK_S, play_on_spark, tasks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,1 @@
+"""The audit: evidence in, findings with causes and a verdict out."""

@@ -1,0 +1,1 @@
+"""Tables that several anomalies are computed from."""

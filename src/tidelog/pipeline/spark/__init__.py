@@ -1,0 +1,1 @@
+"""A Spark session that needs no preparation: Java, settings, progress."""
