@@ -11,7 +11,7 @@ from tests.cli.calling import call, refused
 from tests.pipeline import samples
 
 from tidelog.cli.audit_run import Audited
-from tidelog.cli.audit_verdict import exit_code, present
+from tidelog.cli.show.audit import exit_code, present
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import LEDGER

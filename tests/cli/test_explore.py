@@ -10,7 +10,7 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused
 
-from tidelog.cli.explore import explore
+from tidelog.cli.commands.explore import explore
 from tidelog.lab.scenario import parse
 from tidelog.lab.search import STRATEGIES, SearchOptions
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tidelog.cli.replicas import Columns, table
+from tidelog.cli.show.replicas import Columns, table
 from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState
 
 

@@ -184,7 +184,7 @@ def test_several_downs_at_a_time_stop_it_in_order(tmp_path: Path):
 def test_what_does_not_end_is_said_and_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A lock that names another process than its holder: that process is left alone."""
     for name in ("_NAMED_SECONDS", "_BROKERS_SECONDS", "_KILLED_SECONDS"):
-        monkeypatch.setattr(f"tidelog.cli.down.{name}", 0.0)
+        monkeypatch.setattr(f"tidelog.cli.commands.down.{name}", 0.0)
     lock = tmp_path / "broker-1" / ".lock"
     lock.parent.mkdir()
     held = acquire(lock)

@@ -12,7 +12,7 @@ from tests.web.browsing import Opened
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse
 from tidelog.trials import catalogue
-from tidelog.web.share import fragment
+from tidelog.web.play.links import fragment
 
 pytestmark = pytest.mark.slow
 

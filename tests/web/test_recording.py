@@ -9,9 +9,9 @@ from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse
 from tidelog.lab.transcript import print_transcript
 from tidelog.trials import catalogue
-from tidelog.web.journal import BEATS_PER_STEP_MAX
-from tidelog.web.playing import CannotPlay, play
-from tidelog.web.recording import record
+from tidelog.web.play.playing import CannotPlay, play
+from tidelog.web.play.recording import record
+from tidelog.web.play.watched_world import BEATS_PER_STEP_MAX
 
 HEAD = "scenario x\ncluster brokers=3\ntopic t replicas=0,1,2\nproducer p acks=all\n"
 

@@ -21,10 +21,10 @@ from tidelog.narrate.reasons import reason_key
 from tidelog.scenario.client_events import ClientFailure
 from tidelog.scenario.remarks import RemarkKind
 from tidelog.trials import catalogue
-from tidelog.web.recording import record
+from tidelog.web.catalogue import leads, words
+from tidelog.web.play.messages import KINDS
+from tidelog.web.play.recording import record
 from tidelog.web.rules import Rule
-from tidelog.web.shelf import leads, words
-from tidelog.web.travels import KINDS
 
 STATIC = files("tidelog.web") / "static"
 ELECTIONS = ("hw-loss-chain", "isolate-leader-zone", "kip-966-last-replica-standing")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tidelog import __version__
-from tidelog.cli import (
+from tidelog.cli.commands import (
     audit,
     broker,
     down,

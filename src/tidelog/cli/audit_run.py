@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelog.cli.output import write_file
-from tidelog.cli.trial_progress import Quiet
+from tidelog.cli.show.output import write_file
+from tidelog.cli.show.trial_progress import Quiet
 from tidelog.pipeline.errors import PipelineError, first_line
 
 if TYPE_CHECKING:

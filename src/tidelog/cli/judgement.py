@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tidelog.cli import palette
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.page import wrap
+from tidelog.cli.show import palette
+from tidelog.cli.show.lines import wrap
 from tidelog.lab.invariants import Grade
 from tidelog.lab.runner import Run
 from tidelog.lab.scenario import VERDICT_KINDS, Expectation

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidelog.cli.choices import one_of
 from tidelog.cli.errors import Refusal, unknown
-from tidelog.cli.output import counted
+from tidelog.cli.options import one_of
+from tidelog.cli.show.output import counted
 from tidelog.cluster.arena import ArenaPlan
 from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
 from tidelog.cluster.network.networks import NETNS, RELAYS, STRAIGHT

@@ -17,8 +17,8 @@ from typing import Any
 from tidelog.lab.comparison import Comparison
 from tidelog.lab.scenario import Scenario
 from tidelog.trials import catalogue
-from tidelog.web.recording import record
-from tidelog.web.shelf import shelf, static, words
+from tidelog.web.catalogue import shelf, static, words
+from tidelog.web.play.recording import record
 
 GENERATIONS = ("hw", "epoch")
 """What is recorded of each scenario, unless more is asked for: the rules that lose records, and today's."""

@@ -26,8 +26,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from tidelog.trials import catalogue
-from tidelog.web.playing import CannotPlay, play
-from tidelog.web.shelf import shelf, static, words
+from tidelog.web.catalogue import shelf, static, words
+from tidelog.web.play.playing import CannotPlay, play
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BODY_BYTES_MAX = 1_000_000

@@ -123,7 +123,7 @@ def test_the_script_chooses_as_python_does(browser: Any, tmp_path: Path) -> None
 
 def test_a_loss_that_the_rules_exclude_is_called_unexpected() -> None:
     """On the page and in the summary; a loss elsewhere is not."""
-    from tidelog.cli.sweep_summary import summary
+    from tidelog.cli.show.sweep import summary
     from tidelog.pipeline.sweep.summary import excludes_loss
 
     atlas = made_up()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rich.text import Text
 
-from tidelog.cli import palette
-from tidelog.cli.columns import columns, size_text
-from tidelog.cli.output import counted
+from tidelog.cli.show import palette
+from tidelog.cli.show.columns import columns, size_text
+from tidelog.cli.show.output import counted
 from tidelog.storage.dump.rows import FINDING, NOTE, Row
 
 _HEADS = ("partition", "start", "end", "HW", "records", "segments", "size", "epochs", "findings")

@@ -1,6 +1,6 @@
 // A recording as something to stand in: the scene at any step, and at any beat within a step.
 //
-// A scene is an object of things by key (web/scene.py). Things that did not change are the same objects from
+// A scene is an object of things by key (web/play/scene.py). Things that did not change are the same objects from
 // scene to scene, so whoever draws can tell by identity what to leave alone.
 
 export class Play {

@@ -1,0 +1,90 @@
+"""``tidelog dump``: what is in the files of a log, and whether it is what it should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.show.output import console, write_lines, write_text
+
+if TYPE_CHECKING:
+    from tidelog.storage.dump.rows import Row, Rows
+
+EXAMPLES = """\b
+Examples:
+  tidelog dump data/broker-1                     all partitions, one line each
+  tidelog dump data/broker-1/events-0            one partition: segments, epochs
+  tidelog dump --records data/broker-1/events-0/00000000000000000000.log
+  tidelog dump --json data/broker-1 | jq 'select(.kind == "finding")'
+
+\b
+Exit code: 0 all is as it should be, 1 there are findings, 2 wrong usage.
+"""
+
+
+def dump(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH…",
+            help="Files (.log, .index, .timeindex, .snapshot, checkpoints), folders of partitions, log dirs.",
+            show_default=False,
+        ),
+    ],
+    records: Annotated[bool, typer.Option("--records", help="Look into batches and print records.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each thing found.")] = False,
+) -> int:
+    """Read the files of tidelog and of Apache Kafka, and verify them.
+
+    Reading changes nothing and needs no broker. A broker that runs may write while we read: its last batch
+    can then look cut off.
+    """
+    from tidelog.storage.dump.rows import FINDING
+
+    for path in paths:
+        if not path.exists():
+            raise Refusal(f"{path}: no such file or directory")
+    findings = 0
+    for path in paths:
+        rows = _counted(path, records=records)
+        for row in _printed_as_json(rows) if as_json else _printed(path, rows):
+            findings += row["kind"] == FINDING
+    return ExitCode.VIOLATED if findings else ExitCode.HELD
+
+
+def _counted(path: Path, *, records: bool) -> Rows:
+    from tidelog.storage.dump.files import UnknownFile, file_rows
+    from tidelog.storage.dump.folders import folder_rows
+
+    try:
+        return folder_rows(path, records=records) if path.is_dir() else file_rows(path, records=records)
+    except UnknownFile as error:
+        raise Refusal(str(error)) from None
+
+
+def _printed_as_json(rows: Rows) -> Rows:
+    for row in rows:
+        write_text(json.dumps(row, ensure_ascii=False) + "\n")
+        yield row
+
+
+def _printed(path: Path, rows: Rows) -> Rows:
+    """Line by line as they come; but the partitions of a log directory as one table, behind the rest."""
+    from tidelog.cli.show.dump import line, summary
+
+    screen = console()
+    partitions: list[Row] = []
+    for row in rows:
+        if row["kind"] == "log dir":
+            write_lines(screen, summary(partitions))
+            partitions.clear()
+        if row["kind"] == "partition" and Path(row["file"]) != path:
+            partitions.append(row)
+        else:
+            write_lines(screen, [line(row)])
+        yield row
+    write_lines(screen, summary(partitions))

@@ -1,0 +1,123 @@
+"""``tidelog evidence``: look at what a trial left, save what a killed one left, import a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.options import JsonOption
+from tidelog.cli.paths import absolute
+from tidelog.cli.show.output import counted, write_text
+
+app = typer.Typer(
+    help="What a trial left: show it, recover it, import a history.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", callback=absolute, help="The folder of a trial.", show_default=False)
+]
+History = Annotated[
+    Path,
+    typer.Argument(
+        metavar="HISTORY",
+        callback=absolute,
+        help="A history.edn of Jepsen's Kafka workload, or JSON lines.",
+        show_default=False,
+    ),
+]
+NewFolder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", callback=absolute, help="The folder to make: new, or empty.", show_default=False
+    ),
+]
+NoIdempotence = Annotated[
+    bool,
+    typer.Option(
+        "--no-idempotence",
+        help="Its producers were not idempotent: that a record stands twice is then no violation.",
+    ),
+]
+
+
+@app.command("show")
+def show(folder: Folder, as_json: JsonOption = False) -> int:
+    """How a trial went. Exit code: 0 nothing acknowledged is lost, 1 something is.
+
+    Example: tidelog evidence show trial-20260101-120000
+    """
+    from tidelog.cli.show.trial import present
+    from tidelog.evidence.folder import RUNNING, EvidenceError, EvidenceFolder
+    from tidelog.trials.closing import close
+
+    try:
+        claimed = EvidenceFolder.claim(folder)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    try:
+        if claimed.manifest.state == RUNNING:
+            raise Refusal(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
+        closing = close(claimed)
+        present(closing, claimed, claimed.manifest.settings.get("notes", []), as_json=as_json)
+    finally:
+        claimed.release()
+    if not closing.checked:
+        return ExitCode.REFUSED
+    return ExitCode.HELD if closing.held else ExitCode.VIOLATED
+
+
+@app.command("recover")
+def recover(folder: Folder) -> int:
+    """Bring the journals of a killed trial into its tables, and end what it left running.
+
+    Example: tidelog evidence recover trial-20260101-120000
+    """
+    from tidelog.evidence.folder import EvidenceError
+    from tidelog.trials.aftermath import recover as recover_folder
+
+    try:
+        claimed, done = recover_folder(folder)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    claimed.release()
+    if done.processes_ended:
+        write_text(f"ended what the trial had left running: {counted(done.processes_ended, 'broker')}\n")
+    write_text(f"{counted(done.sealed.journals, 'journal')} brought into the tables of {folder}\n")
+    for name, why in done.sealed.trouble.items():
+        write_text(f"left as it is: {name}: {why}\n")
+    return ExitCode.REFUSED if done.sealed.trouble else ExitCode.HELD
+
+
+@app.command("import-jepsen")
+def import_jepsen(
+    history: History, folder: NewFolder, no_idempotence: NoIdempotence = False, as_json: JsonOption = False
+) -> int:
+    """Turn a history of Jepsen's Kafka workload into evidence, which tidelog audit judges.
+
+    Example: tidelog evidence import-jepsen store/latest/history.edn from-jepsen
+    """
+    from dataclasses import asdict
+
+    from tidelog.cli.show.output import write_json
+    from tidelog.evidence.folder import EvidenceError
+    from tidelog.evidence.importers.jepsen.history import import_history
+
+    try:
+        done = import_history(history, folder, idempotent=not no_idempotence)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    except OSError as error:
+        raise Refusal(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+    if as_json:
+        write_json({"evidence": str(folder), **asdict(done)})
+        return ExitCode.HELD
+    write_text(
+        f"{done.operations:,} operations on {done.keys:,} keys: {done.sends:,} sends, {done.reads:,} reads, "
+        f"{done.transactions:,} transactions\njudge them: tidelog audit {folder}\n"
+    )
+    return ExitCode.HELD

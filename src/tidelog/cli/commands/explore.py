@@ -1,0 +1,286 @@
+"""``tidelog explore``: search for a schedule that breaks a promise, and make it small enough to read."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.options import (
+    JsonOption,
+    faults_named,
+    generation_named,
+    guards_named,
+    invariant_named,
+    one_of,
+    scenario_named,
+)
+from tidelog.cli.show.output import console, write_file, write_json, write_text
+
+if TYPE_CHECKING:
+    from tidelog.cli.hunt import Hunt
+    from tidelog.lab.explorer import Finding
+    from tidelog.lab.search import SearchOptions
+
+EXAMPLES = """\b
+Examples:
+  tidelog explore --generation hw --seed 1
+  tidelog explore --generation hw --invariant committed-survives
+  tidelog explore --unclean --acks all --save found.scenario
+  tidelog explore --without fence_fetch_by_epoch --strategy pct
+  tidelog explore --strategy exhaustive --faults crash --operations 1 -g hw
+  tidelog explore --from my.scenario --faults none --without fence_fetch_by_epoch
+"""
+
+ACKS = {"0": 0, "1": 1, "all": -1}
+FLUSHES = ("roll", "always")
+SEEDS = 1_000_000_000
+DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
+
+Generation = Annotated[
+    str, typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.")
+]
+Strategy = Annotated[str, typer.Option(metavar="S", help="How to choose: random, pct or exhaustive.")]
+Schedules = Annotated[int, typer.Option(min=1, metavar="N", help="Play at most so many schedules.")]
+Seconds = Annotated[
+    float | None, typer.Option(min=0.001, metavar="S", help="Stop after so many seconds.", show_default=False)
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, metavar="N", help="Where to begin.", show_default="a random one, printed")
+]
+Acks = Annotated[str, typer.Option(metavar="A", help="What producers wait for: 0, 1 or all.")]
+MinInsync = Annotated[
+    int, typer.Option("--min-insync", metavar="N", help="min.insync.replicas of the topic.")
+]
+Brokers = Annotated[int, typer.Option(metavar="N", help="Brokers in the cluster.")]
+Replicas = Annotated[int, typer.Option(metavar="N", help="Replicas of the topic.")]
+Operations = Annotated[int, typer.Option(min=1, metavar="N", help="Sends and polls in a schedule.")]
+FaultBudget = Annotated[
+    int, typer.Option("--faults-per-schedule", min=0, metavar="N", help="Failures in a schedule, at most.")
+]
+FaultList = Annotated[
+    str,
+    typer.Option(
+        "--faults", metavar="LIST", help="What may fail, out of crash, pause, cut, reset, elect; or none."
+    ),
+]
+Wanted = Annotated[
+    str | None,
+    typer.Option(
+        "--invariant",
+        metavar="NAME",
+        help="Search on until this one breaks.",
+        show_default="any data invariant",
+    ),
+]
+Story = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="NAME",
+        help="Play this scenario (a name or a file) first, and search on from its end.",
+        show_default=False,
+    ),
+]
+Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
+PowerLoss = Annotated[bool, typer.Option("--power-loss", help="Power may fail: what was not synced is gone.")]
+Flush = Annotated[str, typer.Option(metavar="F", help="When logs are synced: roll (rarely) or always.")]
+Idempotent = Annotated[bool, typer.Option("--idempotent", help="Producers are idempotent.")]
+Retries = Annotated[int, typer.Option(min=0, metavar="N", help="How often a producer tries again.")]
+Depth = Annotated[
+    int, typer.Option(min=0, metavar="D", help="Exhaustive: at most so many faults a schedule.")
+]
+Without = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GUARD", help="Switch a guard of the rules off; repeatable.", show_default=False),
+]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Do not stop at the first violation; count them.")
+]
+Save = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the minimal schedule there.", show_default=False)
+]
+
+
+def explore(
+    *,
+    generation: Generation = "epoch",
+    strategy: Strategy = "random",
+    schedules: Schedules = 10_000,
+    seconds: Seconds = None,
+    seed: Seed = None,
+    acks: Acks = "all",
+    min_insync: MinInsync = 1,
+    brokers: Brokers = 3,
+    replicas: Replicas = 3,
+    operations: Operations = 20,
+    fault_budget: FaultBudget = 6,
+    faults: FaultList = DEFAULT_FAULTS,
+    invariant: Wanted = None,
+    story: Story = None,
+    unclean: Unclean = False,
+    power_loss: PowerLoss = False,
+    flush: Flush = "roll",
+    idempotent: Idempotent = False,
+    retries: Retries = 2,
+    depth: Depth = 2,
+    without: Without = None,
+    keep_going: KeepGoing = False,
+    save: Save = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Search for a schedule that breaks a promise. Exit code: 0 none found, 1 found."""
+    from tidelog.lab.search import STRATEGIES, SearchOptions
+
+    options = SearchOptions(
+        generation=generation_named(generation),
+        strategy=one_of("strategy", strategy, STRATEGIES),
+        schedules=schedules,
+        seed=_random_seed() if seed is None else seed,
+        brokers=brokers,
+        replicas=replicas,
+        acks=ACKS[one_of("acks", acks, tuple(ACKS))],
+        min_insync=min_insync,
+        unclean=unclean,
+        flush_always=one_of("flush", flush, FLUSHES) == "always",
+        retries=retries,
+        idempotent=idempotent,
+        operations=operations,
+        faults=faults_named(faults, power=power_loss, budget=fault_budget),
+        depth=depth,
+        without=guards_named(without or []),
+        invariant=invariant_named(invariant) if invariant is not None else None,
+        story=replace(scenario_named(story), name=story) if story is not None else None,
+    )
+    _check(options, save)
+    return _explore(options, seconds=seconds, keep_going=keep_going, save=save, as_json=as_json)
+
+
+def _random_seed() -> int:
+    import random
+
+    return random.SystemRandom().randrange(SEEDS)
+
+
+def _check(options: SearchOptions, save: Path | None) -> None:
+    """Refuse before a long search what can be known to fail."""
+    from tidelog.lab.setup import SetupError
+
+    try:
+        options.scenario()
+    except SetupError as error:
+        raise Refusal(str(error)) from None
+    if options.idempotent and (options.acks != -1 or options.retries == 0):
+        raise Refusal("an idempotent producer needs --acks all and --retries of at least 1, as in Kafka")
+    if save is not None and save.is_dir():
+        raise Refusal(f"{save}: this is a directory, not a file")
+    if save is not None and not save.parent.is_dir():
+        raise Refusal(f"{save}: there is no directory {save.parent}")
+
+
+def _explore(
+    options: SearchOptions, *, seconds: float | None, keep_going: bool, save: Path | None, as_json: bool
+) -> int:
+    from tidelog.cli.hunt import hunt
+
+    def say(text: str) -> None:
+        if not as_json:
+            write_text(text + "\n")
+
+    hunted = hunt(
+        options,
+        console(stderr=True),
+        seconds=seconds,
+        keep_going=keep_going,
+        on_start=lambda: say(_opening(options)),
+        on_first=lambda name, number: say(f"Schedule {number} breaks {name}."),
+    )
+    text = _found_text(hunted, save)
+    if as_json:
+        write_json(_as_json(hunted, text))
+    else:
+        say(_summary(hunted))
+        if hunted.shrunk:
+            say("\n" + text.rstrip("\n"))
+    if hunted.finding is not None:
+        say("\n" + _kept(hunted.finding, options, text, save))
+    return ExitCode.HELD if hunted.finding is None else ExitCode.VIOLATED
+
+
+def _opening(options: SearchOptions) -> str:
+    setup = options.scenario().setup
+    begin = "" if options.strategy == "exhaustive" else f", seed {options.seed}"
+    return (
+        f"Searching under {options.generation}: {options.strategy}, at most {options.schedules} schedules"
+        f"{begin}; {setup.brokers} brokers, {len(setup.topics[0].replicas)} replicas."
+    )
+
+
+def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None) -> str:
+    """Write the file, or say how to get it."""
+    from tidelog.cli.found import command_line
+
+    if save is None:
+        return f"To keep it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
+    try:
+        write_file(save, text)
+    except OSError as error:
+        raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
+    return f"Written to {save}. To see it on a page: tidelog lab {shlex.quote(str(save))}"
+
+
+def _found_text(hunted: Hunt, save: Path | None) -> str:
+    from tidelog.cli.found import as_file, named
+
+    if hunted.finding is None:
+        return ""
+    hunted.finding = named(hunted.finding, hunted.options)
+    path = str(save) if save is not None else f"{hunted.finding.scenario.name}.scenario"
+    return as_file(hunted.finding, hunted.options, shrunk=hunted.shrunk, path=path)
+
+
+def _summary(hunted: Hunt) -> str:
+    result, options = hunted.result, hunted.options
+    stopped = "Interrupted after" if hunted.interrupted else "Played"
+    if hunted.time_up:
+        stopped = "Time is up after"
+    words = f"{stopped} {result.schedules} schedules"
+    if options.strategy != "exhaustive":
+        words += f" (seed {options.seed})"
+    elif result.exhausted:
+        words += f", all there are with at most {options.depth} faults each"
+    if not result.broken:
+        return f"{words}: no invariant was broken."
+    counts = ", ".join(f"{name} {times}×" for name, times in result.broken.items())
+    return f"{words}. Broken: {counts}."
+
+
+def _as_json(hunted: Hunt, text: str) -> dict[str, Any]:
+    from tidelog.cli.found import command_line
+
+    options, result, finding = hunted.options, hunted.result, hunted.finding
+    return {
+        "generation": options.generation,
+        "strategy": options.strategy,
+        "seed": options.seed,
+        "schedules": result.schedules,
+        "exhausted": result.exhausted,
+        "interrupted": hunted.interrupted,
+        "broken": result.broken,
+        "finding": None
+        if finding is None
+        else {
+            "invariant": finding.invariant,
+            "grade": finding.grade.value,
+            "message": finding.message,
+            "seed": finding.seed,
+            "steps": len(finding.scenario.steps),
+            "shrunk": hunted.shrunk,
+            "command": command_line(options, finding.seed),
+            "scenario": text,
+        },
+    }

@@ -1,0 +1,146 @@
+"""``tidelog lab``: the catalogue, or any scenario, on a page to watch, step through, fork and compare."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.options import generation_named, scenario_named, scenario_text
+from tidelog.cli.show.output import counted, write_file, write_text
+
+EXAMPLES = """\b
+Examples:
+  tidelog lab                           the catalogue
+  tidelog lab hw-loss -g hw             straight to one scenario
+  tidelog lab found.scenario            a file: what explore has found, or one's own
+  tidelog lab --export lab.html         one file to send around, works offline
+"""
+
+Named = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SCENARIO|FILE]",
+        help="What to open: a name of the catalogue, or a file.",
+        show_default=False,
+    ),
+]
+Generation = Annotated[
+    str | None,
+    typer.Option(
+        "--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.", show_default=False
+    ),
+]
+Host = Annotated[str, typer.Option(metavar="H", help="Where to listen; the default is this machine only.")]
+Port = Annotated[int, typer.Option(min=0, max=65_535, metavar="P", help="0 takes any free port.")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")]
+Export = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the page into one file instead, and end.", show_default=False),
+]
+Chosen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scenario",
+        metavar="NAME",
+        help="With --export: only this one (a name or a file); repeatable.",
+        show_default="the whole catalogue",
+    ),
+]
+
+
+def lab(
+    named: Named = None,
+    *,
+    generation: Generation = None,
+    host: Host = "127.0.0.1",
+    port: Port = 0,
+    no_browser: NoBrowser = False,
+    export: Export = None,
+    scenario: Chosen = None,
+) -> int:
+    """Watch scenarios on a page: every log, every message, every promise, step by step."""
+    if generation is not None:
+        generation_named(generation)
+    if export is not None:
+        return _export(export, [*([named] if named else []), *(scenario or [])], generation)
+    if scenario:
+        raise Refusal("--scenario goes with --export; to open one, name it: tidelog lab NAME")
+    return _serve(_fragment(named, generation), host, port, browser=not no_browser)
+
+
+def _fragment(named: str | None, generation: str | None) -> str:
+    """The part of the address that says what to show."""
+    from tidelog.trials import catalogue
+    from tidelog.web.play.links import catalogue_fragment, fragment
+
+    if named is None:
+        return ""
+    if named in catalogue.names():
+        return catalogue_fragment(named, generation)
+    scenario_named(named, generation)  # refuses what cannot be played, with the line that is wrong
+    return fragment(scenario_text(named), generation)
+
+
+def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
+    from tidelog.web.serving import address, listen, serve
+
+    try:
+        listener = listen(host, port)
+    except OSError as error:
+        raise Refusal(_why_not(error, host, port)) from None
+    url = address(host, listener) + fragment
+
+    def ready() -> None:
+        write_text(f"{url}\n")
+        if sys.stderr.isatty():
+            print("Ctrl-C ends it.", file=sys.stderr)
+        if browser:
+            _open(url)
+
+    with listener:
+        serve(listener, host, ready)
+    return ExitCode.HELD
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use: choose another, or --port 0 for any that is free"
+    if error.errno == errno.EACCES:
+        return f"port {port} is not yours to take: choose one above 1023"
+    return f"cannot listen on {host}: {(error.strerror or str(error)).lower()}"
+
+
+def _open(url: str) -> None:
+    import contextlib
+    import os
+    import webbrowser
+
+    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
+    if sys.platform == "linux" and not any(os.environ.get(name) for name in screens):
+        return  # a browser without a screen would take over the terminal
+    # The address is printed; somebody without a browser here may have one elsewhere.
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(url)
+
+
+def _export(path: Path, names: list[str], generation: str | None) -> int:
+    from tidelog.web.export import GENERATIONS, page, whole_catalogue
+    from tidelog.web.play.watched_world import PlayTooLong
+
+    scenarios = [scenario_named(name) for name in names] if names else whole_catalogue()
+    generations = list(dict.fromkeys([*GENERATIONS, *([generation] if generation else [])]))
+    try:
+        html = page(scenarios, generations)
+    except PlayTooLong as limit:
+        raise Refusal(f"the export was stopped: {limit}") from None
+    try:
+        write_file(path, html)
+    except OSError as error:
+        raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    write_text(f"{path}: {counted(len(scenarios), 'scenario')}, {len(html) / 1000:.0f} KB\n")
+    return ExitCode.HELD

@@ -1,0 +1,38 @@
+"""``tidelog replay``: play a scenario file again, exactly."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from tidelog.cli.commands.scenario import present
+from tidelog.cli.errors import Refusal
+from tidelog.cli.options import GenerationOption, JsonOption, TranscriptOption, scenario_file
+
+
+def replay(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario file or a transcript.", show_default=False)
+    ],
+    generation: GenerationOption = None,
+    as_json: JsonOption = False,
+    transcript: TranscriptOption = False,
+) -> int:
+    """Play a scenario file exactly as it is and print its transcript. Exit code: 0 held, 1 violated.
+
+    Example: tidelog replay found.scenario
+
+    The same on a page: tidelog lab found.scenario
+    """
+    if as_json and transcript:
+        raise Refusal("choose one of --json and --transcript")
+    from tidelog.lab.runner import run
+
+    code = present(run(scenario_file(file, generation)), as_json=as_json, transcript=not as_json)
+    if not as_json and sys.stderr.isatty():  # the transcript itself is a file to keep
+        rules = "" if generation is None else f" -g {generation}"
+        print(f"On a page: tidelog lab {shlex.quote(file)}{rules}", file=sys.stderr)
+    return code

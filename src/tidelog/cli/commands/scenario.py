@@ -1,0 +1,210 @@
+"""``tidelog scenario``: the catalogue of known failures, to list, read, play and compare."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.options import (
+    GenerationOption,
+    JsonOption,
+    ScenarioArgument,
+    TranscriptOption,
+    generation_named,
+    one_of,
+    scenario_named,
+    scenario_text,
+)
+from tidelog.cli.paths import absolute
+from tidelog.cli.show.output import console, write_json, write_lines, write_text
+
+if TYPE_CHECKING:
+    from tidelog.lab.runner import Run
+
+app = typer.Typer(
+    help="Known failures by name: list, show, run, compare.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+STAGES = ("sim", "cluster")
+PaceOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="F",
+        help="On a cluster: real seconds for each second of the scenario.",
+        show_default="0.25 to 1, by how busy the machine is",
+    ),
+]
+EvidenceOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        callback=absolute,
+        help="In the simulator: leave the evidence of the run here, for tidelog audit.",
+        show_default=False,
+    ),
+]
+
+
+@app.command("list")
+def list_scenarios(as_json: JsonOption = False) -> None:
+    """All scenarios, and what becomes of the promises under each generation.
+
+    Example: tidelog scenario list
+    """
+    from tidelog.cli.show import catalogue as listing
+    from tidelog.lab.scenario import ScenarioError
+    from tidelog.trials import catalogue
+
+    try:
+        groups = [(g.title, [catalogue.load(name) for name in g.names]) for g in catalogue.groups()]
+    except ScenarioError as error:
+        raise Refusal(str(error)) from None
+    if as_json:
+        write_json(listing.as_json(groups))
+        return
+    screen = console()
+    write_lines(screen, listing.listing(screen, groups))
+
+
+@app.command("show")
+def show(name: ScenarioArgument) -> None:
+    """The scenario file itself.
+
+    Example: tidelog scenario show hw-loss > mine.scenario
+    """
+    text = scenario_text(name)
+    screen = console()
+    if screen.is_terminal:
+        from tidelog.cli.show.highlight import highlighted
+
+        write_lines(screen, highlighted(text))
+    else:
+        write_text(text)
+
+
+@app.command("run")
+def run_scenario(
+    name: ScenarioArgument,
+    *,
+    generation: GenerationOption = None,
+    stage: Annotated[
+        str,
+        typer.Option(
+            metavar="STAGE", help="Where to play it: sim (the simulator) or cluster (real brokers)."
+        ),
+    ] = "sim",
+    pace: PaceOption = None,
+    evidence: EvidenceOption = None,
+    as_json: JsonOption = False,
+    transcript: TranscriptOption = False,
+) -> int:
+    """Play a scenario and tell it step by step. Exit code: 0 held, 1 violated.
+
+    Example: tidelog scenario run hw-loss --generation hw --stage cluster
+    """
+    from tidelog.cli.commands.scenario_cluster import play
+
+    if one_of("stage", stage, STAGES) == "sim" and pace is not None:
+        raise Refusal("--pace is for --stage cluster: the simulator needs no time")
+    if stage != "sim" and evidence is not None:
+        raise Refusal("--evidence is for the simulator: of real brokers, tidelog trial leaves some")
+    played = play(scenario_named(name, generation), stage, pace)
+    if evidence is not None:
+        _leave_evidence(played, evidence)
+    return present(played, as_json=as_json, transcript=transcript)
+
+
+def _leave_evidence(played: Run, folder: Path) -> None:
+    from tidelog.evidence.folder import EvidenceError
+    from tidelog.trials.lab_evidence import export
+
+    try:
+        export(played, folder)
+    except EvidenceError as error:
+        raise Refusal(str(error)) from None
+    print(f"evidence in {folder}; to judge it: tidelog audit {folder}", file=sys.stderr)
+
+
+def present(played: Run, *, as_json: bool, transcript: bool) -> int:
+    """Show a run in the form that was asked for."""
+    from tidelog.cli.judgement import exit_code
+
+    if as_json and transcript:
+        raise Refusal("choose one of --json and --transcript")
+    if as_json:
+        write_json(played.as_json())
+    elif transcript:
+        from tidelog.lab.transcript import print_transcript
+
+        write_text(print_transcript(played))
+    else:
+        from tidelog.cli.show.run import account
+
+        screen = console()
+        write_lines(screen, account(screen, played))
+    return exit_code(played)
+
+
+@app.command("compare")
+def compare(
+    name: ScenarioArgument,
+    generation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"
+        ),
+    ] = None,
+    stages: Annotated[
+        bool,
+        typer.Option("--stages", help="Compare simulator and real brokers instead, under one generation."),
+    ] = False,
+    pace: PaceOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """One schedule under two or more generations, side by side. Exit code: 0 also if one loses records.
+
+    With --stages: one schedule in the simulator and on real brokers. Exit code: 0 same end, 1 not.
+
+    Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
+    """
+    from tidelog.lab.comparison import Comparison
+
+    if stages:
+        return _compare_stages(name, generation or [], pace, as_json=as_json)
+    if pace is not None:
+        raise Refusal("--pace goes with --stages: the simulator needs no time")
+
+    wanted = list(dict.fromkeys(map(generation_named, generation or ["hw", "epoch"])))
+    if len(wanted) < 2:
+        raise Refusal(f"nothing to compare {wanted[0]} with: give --generation twice or more")
+    comparison = Comparison.of(scenario_named(name), wanted)
+    if as_json:
+        write_json(comparison.as_json())
+    else:
+        from tidelog.cli.show.comparison import side_by_side
+
+        screen = console()
+        write_lines(screen, side_by_side(screen, comparison))
+    return ExitCode.HELD
+
+
+def _compare_stages(name: str, generation: list[str], pace: float | None, *, as_json: bool) -> int:
+    from tidelog.cli.commands.scenario_cluster import compare_with_sim
+    from tidelog.cli.show.stage_differences import differences
+
+    if len(generation) > 1:
+        raise Refusal("--stages compares under one generation: give --generation once")
+    scenario = scenario_named(name, generation[0] if generation else None)
+    compared = compare_with_sim(scenario, pace)
+    if as_json:
+        write_json(compared.as_json())
+    else:
+        screen = console()
+        write_lines(screen, differences(screen, compared))
+    return ExitCode.HELD if compared.same else ExitCode.VIOLATED

@@ -1,0 +1,102 @@
+"""Playing a scenario while a person waits: on real processes that takes seconds, and may be interrupted.
+
+What is being done is shown on stderr, and only on a terminal. However it ends, every process that was started
+has ended before the command does.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+from tidelog.cli.errors import Refusal
+from tidelog.cli.show.output import console
+
+if TYPE_CHECKING:
+    from tidelog.cluster.processes import Processes
+    from tidelog.lab.grammar import Step
+    from tidelog.lab.runner import Run
+    from tidelog.lab.scenario import Scenario
+    from tidelog.trials.comparison import StageComparison
+    from tidelog.trials.stage.pace import Pace
+    from tidelog.trials.stages import OnStep
+
+Result = TypeVar("Result")
+
+
+def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
+    """Play a scenario on a stage."""
+    if stage == "sim":
+        from tidelog.lab.runner import run
+
+        return run(scenario)
+    from tidelog.trials.stages import play_on_cluster
+
+    chosen = _paces(pace)[0]
+    return _on_processes(scenario, lambda processes, show: play_on_cluster(scenario, processes, chosen, show))
+
+
+def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
+    """Simulator and real brokers. Where they differ, the latter get more time before that is believed."""
+    from tidelog.trials.stages import compare_stages
+
+    paces = _paces(pace)
+    return _on_processes(scenario, lambda processes, show: compare_stages(scenario, processes, paces, show))
+
+
+def _paces(factor: float | None) -> list[Pace]:
+    """The pace that was asked for, or those that suit this machine."""
+    from tidelog.trials.stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
+
+    if factor is None:
+        return suitable_paces()
+    if not FACTOR_MIN <= factor <= FACTOR_MAX:
+        raise Refusal(f"pace {factor:g}: choose a number from {FACTOR_MIN:g} to {FACTOR_MAX:g}")
+    return [Pace(factor)]
+
+
+def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
+    """Do something with real processes, and tell how far it is."""
+    from tidelog.cluster.errors import TrialError
+    from tidelog.cluster.processes import Processes
+
+    at = "the start"
+    try:
+        with (
+            _interrupted_once(),
+            Processes() as processes,
+            console(stderr=True).status(f"starting {scenario.setup.brokers} brokers") as status,
+        ):
+
+            def show(number: int, step: Step) -> None:
+                nonlocal at
+                at = f"step {number} ({step})"
+                status.update(f"{number} of {len(scenario.steps)}: {step}")
+
+            return work(processes, show)
+    except TrialError as error:
+        raise Refusal(str(error)) from None
+    except KeyboardInterrupt:
+        raise Refusal(f"interrupted at {at}; every process of the trial is stopped") from None
+
+
+@contextmanager
+def _interrupted_once() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does; and let neither interrupt what the first of them has begun: the end of
+    every process takes a moment, and who is impatient would leave some behind."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

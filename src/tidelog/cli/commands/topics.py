@@ -1,0 +1,186 @@
+"""``tidelog topics``: list, describe, create, delete, alter, and give more partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.errors import Refusal
+from tidelog.cli.options import JsonOption
+from tidelog.cli.running import ServersOption, servers
+from tidelog.cli.show.output import console, counted, write_json, write_lines, write_text
+
+if TYPE_CHECKING:
+    from tidelog.kafka_client.admin import Admin
+
+app = typer.Typer(
+    help="Topics of a running cluster, tidelog's or Apache Kafka's.",
+    no_args_is_help=False,
+    rich_markup_mode=None,
+)
+
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.", show_default=False)]
+TopicsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Their names.", show_default="all topics")
+]
+ConfigOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config", "-c", metavar="NAME=VALUE", help="A setting of it; repeatable.", show_default=False
+    ),
+]
+
+
+@contextmanager
+def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
+    from tidelog.kafka_client.admin import Admin
+    from tidelog.kafka_client.blocking import ClientError
+
+    try:
+        with Admin(servers(bootstrap_servers)) as admin:
+            yield admin
+    except ClientError as error:
+        raise Refusal(str(error)) from None
+
+
+def _settings(given: list[str] | None) -> dict[str, str]:
+    from tidelog.settings.properties import PropertiesError, assignment
+
+    try:
+        return {entry.name: entry.value for entry in (assignment(text, "--config") for text in given or [])}
+    except PropertiesError as error:
+        raise Refusal(str(error)) from None
+
+
+@app.command("list")
+def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = False) -> None:
+    """All topics in a table.
+
+    Example: tidelog topics list
+    """
+    with _admin(bootstrap_servers) as admin:
+        topics = admin.topics()
+    from tidelog.cli.show import topics as topic_tables
+
+    if as_json:
+        write_json([topic_tables.as_json(topic) for topic in topics])
+    else:
+        write_lines(console(), topic_tables.overview(topics))
+
+
+@app.command("describe")
+def describe(
+    names: TopicsArgument = None, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
+) -> None:
+    """Who leads each partition, who is in sync, and how far it goes.
+
+    Example: tidelog topics describe events
+    """
+    from tidelog.kafka_client.blocking import ClientError
+
+    with _admin(bootstrap_servers) as admin:
+        topics = admin.topics(names or None)
+        admin.add_offsets(topics)
+        with suppress(ClientError):  # what there is to see without them is worth seeing
+            admin.add_settings(topics)
+    from tidelog.cli.show import topics as topic_tables
+
+    if as_json:
+        write_json([topic_tables.as_json(topic, detailed=True) for topic in topics])
+    else:
+        write_lines(console(), topic_tables.details(topics))
+
+
+@app.command("create")
+def create(
+    name: TopicArgument,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, metavar="N", show_default="the cluster's")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", "-r", min=1, metavar="N", show_default="the cluster's")
+    ] = None,
+    config: ConfigOption = None,
+    bootstrap_servers: ServersOption = None,
+) -> None:
+    """Create a topic and wait until it can be used.
+
+    Example: tidelog topics create events -p 6 -r 3 -c min.insync.replicas=2
+    """
+    from tidelog.kafka_client.admin import DEFAULT
+
+    settings = _settings(config)
+    with _admin(bootstrap_servers) as admin:
+        admin.create(name, partitions=partitions or DEFAULT, replicas=replicas or DEFAULT, settings=settings)
+        led = admin.wait_for_leaders(name, partitions or 1)
+        (topic,) = admin.topics([name]) if led else (None,)
+    if topic is None:
+        write_text(f"created {name}; some of its partitions have no leader yet\n")
+    else:
+        copies = len(topic.partitions[0].replicas)
+        write_text(
+            f"created {name}: {counted(len(topic.partitions), 'partition')}, {counted(copies, 'replica')}\n"
+        )
+
+
+@app.command("delete")
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Their names.", show_default=False)],
+    bootstrap_servers: ServersOption = None,
+) -> None:
+    """Delete topics with all their records.
+
+    Example: tidelog topics delete events
+    """
+    with _admin(bootstrap_servers) as admin:
+        for name in names:
+            admin.delete(name)
+            gone = admin.wait_until_gone(name)
+            write_text(
+                f"deleted {name}\n" if gone else f"{name} will be deleted, some replicas are not there\n"
+            )
+
+
+@app.command("alter")
+def alter(
+    name: TopicArgument,
+    config: ConfigOption = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--delete-config", metavar="NAME", help="Back to the default; repeatable.", show_default=False
+        ),
+    ] = None,
+    bootstrap_servers: ServersOption = None,
+) -> None:
+    """Change the settings of a topic.
+
+    Example: tidelog topics alter events -c retention.ms=3600000
+    """
+    settings = _settings(config)
+    if not settings and not remove:
+        raise Refusal("nothing to change: give --config NAME=VALUE or --delete-config NAME")
+    with _admin(bootstrap_servers) as admin:
+        admin.alter(name, settings, remove or [])
+    write_text(f"altered {name}\n")
+
+
+@app.command("partitions")
+def partitions(
+    name: TopicArgument,
+    count: Annotated[
+        int, typer.Argument(min=1, metavar="N", help="How many it shall have.", show_default=False)
+    ],
+    bootstrap_servers: ServersOption = None,
+) -> None:
+    """Give a topic more partitions. Keys may then go to other partitions than before.
+
+    Example: tidelog topics partitions events 12
+    """
+    with _admin(bootstrap_servers) as admin:
+        admin.add_partitions(name, count)
+        admin.wait_for_leaders(name, count)
+    write_text(f"{name} has {counted(count, 'partition')}\n")

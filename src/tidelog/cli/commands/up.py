@@ -1,0 +1,182 @@
+"""``tidelog up``: a cluster on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.options import generation_named
+from tidelog.cli.paths import absolute
+
+if TYPE_CHECKING:
+    from tidelog.cli.commands.up_foreground import Plan
+    from tidelog.settings.properties import Property
+
+EXAMPLES = """\b
+Examples:
+  tidelog up                            three brokers on 9092, 9093, 9094
+  tidelog up --brokers 1 --port 0       one broker on any free port
+  tidelog up --data-dir ./data          keep the data
+  tidelog up --generation hw            lose records the way Kafka 0.10 did
+  tidelog up --set num.partitions=6 --set min.insync.replicas=2
+  tidelog up --detach                   in the background; tidelog down stops it
+"""
+
+Brokers = Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Brokers, with ids 1 to N.")]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, metavar="P", help="The first broker's port; 0: any free ones.")
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="D",
+        callback=absolute,
+        help="Keep the data here.",
+        show_default="a temporary one, removed at the end",
+    ),
+]
+Generation = Annotated[
+    str,
+    typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority."),
+]
+KeeperChoice = Annotated[
+    str, typer.Option("--keeper", metavar="K", help="embedded, or zookeeper://host:port,…/path")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting of every broker; repeatable.", show_default=False
+    ),
+]
+PropertiesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--properties",
+        metavar="FILE",
+        callback=absolute,
+        help="A file of settings, as for Kafka.",
+        show_default=False,
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it is ready; see tidelog down.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Of the log only what is alarming.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All of the log.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Say that it is ready in one line of JSON.")]
+
+
+def up(
+    *,
+    brokers: Brokers = 3,
+    port: Port = 9092,
+    data_dir: DataDir = None,
+    generation: Generation = "epoch",
+    keeper: KeeperChoice = "embedded",
+    settings: SetOption = None,
+    properties: PropertiesOption = None,
+    detach: Detach = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+) -> int:
+    """Run a cluster on this machine and say where it is.
+
+    When it is ready, one line on stdout names the bootstrap.servers to give to clients. The log goes to
+    stderr. Ctrl-C stops it cleanly, twice at once.
+    """
+    started = time.perf_counter()
+    if quiet and verbose:
+        raise Refusal("choose one of --quiet and --verbose")
+    generation_named(generation)
+    from tidelog.cli.commands.up_foreground import Plan
+    from tidelog.cli.show import cluster_log
+
+    least = cluster_log.QUIET if quiet else cluster_log.VERBOSE if verbose else cluster_log.NORMAL
+    entries, notes = _entries(properties, settings or [], verbose=verbose)
+    plan = Plan(
+        started=started,
+        brokers=brokers,
+        port=port,
+        data_dir=data_dir,
+        generation=generation,
+        keeper=_keeper(keeper),
+        overrides={entry.name: entry.value for entry in entries},
+        notes=notes,
+        least=least,
+        as_json=as_json,
+    )
+    return _detached(plan) if detach else _attached(plan)
+
+
+def _attached(plan: Plan) -> int:
+    from tidelog.cli.commands.up_foreground import supervise
+
+    supervise(plan)
+    return ExitCode.HELD
+
+
+def _detached(plan: Plan) -> int:
+    from tidelog.cli.commands.up_detached import detach
+
+    detach(plan)
+    return ExitCode.HELD
+
+
+def _keeper(given: str) -> str:
+    from tidelog.settings.kinds import KeeperUrl
+
+    if given == "embedded":
+        return given
+    try:
+        url = KeeperUrl().parse(given)
+    except ValueError:
+        url = ""
+    if not url.startswith("zookeeper://"):
+        raise Refusal(f"--keeper {given}: expected embedded or zookeeper://host:port,host:port/path")
+    return url
+
+
+def _entries(
+    path: Path | None, settings: list[str], *, verbose: bool
+) -> tuple[list[Property], list[tuple[bool, str]]]:
+    """The settings for all brokers, checked, and what there is to say about them."""
+    from tidelog.cluster.aio import KEEPER_NAMES, OWN_NAMES
+    from tidelog.settings.broker import SettingsError
+    from tidelog.settings.loading import Level, gather, settle
+    from tidelog.settings.properties import Property
+
+    try:
+        filed = gather(path)
+        given = gather(None, settings)
+        for entry in given:
+            if entry.name in OWN_NAMES:
+                raise Refusal(
+                    f"--set {entry.name}: tidelog up gives every broker its own; see tidelog broker"
+                )
+            if entry.name in KEEPER_NAMES:
+                raise Refusal(f"--set {entry.name}: name the keeper with --keeper")
+        entries = [*filed, *given]
+        kept = [entry for entry in entries if entry.name not in (*OWN_NAMES, *KEEPER_NAMES)]
+        if verbose and all(entry.name != "tidelog.log.level" for entry in kept):
+            kept.append(Property("tidelog.log.level", "debug", "--verbose"))
+        needed = [Property("broker.id", "1", ""), Property("tidelog.keeper", "embedded://h:1", "")]
+        loaded = settle([*kept, *needed])
+    except SettingsError as error:
+        raise Refusal(str(error)) from None
+    notes = [(remark.level is Level.WARNING, remark.text) for remark in loaded.remarks]
+    dropped = [entry.name for entry in entries if entry not in kept]
+    if dropped:
+        notes.append(
+            (False, f"tidelog up decides itself about {', '.join(dict.fromkeys(dropped))} of {path}")
+        )
+    return [entry for entry in kept if entry.name in _known_names()], notes
+
+
+def _known_names() -> set[str]:
+    from tidelog.settings.broker import table
+
+    return set(table())

@@ -1,0 +1,171 @@
+"""A cluster watched from a terminal: its log, its ready line, its deaths and its end.
+
+Stdout gets one line, when the cluster is ready. Ctrl-C or SIGTERM stops the brokers in order; Ctrl-C after
+that kills them. SIGTERM does not, however often it comes: two `tidelog down` may run at the same time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidelog.cli.errors import Refusal
+from tidelog.cli.running import remember
+from tidelog.cli.show import palette
+from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
+from tidelog.cli.show.output import console, counted, write_text
+from tidelog.cluster.aio import AsyncCluster
+from tidelog.cluster.broker_process import BrokerProcess, exit_summary
+from tidelog.cluster.errors import ClusterError
+from tidelog.settings.broker import SettingsError
+
+_LAST_LINES = 5
+
+
+@dataclass(slots=True)
+class Plan:
+    """What was asked for. `notes` are (is it a warning, text); `started` is a time of `perf_counter`."""
+
+    started: float
+    brokers: int
+    port: int
+    data_dir: Path | None
+    generation: str
+    keeper: str
+    overrides: dict[str, str]
+    notes: list[tuple[bool, str]] = field(default_factory=list)
+    least: int = NORMAL
+    as_json: bool = False
+
+
+def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temporary: bool = False) -> None:
+    """Run the cluster to its end. `announce` gets the ready line instead of stdout; `temporary` has the data
+    directory emptied at the start and removed at the end even though it was named."""
+    try:
+        if plan.data_dir is not None:
+            asyncio.run(_Supervision(plan, plan.data_dir, announce, temporary).run())
+            return
+        with tempfile.TemporaryDirectory(prefix="tidelog-", ignore_cleanup_errors=True) as folder:
+            asyncio.run(_Supervision(plan, Path(folder), announce, temporary=True).run())
+    except (ClusterError, SettingsError) as error:
+        raise Refusal(str(error)) from None
+
+
+class _Supervision:
+    def __init__(
+        self, plan: Plan, folder: Path, announce: Callable[[str], None] | None, temporary: bool
+    ) -> None:
+        self._plan = plan
+        self._log = ClusterLog(plan.least, plan.brokers)
+        self._announce = announce or self._print_ready
+        self._temporary = temporary
+        self._stopping = asyncio.Event()
+        self._cluster = AsyncCluster(
+            folder,
+            brokers=plan.brokers,
+            port=plan.port,
+            generation=plan.generation,
+            keeper=plan.keeper,
+            overrides=plan.overrides,
+            on_line=self._log.broker_said,
+            on_death=self._died,
+        )
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
+        watching = asyncio.create_task(self._start())
+        interrupted = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait((watching, interrupted), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                await watching  # raises what went wrong
+        finally:
+            interrupted.cancel()
+            watching.cancel()
+            await asyncio.gather(watching, interrupted, return_exceptions=True)
+            await self._stop()
+
+    async def _start(self) -> None:
+        """Bring it up, then watch the keeper, which alone can end a cluster from within."""
+        for warning, text in self._plan.notes:
+            self._log.note(text, warning=warning)
+        self._cluster.occupy(empty=self._temporary)
+        remember(self._cluster.data_dir)
+        if left := self._cluster.left_alone():
+            names = ", ".join(map(str, left))
+            self._log.note(
+                f"{self._cluster.data_dir} has data of brokers that are not started: {names}", warning=True
+            )
+        await self._cluster.start()
+        await self._cluster.ready()
+        self._announce(self._ready_line())
+        await self._cluster.keeper_failure()
+
+    def _interrupted(self) -> None:
+        if self._stopping.is_set():
+            self._cluster.kill_all()
+        self._stopping.set()
+
+    async def _stop(self) -> None:
+        began = time.perf_counter()
+        stopped = await self._cluster.stop(remove_data=self._temporary)
+        if stopped:
+            kept = "" if self._temporary else f" · data kept in {self._cluster.data_dir}"
+            words = f"stopped {counted(stopped, 'broker')} in {time.perf_counter() - began:.1f} s{kept}"
+            self._log.note(words, warning=False)
+        if self._stopping.is_set():
+            # What was asked for is done. Without the loop's handlers one more signal would end us badly.
+            for signum in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().remove_signal_handler(signum)
+                signal.signal(signum, signal.SIG_IGN)
+
+    # ------------------------------------------------------------ what is said
+
+    def _ready_line(self) -> str:
+        seconds = time.perf_counter() - self._plan.started
+        status = self._cluster.status
+        if self._plan.as_json:
+            return json.dumps({**status.as_json(), "ready_seconds": round(seconds, 3)})
+        return (
+            f"ready in {seconds:.1f} s · {counted(len(status.brokers), 'broker')}"
+            f" · generation {status.generation} · bootstrap.servers={status.bootstrap_servers}"
+        )
+
+    def _print_ready(self, line: str) -> None:
+        if not sys.stdout.isatty() or self._plan.as_json:
+            write_text(line + "\n")
+            return
+        from rich.text import Text
+
+        text = Text(line)
+        text.stylize(palette.GOOD, 0, len("ready"))
+        text.highlight_regex(r"bootstrap\.servers=\S+", palette.STRONG)
+        console().print(text, soft_wrap=True)
+        for hint in hints():
+            self._log.say(hint, palette.FAINT)
+        self._log.say("  Ctrl-C                                        stop it", palette.FAINT)
+
+    def _died(self, process: BrokerProcess) -> None:
+        self._log.say(f"{exit_summary(process)}", palette.BAD)
+        if self._plan.least > NORMAL:
+            for line in list(process.last_lines)[-_LAST_LINES:-1]:
+                self._log.say(f"  {line}")
+        others = "the others go on" if self._cluster.pids else "it was the last one"
+        self._log.say(f"  {others}; to start it again: tidelog broker --properties {process.properties}")
+
+
+def hints() -> list[str]:
+    """What to try first."""
+    return [
+        "  tidelog topics create events --partitions 6   a topic",
+        "  tidelog topics describe                       who leads what, who is in sync",
+    ]

@@ -1,0 +1,127 @@
+"""A verdict for people and for scripts: one sentence, what was found, why, and where to read on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from tidelog.cli.errors import ExitCode
+from tidelog.cli.show import palette
+from tidelog.cli.show.lines import wrap
+from tidelog.cli.show.output import console, write_json, write_lines
+from tidelog.pipeline.audit.findings import VIOLATION
+from tidelog.pipeline.report.findings import Cause, Finding, findings, totals
+from tidelog.pipeline.report.words import HELD, VIOLATED, headline, load_ms
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tidelog.cli.audit_run import Audited
+
+_LABEL = 12
+_CAUSES = 4
+_UNJUDGED = 5
+_WIDTH_MAX = 110
+
+
+def exit_code(audited: Audited) -> ExitCode:
+    state = headline(audited.verdict, audited.manifest).state
+    return {HELD: ExitCode.HELD, VIOLATED: ExitCode.VIOLATED}.get(state, ExitCode.REFUSED)
+
+
+def present(audited: Audited, *, notes: list[str] | None = None, as_json: bool = False) -> None:
+    if as_json:
+        write_json(as_object(audited, notes or []))
+    else:
+        screen = console()
+        write_lines(screen, _lines(screen, audited, notes or []))
+
+
+def as_object(audited: Audited, notes: list[str]) -> dict[str, Any]:
+    said = headline(audited.verdict, audited.manifest)
+    return {
+        "verdict": said.state,
+        "sentence": said.text,
+        "seed": audited.manifest.seed,
+        "evidence": str(audited.folder),
+        "report": None if audited.report is None else str(audited.report),
+        **audited.verdict,
+        "notes": notes,
+    }
+
+
+def _lines(screen: Console, audited: Audited, notes: list[str]) -> Iterator[Text]:
+    page = _Page(screen)
+    for label, text in _facts(audited):
+        yield from page.line(label, text)
+    said = headline(audited.verdict, audited.manifest)
+    style = {HELD: palette.GOOD, VIOLATED: palette.BAD}.get(said.state, palette.WARNING)
+    yield from page.line("verdict", said.text, style)
+    yield from page.line("", said.more)
+    for finding in findings(audited.verdict):
+        broken = finding.severity == VIOLATION
+        yield from page.line("broken" if broken else "notice", finding.words, palette.BAD if broken else "")
+        for indent, words in _why(finding):
+            yield from page.line("", words, indent=indent)
+    for note in notes:
+        yield from page.line("note", note, palette.WARNING)
+    unjudged = audited.verdict.get("unjudged") or []
+    for number, text in enumerate(unjudged[:_UNJUDGED]):
+        yield from page.line("" if number else "not judged", text)
+    if len(unjudged) > _UNJUDGED:
+        yield from page.line("", f"and {len(unjudged) - _UNJUDGED} more: see verdict.json")
+    # Paths stay on one line, however long, so that they can be copied.
+    if audited.report is not None:
+        yield page.label("report", Text(str(audited.report), palette.STRONG))
+    yield page.label("evidence", Text(f"in {audited.folder}"))
+
+
+class _Page:
+    """Lines with a faint label in front of the first."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+        self._width = min(screen.width, _WIDTH_MAX) - _LABEL
+
+    def line(self, label: str, text: str, style: str = "", *, indent: int = 0) -> Iterator[Text]:
+        for number, part in enumerate(wrap(self._screen, Text(text, style), self._width, indent)):
+            yield self.label("" if number else label, part)
+
+    def label(self, label: str, text: Text) -> Text:
+        return Text.assemble((label.ljust(_LABEL), palette.FAINT), text)
+
+
+def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
+    manifest, counts = audited.manifest, totals(audited.verdict)
+    where = f"generation {manifest.generation}" if manifest.generation else "a Kafka of yours"
+    seed = "" if manifest.seed is None else f" · seed {manifest.seed}"
+    yield "trial", f"{where} · {load_ms(manifest) / 1000:.1f} s{seed} · {manifest.state}"
+    ok = counts.sends - counts.failed - counts.unknown
+    yield "sends", f"{counts.sends:,} · {ok:,} ok · {counts.failed:,} failed · {counts.unknown:,} unknown"
+    timeline = audited.timeline
+    if timeline is not None and timeline.latency_ms:
+        yield "latency", " · ".join(f"{name} {ms:,.1f} ms" for name, ms in timeline.latency_ms.items())
+    reads = (audited.verdict.get("totals") or {}).get("reads") or {}
+    if reads:
+        yield "reads", " · ".join(f"{name} {count:,}" for name, count in list(reads.items())[:6])
+    if timeline is not None:
+        done = Counter(fault.kind for fault in timeline.faults if fault.from_ms is not None)
+        yield "faults", " · ".join(f"{kind} {count}" for kind, count in done.most_common()) or "none"
+
+
+def _why(finding: Finding) -> Iterator[tuple[int, str]]:
+    """The causes, the most frequent first, each with what happened to one of its records."""
+    for cause in finding.causes[:_CAUSES]:
+        yield 2, f"{cause.count:,} × {cause.rule}" if cause.rule else f"{cause.count:,} without a cause"
+        if finding.severity == VIOLATION and cause.words:
+            yield 4, f"{_example(cause)}{cause.words}"
+    if len(finding.causes) > _CAUSES:
+        yield 2, f"and {len(finding.causes) - _CAUSES} more causes"
+
+
+def _example(cause: Cause) -> str:
+    first = cause.examples[0] if cause.examples else {}
+    return f"{first['value']}: " if first.get("value") else ""

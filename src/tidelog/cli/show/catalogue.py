@@ -1,0 +1,75 @@
+"""The catalogue on one page: every scenario with its title and what each generation makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from tidelog.cli.judgement import outcome
+from tidelog.cli.show import palette
+from tidelog.cli.show.lines import rule, wrap
+from tidelog.cli.show.run import page_width
+from tidelog.lab.scenario import Scenario
+
+Listed = list[tuple[str, list[Scenario]]]
+"""Groups in order: title and scenarios."""
+
+
+def listing(screen: Console, groups: Listed) -> list[Text]:
+    width = page_width(screen)
+    names = [scenario.name for _, scenarios in groups for scenario in scenarios]
+    indent = min(max(map(len, names), default=0) + 2, 32)
+    lines: list[Text] = []
+    for title, scenarios in groups:
+        if title:
+            lines += (
+                [Text(), rule(title, width, palette.STRONG)]
+                if lines
+                else [rule(title, width, palette.STRONG)]
+            )
+        for scenario in scenarios:
+            lines += _entry(screen, scenario, indent, width)
+    return lines
+
+
+def _entry(screen: Console, scenario: Scenario, indent: int, width: int) -> list[Text]:
+    about = wrap(screen, scenario.title, width, indent) or [Text(" " * indent)]
+    name = Text(f"{scenario.name:<{indent}}", palette.COMMAND)
+    if len(scenario.name) >= indent:
+        lines = [name, *about]
+    else:
+        lines = [name.append_text(about[0][indent:]), *about[1:]]
+    return lines + wrap(screen, outcomes_text(scenario), width, indent)
+
+
+def outcomes_text(scenario: Scenario) -> Text:
+    """``hw: lost c; kip101, epoch: held``: generations that end alike stand together."""
+    alike: dict[str, list[str]] = {}
+    for expectation in scenario.expectations:
+        alike.setdefault(outcome(expectation), []).append(expectation.generation)
+    text = Text()
+    for result, generations in alike.items():
+        if text:
+            text.append("; ")
+        text.append(f"{', '.join(generations)}: ")
+        text.append(result, palette.GOOD if result == "held" else palette.BAD)
+    return text
+
+
+def as_json(groups: Listed) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": scenario.name,
+            "group": title,
+            "title": scenario.title,
+            "source": scenario.source,
+            "expect": {
+                expectation.generation: {"outcome": outcome(expectation), "facts": expectation.facts}
+                for expectation in scenario.expectations
+            },
+        }
+        for title, scenarios in groups
+        for scenario in scenarios
+    ]

@@ -1,0 +1,26 @@
+"""Scenario files in colour: comments step back, words of the head and commands stand out."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tidelog.cli.show import palette
+from tidelog.lab.scenario import OUTPUT_MARK
+
+_HEAD = ("scenario", "title", "source", "cluster", "topic", "producer", "consumer", "expect")
+
+
+def highlighted(text: str) -> list[Text]:
+    """The lines of the file, unchanged but for their colour."""
+    lines, in_output = [], False
+    for raw in text.splitlines():
+        line = Text(raw)
+        word = raw.split(maxsplit=1)[0] if raw.strip() else ""
+        in_output = word != "" and (in_output or word == OUTPUT_MARK)
+        start = len(raw) - len(raw.lstrip())
+        if in_output or word.startswith("#"):
+            line.stylize(palette.FAINT)
+        elif word:
+            line.stylize(palette.STRONG if word in _HEAD else palette.COMMAND, start, start + len(word))
+        lines.append(line)
+    return lines

@@ -1,0 +1,144 @@
+"""Replica logs as rows of cells: offsets line up, ``|`` stands before the first record not yet committed.
+
+A record is shown as its value and, as a subscript, the leader epoch it was written in: ``a₀ b₀|c₁``. Where
+the log is wider than the page its beginning is left out, which is the part replicas agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from tidelog.cli.show import palette
+from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
+
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_CELL_WIDTH_MAX = 14
+_CUT = "…"
+_CONTROL_RECORD = "·"
+
+State = tuple[object, ...]
+"""What a reader sees of a replica or a partition: equal states look the same."""
+
+
+def state_of(replica: ReplicaState) -> str:
+    """What the process is doing, in a word."""
+    if replica.process != "up":
+        return replica.process
+    return "no role" if replica.role == "-" else replica.role
+
+
+def seen(replica: ReplicaState) -> State:
+    return replica.broker, state_of(replica), replica.leo, replica.hw, replica.records
+
+
+def partition_text(snapshot: Snapshot, partition: PartitionSnapshot, *, short: bool = False) -> Text:
+    """Who leads, as the keeper knows it."""
+    leader = "no leader" if partition.leader < 0 else f"leader {partition.leader}"
+    isr = ",".join(map(str, partition.isr))
+    text = Text.assemble((leader, palette.STRONG), f", epoch {partition.leader_epoch}, ISR [{isr}]")
+    if short:
+        return text
+    controller = "none" if snapshot.controller is None else str(snapshot.controller)
+    topic = f"{partition.topic}-{partition.partition}"
+    return Text.assemble(f"{topic}: ", text, f"; controller {controller}")
+
+
+def _cell(record: Record) -> str:
+    _, epoch, value = record
+    label = _CONTROL_RECORD if value is None else value
+    subscript = "" if epoch is None else str(epoch).translate(_SUBSCRIPTS)
+    room = _CELL_WIDTH_MAX - len(subscript)
+    if cell_len(label) > room:
+        label = set_cell_size(label, room - 1).rstrip() + _CUT
+    return label + subscript
+
+
+@dataclass(slots=True, frozen=True)
+class Columns:
+    """How wide each offset is, the same for all replicas, and which is the first that fits on the page."""
+
+    widths: tuple[int, ...]
+    first: int
+
+    @classmethod
+    def fitting(cls, replicas: Iterable[ReplicaState], room: int) -> Columns:
+        replicas = tuple(replicas)
+        count = max((max(r.leo, r.hw) for r in replicas), default=0)
+        widths = [1] * count
+        for replica in replicas:
+            for offset, record in enumerate(replica.records):
+                widths[offset] = max(widths[offset], cell_len(_cell(record)))
+        first, used = count, 1
+        while first > 0 and used + widths[first - 1] + 1 + (first > 1) <= room:
+            first -= 1
+            used += widths[first] + 1
+        return cls(tuple(widths), min(first, max(count - 1, 0)))
+
+    @property
+    def width(self) -> int:
+        return sum(self.widths[self.first :]) + len(self.widths) - self.first + 1 + (self.first > 0)
+
+    def draw(self, replica: ReplicaState) -> Text:
+        """The log of one replica, padded to ``width``."""
+        row = Text(_CUT if self.first else "")
+        for offset in range(self.first, len(self.widths)):
+            row.append(*_before(replica, offset))
+            width = self.widths[offset]
+            if offset < len(replica.records):
+                record = replica.records[offset]
+                row.append(set_cell_size(_cell(record), width), palette.of_epoch(record[1]))
+            else:
+                row.append(" " * width)
+        row.append(*_before(replica, len(self.widths)))
+        return row
+
+
+def _before(replica: ReplicaState, offset: int) -> tuple[str, str]:
+    return ("|", palette.WATERMARK) if replica.hw == offset else (" ", "")
+
+
+def table(partition: PartitionSnapshot, before: PartitionSnapshot | None, room: int) -> list[Text]:
+    """One row for each replica, with its numbers; ``*`` marks those that changed since ``before``."""
+    brokers = max(len(str(r.broker)) for r in partition.replicas)
+    numbers = max(len(str(max(r.leo, r.hw))) for r in partition.replicas)
+    ends = len("  LEO   HW ") + 2 * numbers
+    lead = len("* broker   follower ") + brokers
+    columns = Columns.fitting(partition.replicas, room - lead - ends)
+    rows = []
+    for number, replica in enumerate(partition.replicas):
+        changed = before is not None and seen(before.replicas[number]) != seen(replica)
+        state = state_of(replica)
+        rows.append(
+            Text.assemble(
+                "* " if changed else "  ",
+                f"broker {replica.broker:>{brokers}}  ",
+                (f"{state:<8}", palette.of_state(state)),
+                " ",
+                columns.draw(replica),
+                f"  LEO {replica.leo:>{numbers}}  HW {replica.hw:>{numbers}}",
+            )
+        )
+    return rows
+
+
+def compact_table(partition: PartitionSnapshot, differs: list[bool], room: int) -> list[Text]:
+    """The same without numbers, for narrow columns; ``≠`` marks the rows that are said to differ."""
+    brokers = max(len(str(r.broker)) for r in partition.replicas)
+    columns = Columns.fitting(partition.replicas, room - len("≠  follower ") - brokers)
+    rows = []
+    for replica, different in zip(partition.replicas, differs, strict=True):
+        state = state_of(replica)
+        rows.append(
+            Text.assemble(
+                ("≠ ", palette.BAD) if different else "  ",
+                f"{replica.broker:>{brokers}} ",
+                (f"{state:<8}", palette.of_state(state)),
+                " ",
+                columns.draw(replica),
+            )
+        )
+    return rows

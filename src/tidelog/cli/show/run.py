@@ -1,0 +1,156 @@
+"""A run told to a person: the cluster, each step with what it brought about, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from tidelog.cli.judgement import headline, judgement_lines, style_of
+from tidelog.cli.show import palette, replicas
+from tidelog.cli.show.lines import box, wrap
+from tidelog.core.events import Truncated
+from tidelog.lab.runner import Played, Run
+from tidelog.lab.scenario import ClientSetup, Scenario
+from tidelog.lab.settings import describe_producer, describe_topic
+from tidelog.lab.snapshot import Snapshot
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.events import spoken
+from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
+
+_PAGE_WIDTH_MAX = 110
+"""Prose in longer lines is hard to read."""
+_INDENT = 5
+_MARKED = "LEO is the offset the next record will get. * marks what a step has changed."
+_MARKS: dict[type, tuple[str, str]] = {
+    Acknowledged: ("✓ ", palette.GOOD),
+    SendFailed: ("✗ ", palette.BAD),
+    RecordRead: ("» ", palette.GOOD),
+    Truncated: ("! ", palette.WARNING),
+}
+
+
+def page_width(screen: Console) -> int:
+    return max(min(screen.width, _PAGE_WIDTH_MAX), 40)
+
+
+def account(screen: Console, run: Run) -> list[Text]:
+    """The whole story, as lines for ``screen``."""
+    width = page_width(screen)
+    lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
+    if run.stage != "sim":
+        lines += [Text(f"Played on {run.scenario.setup.brokers} real broker processes."), Text()]
+    before: Snapshot | None = None
+    for number, played in enumerate(run.played):
+        lines += _step(screen, number, played, before, width)
+        before = played.after
+    lines.append(Text())
+    lines += box(headline(run), judgement_lines(screen, run, width - 4), width, style_of(run))
+    return without_gaps(lines)
+
+
+def without_gaps(lines: list[Text]) -> list[Text]:
+    """Parts keep a distance of one blank line, and not of two where both asked for it."""
+    return [line for number, line in enumerate(lines) if line.plain or (number and lines[number - 1].plain)]
+
+
+# ---------------------------------------------------------------- the head
+
+
+def opening(
+    screen: Console, scenario: Scenario, generations: list[str], width: int, marked: str
+) -> list[Text]:
+    """What is played and how to read what follows. ``marked`` says what the marks in the margin mean."""
+    from tidelog.core.generations import GENERATIONS
+
+    setup = scenario.setup
+    lines = wrap(screen, Text(scenario.title or scenario.name, palette.STRONG), width)
+    facts = [("scenario", scenario.name)]
+    if scenario.source:
+        facts.append(("source", scenario.source))
+    facts += [("rules", f"{name}, {GENERATIONS[name].summary}") for name in generations]
+    zones = ", ".join(f"{broker} in {setup.zone(broker)}" for broker in range(setup.brokers))
+    facts.append(("brokers", f"{zones}; controller {setup.controller}"))
+    if setup.without:
+        facts.append(("without", ", ".join(setup.without)))
+    facts += [("topic", f"{describe_topic(topic)} (the first replica leads)") for topic in setup.topics]
+    facts += [("client", _client(client)) for client in scenario.clients]
+    for key, value in facts:
+        lines += wrap(screen, value, width, marker=f"{key:<9} ")
+    stamped = any(GENERATIONS[generation].stamps_epochs for generation in generations)
+    return [*lines, Text(), *_legend(screen, marked, width, stamped=stamped), Text()]
+
+
+def _client(client: ClientSetup) -> str:
+    if client.producer is None:
+        return f"consumer {client.name} zone={client.zone}"
+    return f"producer {describe_producer(client.name, client.zone, client.producer)}"
+
+
+def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[Text]:
+    epochs = " c₁ is the record c, written in leader epoch 1." if stamped else ""
+    text = (
+        "How to read the logs: records left of | are below the high watermark (HW), so they are committed, "
+        f"and consumers may read them.{epochs} {marked}"
+    )
+    return wrap(screen, Text(text, palette.FAINT), width)
+
+
+# ---------------------------------------------------------------- the steps
+
+
+def _step(screen: Console, number: int, played: Played, before: Snapshot | None, width: int) -> list[Text]:
+    lines = heading(screen, number, played, width)
+    lines += remark(screen, played, width, _INDENT)
+    lines += happenings(screen, [event for _, event in played.events], width, _INDENT)
+    state = _state(played.after, before, width - _INDENT)
+    lines += [Text(" " * _INDENT).append_text(line) for line in state]
+    return [*lines, Text()] if played.events or state else lines
+
+
+def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:
+    """The step's narration, if it has one, and its number and command."""
+    step = played.step
+    if step is None:
+        return [Text.assemble(f"{number:>3}  ", ("the cluster at the beginning", palette.COMMAND))]
+    lines = [Text(), *wrap(screen, step.comment, width)] if step.comment else []
+    lines += wrap(screen, Text(str(step), palette.COMMAND), width, marker=f"{number:>3}  ")
+    return lines
+
+
+def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list[Text]:
+    """What did not go as told. What a ``read`` brought is among the events already."""
+    if not played.remarks or any(isinstance(event, RecordRead) for _, event in played.events):
+        return []
+    return wrap(screen, Text(remark_words(played.remarks), palette.WARNING), width, indent, "! ")
+
+
+def happenings(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
+    """What happened, one event a line, runs of the same one folded."""
+    lines: list[Text] = []
+    told = [(spoken(event), *_MARKS.get(type(event), ("- ", ""))) for event in events]
+    for (text, mark, style), group in groupby(told):
+        times = len(list(group))
+        count = f" ({times} times)" if times > 1 else ""
+        lines += wrap(screen, Text(text + count, style), width, indent, mark)
+    return lines
+
+
+def _state(after: Snapshot, before: Snapshot | None, width: int) -> list[Text]:
+    """The replicas, if anything about them changed."""
+    lines: list[Text] = []
+    for index, partition in enumerate(after.partitions):
+        former = before.partitions[index] if before is not None else None
+        line = replicas.partition_text(after, partition)
+        rows = replicas.table(partition, former, width)
+        if before is not None and former is not None:
+            moved = line.plain != replicas.partition_text(before, former).plain
+            if not moved and not any(row.plain.startswith("*") for row in rows):
+                continue
+            line = Text("* " if moved else "  ").append_text(line)
+        else:
+            line = Text("  ").append_text(line)
+        lines += [line, *rows]
+    return lines

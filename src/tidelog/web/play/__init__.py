@@ -1,0 +1,1 @@
+"""Everything the page asks for, computed without a server. Standard library only."""
