@@ -6,7 +6,7 @@ Run from the root of the tree:
 
 from typing import NamedTuple
 
-from tidelog.broker.metrics_table import GROUPS, Definition
+from tidelog.broker.metrics.table import GROUPS, Definition
 
 HEAD = """\
 # Metrics of a broker

@@ -56,7 +56,7 @@ class Starter:
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tidelog.broker.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "tidelog.broker.forkserver", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 from bench.processes import PATIENCE_SECONDS
 
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.server import Handler, Limits, Server
 from tidelog.wire.api import Api, decode_response, encode_request
 

@@ -20,7 +20,7 @@ from tests.clients import raw
 from tests.wire.values import samples
 
 from tidelog.broker.apis import offered
-from tidelog.broker.groups import coordinators
+from tidelog.broker.coordinators import coordinators
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.values import samples
 
-from tidelog.broker import inter_broker
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
+from tidelog.broker.translation import brokers
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
@@ -107,8 +107,8 @@ def there(api: int, version: int, body: Any, answer: Callable[[Any], Any]) -> tu
 
 def exchange(request: Any, answer: Any) -> tuple[list[Any], Any]:
     """A request and the answer to it, as the other side and then this one understood them."""
-    asked, body = there(*inter_broker.request_to_wire(request), lambda question: answer)
-    return asked, inter_broker.response_from_wire(request, body)
+    asked, body = there(*brokers.request_to_wire(request), lambda question: answer)
+    return asked, brokers.response_from_wire(request, body)
 
 
 # ---------------------------------------------------------------- what there is to say
@@ -349,17 +349,15 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
             answers[tp] = core.FetchResponse(tp, ErrorCode.NONE, *about[1:], mark, sent, start)
         else:
             answers[tp] = core.FetchResponse(tp, data.draw(errors), *about[1:])
-    body = inter_broker.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
-    asked, answered = there(
-        inter_broker.FETCH, inter_broker.FETCH_VERSION, body, lambda question: answers[question.tp]
-    )
+    body = brokers.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
+    asked, answered = there(brokers.FETCH, brokers.FETCH_VERSION, body, lambda question: answers[question.tp])
     expected = by_topic(tuple(requests.values()), lambda request: request.tp.topic)
     for question, request in zip(asked, expected, strict=True):
         assert replace(question, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms) == request
         assert question.max_wait_ms in (0, request.max_wait_ms)
         assert 0 < question.max_bytes <= 1 << 20
     assert asked[0].max_wait_ms == expected[0].max_wait_ms
-    received = {response.tp: response for response in inter_broker.fetch_from_wire(requests, answered)}
+    received = {response.tp: response for response in brokers.fetch_from_wire(requests, answered)}
     assert received.keys() == answers.keys()
     for tp, response in received.items():
         assert [bytes(batch.data) for batch in cast(Any, response.batches)] == [
@@ -370,9 +368,9 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
 
 def test_a_partition_named_twice_is_no_fetch():
     request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, 0, 0)
-    body = inter_broker.fetch_to_wire([request, request], 1, 1)
+    body = brokers.fetch_to_wire([request, request], 1, 1)
     with pytest.raises(ProtocolError, match="names a partition twice"):
-        there(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, lambda question: None)
+        there(brokers.FETCH, brokers.FETCH_VERSION, body, lambda question: None)
 
 
 TP = TopicPartition("t", 0)
@@ -389,7 +387,7 @@ QUESTIONS = [
 
 def answers(question: core.Message) -> tuple[Any, Any]:
     """One that says nothing of what was asked, and one with everything in it."""
-    api, version, _ = inter_broker.request_to_wire(question)
+    api, version, _ = brokers.request_to_wire(question)
     known = schema_of(api)
     empty, full = samples(known.response, version, known.flexible(version), 2)
     return empty, full
@@ -400,7 +398,7 @@ def test_an_error_of_a_later_release(question: core.Message):
     """A number that is not known here is a failure like any other."""
     _, full = answers(question)
     unknown_errors(full)
-    response: Any = inter_broker.response_from_wire(question, full)
+    response: Any = brokers.response_from_wire(question, full)
     assert response.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -413,7 +411,7 @@ def test_an_answer_to_something_else(question: core.Message):
     """Whoever sent it is no broker of ours: that ends the connection, and no more than that."""
     empty, _ = answers(question)
     with pytest.raises(ProtocolError, match=type(question).__name__):
-        inter_broker.response_from_wire(question, empty)
+        brokers.response_from_wire(question, empty)
 
 
 def unknown_errors(part: Any) -> None:
@@ -429,5 +427,5 @@ def unknown_errors(part: Any) -> None:
 
 def test_every_request_has_its_answer():
     """And its test here: whoever adds one is reminded."""
-    assert set(inter_broker._REQUESTS) == set(inter_broker._RESPONSES)
-    assert len(inter_broker._REQUESTS) == 10
+    assert set(brokers._REQUESTS) == set(brokers._RESPONSES)
+    assert len(brokers._REQUESTS) == 10

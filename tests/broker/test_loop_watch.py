@@ -7,7 +7,7 @@ from collections.abc import Callable
 import uvloop
 
 from tidelog.broker.loop_watch import TICK_SECONDS, LoopWatch
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 
 HELD_SECONDS = 0.25
 

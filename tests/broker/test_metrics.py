@@ -21,16 +21,10 @@ from tests.core.harness import CONTROLLER, TP, Bench, leading, records
 from tests.giving_up import cancelled_at, listening
 from tests.lab.stories import THREE, play, stage
 
-from tidelog.broker.exposition import (
-    HEAD_BYTES_MAX,
-    VISITORS_MAX,
-    BrokerCollector,
-    Exposition,
-    serve,
-)
-from tidelog.broker.metrics import ELECTION_LABELS, Metrics
-from tidelog.broker.metrics_table import TABLE
-from tidelog.broker.readings import Sources
+from tidelog.broker.metrics.counters import ELECTION_LABELS, Metrics
+from tidelog.broker.metrics.http import HEAD_BYTES_MAX, VISITORS_MAX, BrokerCollector, Exposition, serve
+from tidelog.broker.metrics.readings import Sources
+from tidelog.broker.metrics.table import TABLE
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS
@@ -122,7 +116,7 @@ def test_alerts_speak_of_metrics_that_exist() -> None:
 
 def test_counting_knows_nothing_of_prometheus() -> None:
     """A broker that nobody watches does not even import it."""
-    check = "import tidelog.broker.metrics, sys; sys.exit('prometheus_client' in sys.modules)"
+    check = "import tidelog.broker.metrics.counters, sys; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False, timeout=60).returncode == 0
 
 
@@ -597,7 +591,7 @@ def test_a_scrape_that_fails_says_so(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_visitor_who_asks_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time, so that the places of idle connections become free."""
-    monkeypatch.setattr("tidelog.broker.exposition.VISIT_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("tidelog.broker.metrics.http.VISIT_SECONDS_MAX", 0.01)
     assert on_loop(lambda exposition, _: send(exposition, b"GET /metr")) == b""
 
 

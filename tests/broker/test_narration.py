@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidelog.broker.narration import Narration
+from tidelog.broker.incident_log import Narration
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.evidence import process_events as p

@@ -11,11 +11,12 @@ from tests.broker.in_process import Stage, stage, until
 from tests.broker.served import Running, framed, on_server
 from tests.clients import raw
 
-from tidelog.broker import inter_broker, peers
 from tidelog.broker.apis import SERVED, Listener
 from tidelog.broker.connection import Request
 from tidelog.broker.node import Node
+from tidelog.broker.peers import peers
 from tidelog.broker.server import Handler
+from tidelog.broker.translation import brokers as inter_broker
 from tidelog.core import keeper_paths
 from tidelog.core.keeper_port import Create, Delete
 from tidelog.keeper.client import KeeperConnection

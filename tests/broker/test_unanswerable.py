@@ -5,7 +5,7 @@ import asyncio
 import uvloop
 
 from tidelog.broker.connection import Request
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.server import Limits, Server
 from tidelog.wire.api import Api, encode_request
 from tidelog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

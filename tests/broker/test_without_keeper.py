@@ -13,7 +13,7 @@ import uvloop
 from tests.broker.in_process import TOPIC, Client, Stage, stage, until
 from tests.clients import raw
 
-from tidelog.broker import gather
+from tidelog.broker.apis import gather
 from tidelog.core.producer_ids import BLOCK_SIZE, TRY_AGAIN
 from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 Each broker has a seat. Whenever its core leads the partition of ``__consumer_offsets``, a coordinator sits
 there: it has read the log as a consumer would, writes through the core's produce with acks=all, and vanishes
-with its process or its leadership. In the broker the same is done by ``broker/groups``.
+with its process or its leadership. In the broker the same is done by ``broker/coordinators``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 
 FAVOUR_SECONDS = 30.0
 UNBOUNDED = -1

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 
 TICK_SECONDS = 0.05
 HOLD_SECONDS = 0.1

@@ -24,10 +24,10 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, Protocol, cast
 
-from tidelog.broker.groups.coordinators import CHANGES_OF_LEADERSHIP, Coordinators, topic_request
-from tidelog.broker.metrics import Metrics
-from tidelog.broker.narration import Narration
-from tidelog.broker.peers import Peers
+from tidelog.broker.coordinators.coordinators import CHANGES_OF_LEADERSHIP, Coordinators, topic_request
+from tidelog.broker.incident_log import Narration
+from tidelog.broker.metrics.counters import Metrics
+from tidelog.broker.peers.peers import Peers
 from tidelog.broker.server import Server
 from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics

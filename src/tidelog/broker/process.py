@@ -29,11 +29,11 @@ from typing import Any
 import uvloop
 
 import tidelog
-from tidelog.broker import exposition
 from tidelog.broker.apis import SERVED
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics import http
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.node import Node
 from tidelog.broker.server import Limits, Server
 from tidelog.core import keeper_paths
@@ -296,7 +296,7 @@ async def _unless_stopped(node: Node, start: Coroutine[Any, Any, None]) -> bool:
 async def _expose(node: Node, leaving: AsyncExitStack) -> int:
     settings = node.settings
     try:
-        served = await exposition.serve(
+        served = await http.serve(
             node.metrics,
             node.core,
             node.storage,

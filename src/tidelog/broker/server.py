@@ -27,7 +27,7 @@ from typing import Any
 from tidelog.broker.apis import SERVED, Listener
 from tidelog.broker.connection import Connection, Request
 from tidelog.broker.frame_memory import FrameMemory
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.slices import Slices
 from tidelog.core.types import InvariantViolation
 from tidelog.storage.background import StepsAndJobs

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.storage.background import Job, StepsAndJobs
 
 SLICE_SECONDS = 0.002

@@ -36,7 +36,7 @@ class ForkServer:
         with theirs:
             # A session of its own: Ctrl-C in the terminal is for the supervisor, who stops brokers in order.
             self._process = subprocess.Popen(
-                [*command, sys.executable, "-m", "tidelog.broker.nursery", str(theirs.fileno())],
+                [*command, sys.executable, "-m", "tidelog.broker.forkserver", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.describe_configs import TOPIC
+from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.settings.topic import TEXT_LENGTH_MAX, InvalidLogConfig

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
+from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
-from tidelog.broker.inter_broker import alter_isr_from_wire
+from tidelog.broker.translation.brokers import alter_isr_from_wire
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api

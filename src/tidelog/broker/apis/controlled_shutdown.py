@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
+from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import ask
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId
 from tidelog.wire.api import Api

@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import (
     PARTITIONS_PER_REQUEST_MAX,

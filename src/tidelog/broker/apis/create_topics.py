@@ -13,9 +13,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
+from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.gather import Gather, patience
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS

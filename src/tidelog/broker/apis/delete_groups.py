@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api

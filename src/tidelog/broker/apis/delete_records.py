@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.storage.background import Steps

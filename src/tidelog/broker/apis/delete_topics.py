@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather, patience
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api

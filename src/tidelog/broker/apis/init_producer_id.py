@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import ask, patience
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import ask, patience
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

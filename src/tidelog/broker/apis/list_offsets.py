@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
 from tidelog.core import messages as core
 from tidelog.core.events import StorageFailed
 from tidelog.core.log_port import StorageFailure

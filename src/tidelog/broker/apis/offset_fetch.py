@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
+from tidelog.broker.apis.gather import Gather
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import Gather
-from tidelog.broker.inter_broker import by_topic
+from tidelog.broker.translation.brokers import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
+from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import ask
-from tidelog.broker.inter_broker import relieve_replica_from_wire
+from tidelog.broker.translation.brokers import relieve_replica_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.messages.relieve_replica import RelieveReplicaResponse

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
+from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.gather import ask
-from tidelog.broker.inter_broker import vote_from_wire
+from tidelog.broker.translation.brokers import vote_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.messages.vote import VoteResponse

@@ -1,4 +1,4 @@
-"""Where the value of each metric is found: in the counters of ``metrics.py`` or in the core's own state.
+"""Where the value of each metric is found: in the counters of ``counters.py`` or in the core's own state.
 
 A reading is taken at the moment of a scrape and on the broker's own thread, so nothing changes under its
 hands. What this broker does not know yields no sample, rather than a zero that looks like an answer.
@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Any
 
 from tidelog import __version__
-from tidelog.broker.groups.coordinators import Coordinators
-from tidelog.broker.metrics import Metrics
+from tidelog.broker.coordinators.coordinators import Coordinators
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.core.broker import Broker
 from tidelog.core.controller.cluster_state import PartitionPhase
 from tidelog.core.replication.follower import FollowerRole, Phase

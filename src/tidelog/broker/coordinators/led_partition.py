@@ -11,8 +11,8 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.groups.appending import Appending
-from tidelog.broker.groups.loading import Loading
+from tidelog.broker.coordinators.appending import Appending
+from tidelog.broker.coordinators.loading import Loading
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
 from tidelog.groups.context import Answer, GroupConfig, Tally, WakeAt, Write

@@ -24,10 +24,10 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from tidelog.broker.groups.coordinators import Coordinators
-from tidelog.broker.metrics import LATENCY_BOUNDS_US, ApiFigures, Metrics
-from tidelog.broker.metrics_table import TABLE, Definition
-from tidelog.broker.readings import Sources
+from tidelog.broker.coordinators.coordinators import Coordinators
+from tidelog.broker.metrics.counters import LATENCY_BOUNDS_US, ApiFigures, Metrics
+from tidelog.broker.metrics.readings import Sources
+from tidelog.broker.metrics.table import TABLE, Definition
 from tidelog.core.broker import Broker
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection

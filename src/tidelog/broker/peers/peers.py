@@ -21,8 +21,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker import inter_broker
-from tidelog.broker.peer_connection import PeerConnection
+from tidelog.broker.peers.connection import PeerConnection
+from tidelog.broker.translation import brokers
 from tidelog.core.messages import EpochEndRequest, FetchRequest, ListOffsetsRequest, Message
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 
@@ -51,7 +51,7 @@ class Peers:
             self._due[to] = None
         else:
             line = peer.fetches if isinstance(message, _QUESTIONS) else peer.commands
-            line.send(*inter_broker.request_to_wire(message), message)
+            line.send(*brokers.request_to_wire(message), message)
 
     def flush(self) -> None:
         """Everything at hand has been looked at: send the fetches that are due, one request a leader."""
@@ -133,7 +133,7 @@ class _Peer:
             due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
         if due:
             settings = self._node.settings
-            body = inter_broker.fetch_to_wire(
+            body = brokers.fetch_to_wire(
                 due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
             )
             self._send_fetch(body, due)
@@ -142,23 +142,23 @@ class _Peer:
         return [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
 
     def _send_fetch(self, body: Any, asked: dict[TopicPartition, FetchRequest]) -> None:
-        self.fetches.send(inter_broker.FETCH, inter_broker.FETCH_VERSION, body, asked)
+        self.fetches.send(brokers.FETCH, brokers.FETCH_VERSION, body, asked)
 
     def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest] | Message, body: Any) -> None:
         if not isinstance(asked, dict):
             self._command_answered(asked, body)
             return
         node = self._node
-        for response in inter_broker.fetch_from_wire(asked, body):
+        for response in brokers.fetch_from_wire(asked, body):
             node.answered(self._broker, response)
         outstanding = self._outstanding()
         if not outstanding:
             self.fetch()
         elif {} not in outstanding:
-            self._send_fetch(inter_broker.fetch_of_nothing(node.id), {})
+            self._send_fetch(brokers.fetch_of_nothing(node.id), {})
         node.settle()
 
     def _command_answered(self, asked: Message, body: Any) -> None:
         node = self._node
-        node.command_answered(self._broker, inter_broker.response_from_wire(asked, body))
+        node.command_answered(self._broker, brokers.response_from_wire(asked, body))
         node.settle()

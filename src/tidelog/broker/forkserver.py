@@ -1,4 +1,4 @@
-"""``python -m tidelog.broker.nursery FD``: the process that a cluster's brokers are forked from.
+"""``python -m tidelog.broker.forkserver FD``: the process that a cluster's brokers are forked from.
 
 Half of the time in which a broker starts goes into loading its code. Here that is done once: a nursery loads
 everything, then forks a broker for each request, so that three brokers cost little more than one and a broker

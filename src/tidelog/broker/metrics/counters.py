@@ -1,4 +1,4 @@
-"""What a broker counts while it works: plain integers, read by ``exposition.py`` when somebody asks.
+"""What a broker counts while it works: plain integers, read by ``http.py`` when somebody asks.
 
 Rules of the file: nothing here knows Prometheus, nothing allocates per call, and a counter costs its user
 well under a microsecond. State that can be read off the core (offsets, ISRs, leaders) is not counted here at

@@ -1,6 +1,6 @@
 """Every metric of a broker by name: what it means, and which reading gives its value.
 
-The table is the one truth: ``exposition.py`` answers scrapes from it, and ``docs/reference/metrics.md`` is
+The table is the one truth: ``http.py`` answers scrapes from it, and ``docs/reference/metrics.md`` is
 made from it (``docs/reference/make_metrics.py``). Names follow Prometheus's conventions: base units, counters
 end in ``_total``.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tidelog.broker import readings
-from tidelog.broker.readings import Reader, counted, of_groups, one, over_leaders, per_replica
+from tidelog.broker.metrics import readings
+from tidelog.broker.metrics.readings import Reader, counted, of_groups, one, over_leaders, per_replica
 from tidelog.core.replication.leader import LeaderRole
 
 

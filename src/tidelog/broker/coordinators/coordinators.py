@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from tidelog.broker.groups.led_partition import Deliver, LedPartition
+from tidelog.broker.coordinators.led_partition import Deliver, LedPartition
 from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
 from tidelog.core.messages import CreateTopicRequest
 from tidelog.core.replication.leader import LeaderRole

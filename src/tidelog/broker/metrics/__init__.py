@@ -1,0 +1,1 @@
+"""What a broker counts, and how Prometheus gets it."""

@@ -1,0 +1,1 @@
+"""Messages of the core to and from Kafka's bytes."""
