@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fuzz.batches import draw_batch, extreme
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
-from tidelog.settings.topic import LOG_SETTINGS
+from tidelog.settings.topic import TOPIC
 from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct, fields_of
 
 STANDING: Final = {
@@ -43,7 +43,7 @@ _ODD_TEXTS: Final = (
 )
 _MEMBERS: Final = ("", "", "", "fuzz-00000000-0000-0000-0000-000000000000", "x" * 300)
 _PROTOCOLS: Final = ("range", "roundrobin", "")
-_SETTINGS: Final = (*(setting.name for setting in LOG_SETTINGS), "leader.replication.throttled.replicas", "x")
+_SETTINGS: Final = (*TOPIC, "leader.replication.throttled.replicas", "x")
 _SETTING_VALUES: Final = (
     *("compact", "delete", "compact,delete", "true", "false", "0", "1", "-1", "3", "14", "100", "1000000"),
     *("LogAppendTime", "CreateTime", "always", "roll", "interval", "9" * 30, "0.01", "nan", "", "x,y"),

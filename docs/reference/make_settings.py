@@ -6,30 +6,40 @@ Run from the root of the tree:
 
 from itertools import groupby
 
-from tidelog.settings.broker import ALIASES, REQUIRED, Setting, table
+from tidelog.settings.broker import BROKER
 from tidelog.settings.kinds import LONG_MAX
+from tidelog.settings.table import REQUIRED, Setting
+from tidelog.settings.topic import TOPIC
 
 HEAD = """\
-# Settings of a broker
+# Settings of brokers and topics
 
 In a Java properties file (`tidelog broker --properties FILE`), or one by one with `--set name=value`, which
 comes last. `tidelog up` takes both for all of its brokers. Names and defaults are those of Apache Kafka 2.7
 unless the text says otherwise; names that begin with `tidelog.` are its own. `tidelog broker --settings`
 prints this table.
 
-A wrong value is refused with the line it stands in. Names that Kafka knows and tidelog has no use for are
+A wrong value is refused with the number of its line. Names that Kafka knows and tidelog has no use for are
 noted and ignored; unknown ones are warned about, with the nearest name there is; so is everything that
 promises encryption or authentication, because connections have neither.
 
-Settings of a single topic (`retention.ms`, `min.insync.replicas`, …) are given when it is created or altered
-and win over those here.
+A topic has [settings of its own](#of-a-single-topic), which are given when it is created or altered and win
+over those of the broker.
 
 <!-- Written by docs/reference/make_settings.py. -->
+"""
+OF_TOPICS = """
+## Of a single topic
+
+The default is the value of a broker's setting.
+
+| name | value | default | |
+|---|---|---|---|
 """
 
 
 def row(setting: Setting) -> str:
-    names = [setting.name, *(alias for alias, name in ALIASES.items() if name == setting.name)]
+    names = [setting.name, *(alias for alias, name in BROKER.aliases.items() if name == setting.name)]
     default = "required" if setting.default is REQUIRED else f"`{setting.default_text}`"
     if setting.default_text == "":
         default = ""
@@ -41,9 +51,13 @@ def row(setting: Setting) -> str:
 
 def page() -> str:
     parts = [HEAD]
-    for group, settings in groupby(table().values(), key=lambda setting: setting.group):
+    for group, settings in groupby(BROKER.values(), key=lambda setting: setting.group):
         parts.append(f"\n## {group}\n\n| name | value | default | |\n|---|---|---|---|\n")
         parts += [row(setting) + "\n" for setting in settings]
+    parts.append(OF_TOPICS)
+    for setting in TOPIC.values():
+        default = f"`{setting.broker_default}`"
+        parts.append(f"| `{setting.name}` | {setting.kind.describes} | {default} | {setting.doc} |\n")
     return "".join(parts)
 
 

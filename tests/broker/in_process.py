@@ -28,6 +28,7 @@ from tidelog.keeper.client import KeeperConnection, connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property
+from tidelog.settings.topic import topic_defaults
 from tidelog.storage.file_storage import FileStorage
 
 TOPIC = "ledger"
@@ -136,7 +137,7 @@ class Stage:
             **self._settings,
         }
         settings = settle(Property(name, value, "test") for name, value in values.items()).settings
-        storage = FileStorage(settings.log_dirs, broker_id=number, defaults=settings.log_defaults())
+        storage = FileStorage(settings.log_dirs, broker_id=number, defaults=topic_defaults(settings))
         self._leaving.callback(storage.close)
         keeper = connect(url)
         self._leaving.push_async_callback(keeper.close)

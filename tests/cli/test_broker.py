@@ -11,7 +11,7 @@ from tests.cli.calling import COMMAND, call, environment, refused
 from tests.cli.clusters import eventually
 
 from tidelog.kafka_client.blocking import Client
-from tidelog.settings.broker import table
+from tidelog.settings.broker import BROKER
 
 
 def test_the_settings_are_printed():
@@ -22,7 +22,7 @@ def test_the_settings_are_printed():
     assert "log.segment.bytes = 1073741824  integer" in answer.lines
     assert "broker.id  (required)  integer" in answer.lines
     listed = {entry["name"]: entry for entry in call("broker", "--settings", "--json").json}
-    assert list(listed) == list(table())
+    assert list(listed) == list(BROKER)
     assert listed["log.segment.bytes"]["default"] == "1073741824"
     assert listed["broker.id"]["required"]
     assert listed["broker.rack"]["default"] is None

@@ -254,4 +254,5 @@ def test_settings_have_types(cluster: Cluster) -> None:
     assert types["num.partitions"] == "INT"
     assert types["log.retention.ms"] == "LONG"
     assert types["delete.topic.enable"] == "BOOLEAN"
-    assert set(types.values()) == {"STRING", "INT", "LONG", "BOOLEAN", "DOUBLE"}
+    assert types["log.cleanup.policy"] == "LIST"
+    assert set(types.values()) == {"STRING", "INT", "LONG", "BOOLEAN", "DOUBLE", "LIST"}

@@ -29,7 +29,7 @@ from tidelog.cluster.directory import (
 )
 from tidelog.cluster.errors import ClusterError
 from tidelog.kafka_client.blocking import Client
-from tidelog.settings.broker import SettingsError
+from tidelog.settings.table import SettingsError
 
 pytestmark = pytest.mark.slow
 

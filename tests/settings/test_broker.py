@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.generations import GENERATIONS as KNOWN_GENERATIONS
-from tidelog.settings.broker import GENERATIONS, REQUIRED, Settings, SettingsError, table
+from tidelog.settings.broker import BROKER, Settings
 from tidelog.settings.kinds import Endpoint
 from tidelog.settings.loading import Level, Loaded, load, settle
 from tidelog.settings.properties import dump, parse
+from tidelog.settings.table import REQUIRED, SettingsError
+from tidelog.settings.topic import LogConfig, topic_defaults
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST = "broker.id=1\nzookeeper.connect=zk:2181\n"
@@ -78,13 +79,12 @@ def test_defaults_are_those_of_kafka():
     }
     defaults = settings()
     for name, value in expected.items():
-        assert getattr(defaults, table()[name].attribute) == value, name
+        assert getattr(defaults, BROKER[name].attribute) == value, name
 
 
 def test_the_core_has_the_same_defaults():
     """What the simulator assumes without being told is what a broker does without being told."""
     assert settings().core_config() == BrokerConfig()
-    assert tuple(KNOWN_GENERATIONS) == GENERATIONS
 
 
 def test_the_core_is_told_every_setting_it_obeys():
@@ -272,7 +272,7 @@ def test_the_finer_unit_counts(text: str, retention_ms: int, roll_ms: int):
     """Of several units for one thing, as in Kafka."""
     given = settings(text)
     assert (given.retention_ms, given.roll_ms) == (retention_ms, roll_ms)
-    assert given.log_defaults()["retention.ms"] == str(retention_ms)
+    assert topic_defaults(given)["retention.ms"] == str(retention_ms)
 
 
 def test_what_was_chosen_can_be_written_and_read_back():
@@ -303,8 +303,7 @@ def test_routes_to_other_brokers():
 
 def test_every_setting_says_what_it_is():
     """Each has a text and a group, and its default is a value that its own kind accepts."""
-    assert len(table()) == len(fields(Settings))
-    for setting in table().values():
+    for setting in BROKER.values():
         assert setting.doc
         assert setting.group
         assert setting.kind.describes
@@ -318,9 +317,20 @@ def test_the_page_of_settings_is_current():
     assert (ROOT / "docs/reference/settings.md").read_text("utf-8") == made
 
 
-def test_storage_takes_what_a_broker_says_about_its_logs():
-    """Every name and every default is one of storage's own table, so that nothing is lost between the two."""
-    from tidelog.settings.topic import LOG_SETTING, LogConfig
-
-    assert set(settings().log_defaults()) == set(LOG_SETTING)
-    assert LogConfig.from_properties({}, settings().log_defaults()) == LogConfig()
+def test_topics_have_what_a_broker_says_about_its_logs():
+    """Every setting of a topic follows a change of the broker's, and has its default without one."""
+    assert LogConfig.from_properties({}, topic_defaults(settings())) == LogConfig()
+    changed = topic_defaults(
+        settings(
+            "log.cleanup.policy=compact\ncompression.type=gzip\nlog.cleaner.delete.retention.ms=7\n"
+            "log.segment.delete.delay.ms=7\nlog.flush.interval.messages=7\nlog.flush.scheduler.interval.ms=7\n"
+            "log.index.interval.bytes=7\nlog.cleaner.max.compaction.lag.ms=7\nmessage.max.bytes=7\n"
+            "log.message.timestamp.difference.max.ms=7\nlog.message.timestamp.type=LogAppendTime\n"
+            "log.cleaner.min.cleanable.ratio=0.7\nlog.cleaner.min.compaction.lag.ms=7\n"
+            "min.insync.replicas=7\nlog.preallocate=true\nlog.retention.bytes=7\nlog.retention.hours=7\n"
+            "log.segment.bytes=77\nlog.index.size.max.bytes=77\nlog.roll.hours=7\ntidelog.flush=always\n"
+            "unclean.leader.election.enable=true\n"
+        )
+    )
+    unchanged = [name for name, text in LogConfig().texts().items() if changed[name] == text]
+    assert unchanged == []

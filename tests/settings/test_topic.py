@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.settings.topic import LOG_SETTINGS, Flush, InvalidLogConfig, LogConfig
+from tidelog.settings.broker import BROKER, Flush
+from tidelog.settings.table import SettingsError
+from tidelog.settings.topic import TOPIC, LogConfig
 
 
 def test_the_table_and_the_values_agree() -> None:
     """A configuration without any property has the defaults of the table, and shows them as they stand."""
-    defaults = {setting.name: setting.default for setting in LOG_SETTINGS}
+    defaults = {setting.name: setting.default_text for setting in TOPIC.values()}
     assert LogConfig() == LogConfig.from_properties({}) == LogConfig.from_properties(defaults)
-    assert LogConfig().properties() == defaults
+    assert LogConfig().texts() == defaults
     assert list(defaults) == sorted(defaults)
 
 
@@ -37,18 +39,18 @@ def test_what_the_policies_mean() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
-        ("segment.bytes", "lots", "segment.bytes=lots: expected a whole number"),
-        ("segment.bytes", "1_000", "segment.bytes=1_000: expected a whole number"),
-        ("segment.bytes", "13", "segment.bytes=13: expected at least 14"),
-        ("segment.bytes", str(2**31), f"segment.bytes={2**31}: expected at most {2**31 - 1}"),
-        ("retention.ms", "-2", "retention.ms=-2: expected at least -1"),
+        ("segment.bytes", "lots", "segment.bytes=lots: expected an integer"),
+        ("segment.bytes", "1_000", "segment.bytes=1_000: expected an integer"),
+        ("segment.bytes", "13", "segment.bytes=13: expected an integer of at least 14"),
+        ("segment.bytes", str(2**31), f"segment.bytes={2**31}: expected an integer of at most {2**31 - 1}"),
+        ("retention.ms", "-2", "retention.ms=-2: expected an integer of at least -1"),
         ("tidelog.flush", "never", "tidelog.flush=never: expected one of always, interval, roll"),
-        ("cleanup.policy", "keep", "cleanup.policy=keep: expected delete, compact, or both"),
+        ("cleanup.policy", "keep", "cleanup.policy=keep: expected one of delete, compact, not 'keep'"),
         ("min.cleanable.dirty.ratio", "2", "min.cleanable.dirty.ratio=2: expected a number from 0 to 1"),
         ("preallocate", "perhaps", "preallocate=perhaps: expected true or false"),
         ("compression.type", "rar", "compression.type=rar: expected one of producer, uncompressed"),
-        ("segment.size", "1", "segment.size is not a setting of a topic"),
-        ("x" * 40_000, "1", "x" * 1_000 + " is not a setting of a topic"),
+        ("segment.byte", "1", "unknown topic setting segment.byte: did you mean segment.bytes?"),
+        ("x" * 40_000, "1", "unknown topic setting " + "x" * 1_000),
         (
             "segment.bytes",
             " " * 1_000 + "9",
@@ -58,14 +60,22 @@ def test_what_the_policies_mean() -> None:
 )
 def test_what_cannot_be_is_refused(name: str, value: str, complaint: str) -> None:
     """Name, value, and what was expected."""
-    with pytest.raises(InvalidLogConfig) as refused:
+    with pytest.raises(SettingsError) as refused:
         LogConfig.from_properties({name: value})
     assert str(refused.value).startswith(complaint)
     assert "\n" not in str(refused.value)
 
 
 def test_every_setting_says_what_it_does() -> None:
-    """DescribeConfigs shows the text, and a type that it knows."""
-    for setting in LOG_SETTINGS:
+    """DescribeConfigs shows the text. The broker's setting that is the default is of the same kind."""
+    for setting in TOPIC.values():
         assert setting.doc.endswith((".", ",")), setting.name
-        assert setting.type in {"int", "long", "double", "string", "boolean", "list"}
+        assert BROKER[setting.broker_default].kind is setting.kind
+
+
+def test_values_stay_what_they_are() -> None:
+    """Nothing sets one by mistake; a name that is no setting is refused when the values are made."""
+    with pytest.raises(AttributeError, match="set once"):
+        LogConfig().segment_bytes = 1
+    with pytest.raises(TypeError, match="segment_size"):
+        LogConfig(segment_size=1)

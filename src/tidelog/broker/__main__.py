@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 
 from tidelog.broker import logs
-from tidelog.settings.broker import SettingsError
 from tidelog.settings.loading import load
-from tidelog.settings.properties import PropertiesError
+from tidelog.settings.table import SettingsError
 
 USAGE = "usage: python -m tidelog.broker FILE.properties [--override NAME=VALUE …]"
 
@@ -26,7 +25,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         loaded = load(Path(files[0]), overrides[1::2], option="--override")
-    except (SettingsError, PropertiesError, OSError) as error:
+    except (SettingsError, OSError) as error:
         print(f"tidelog broker: {error}", file=sys.stderr)
         return 2
     logs.configure(loaded.settings.tidelog_log_level)

@@ -29,7 +29,7 @@ from tidelog.broker.incident_log import Narration
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.peers.peers import Peers
 from tidelog.broker.server import Server
-from tidelog.broker.topic_settings import TYPES, Described, Source, TopicSettings
+from tidelog.broker.topic_settings import TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
@@ -48,8 +48,9 @@ from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
-from tidelog.settings.broker import Settings, table
-from tidelog.settings.topic import Flush
+from tidelog.settings.broker import BROKER, Flush, Settings
+from tidelog.settings.table import Described, Source
+from tidelog.settings.topic import topic_defaults
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.errors import ErrorCode
@@ -80,7 +81,7 @@ class Node:
         self.settings = settings
         self.storage = storage
         self.metrics = metrics
-        self.topics = TopicSettings(settings.log_defaults(), storage)
+        self.topics = TopicSettings(topic_defaults(settings), storage)
         self.registered = asyncio.Event()
         self.informed = asyncio.Event()
         """A controller has told us who is there and who leads what."""
@@ -369,17 +370,7 @@ class Node:
         return controller != NO_LEADER
 
     def described_settings(self) -> list[Described]:
-        settings = self.settings
-        return [
-            Described(
-                setting.name,
-                settings.value_text(setting),
-                Source.DEFAULT if settings.value_text(setting) == setting.default_text else Source.BROKER,
-                setting.doc,
-                TYPES[setting.kind.type],
-            )
-            for setting in table().values()
-        ]
+        return BROKER.describe((Source.BROKER, self.settings.chosen()))
 
 
 class _Local:

@@ -45,6 +45,7 @@ from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import KeeperConnection, KeeperUnreachable, Notice, connect
 from tidelog.settings.broker import Settings
+from tidelog.settings.topic import topic_defaults
 from tidelog.storage.compaction.scheduler import UNLIMITED
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage, wall_clock
@@ -121,7 +122,7 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
     return FileStorage(
         settings.log_dirs,
         broker_id=settings.broker_id,
-        defaults=settings.log_defaults(),
+        defaults=topic_defaults(settings),
         background=in_background,
         clock=lambda: wall_clock() + settings.tidelog_clock_offset_ms,
         # Before KIP-279 a log could hold epochs out of order, and before KIP-101 none at all.

@@ -19,8 +19,9 @@ from tidelog.cluster.arena import ArenaPlan
 from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
 from tidelog.cluster.network.networks import NETNS, RELAYS, STRAIGHT
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
-from tidelog.settings.broker import SettingsError, table
+from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
+from tidelog.settings.table import SettingsError
 from tidelog.trials.aftermath import ended_leftovers
 from tidelog.trials.faults import schedule as schedules
 from tidelog.trials.faults.faults import NETWORK_KINDS
@@ -113,8 +114,8 @@ class Choices:
     def arena(self, folder: EvidenceFolder) -> ArenaPlan:
         given = _assignments(self.broker_settings, "--set")
         for name in given:
-            if name not in table():
-                raise unknown("setting", name, tuple(table()), listed_by="tidelog broker --settings")
+            if name not in BROKER:
+                raise unknown("setting", name, tuple(BROKER), listed_by="tidelog broker --settings")
         kinds = {fault.kind for fault in self.given_schedule()} or set(self.kinds())
         return ArenaPlan(
             brokers=self.brokers,

@@ -21,7 +21,6 @@ import os
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
@@ -41,10 +40,11 @@ from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.embedded.data_dir import KeeperStorageError
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.settings.broker import Settings, SettingsError
+from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
 from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property, write
+from tidelog.settings.table import SettingsError, replace
 
 HOST = "127.0.0.1"
 EMBEDDED = "embedded"

@@ -1,1 +1,1 @@
-"""Settings by their names in Kafka: kinds of values, and the files they are written in."""
+"""Settings by their names in Kafka: kinds of values, tables, and the files they are written in."""

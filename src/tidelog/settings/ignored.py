@@ -74,7 +74,7 @@ _SECURITY: Final = frozenset(_SECURITY_NAMES.split())
 
 
 def is_security(name: str) -> bool:
-    """Whether somebody who sets this expects to be protected by it."""
+    """Whether the name promises protection."""
     return name in _SECURITY or name.startswith(_SECURITY_PREFIXES)
 
 

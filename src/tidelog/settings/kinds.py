@@ -1,33 +1,188 @@
 """Kinds of settings: how a text becomes a value, and what to say when it cannot.
 
-`parse` raises `ValueError` with the words that complete "log.segment.bytes=abc: …". `show` is its inverse,
-`describes` is the kind in a word for tables, and `type` is what Kafka calls it. Plain classes: data classes
-would cost a starting broker milliseconds.
+These are the only parsers of settings: those of brokers, of topics and of scenario heads are made of them.
+Plain classes: data classes would cost a starting broker milliseconds.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Generic, NamedTuple, TypeVar
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 
+_INTEGER = re.compile(r"-?[0-9]+")
 _ENDPOINT = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:/\s]*)):(?P<port>\d{1,5})")
 _LISTENER = re.compile(r"(?P<name>\w+)://(?P<rest>\S*)")
 
+T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
-class Kind(Protocol):
+
+class KafkaType(IntEnum):
+    """What Kafka calls the type of a value, numbered as on the wire."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class Kind(Generic[T]):
     describes: str
-    type: str
+    """The kind in a word or two, for tables."""
+    type: KafkaType = KafkaType.STRING
 
-    def parse(self, text: str) -> Any: ...
-    def show(self, value: Any) -> str: ...
+    def parse(self, text: str) -> T:
+        """The value of a text without blanks around it. The words of a ``ValueError`` complete
+        "log.segment.bytes=abc: …"."""
+        raise NotImplementedError
+
+    def show(self, value: T) -> str:
+        """The inverse of ``parse``."""
+        return str(value)
+
+
+# ---------------------------------------------------------------- numbers, words
+
+
+class Integer(Kind[int]):
+    describes = "integer"
+
+    def __init__(self, least: int, most: int) -> None:
+        self.least = least
+        self.most = most
+        self.type = KafkaType.INT if most <= INT_MAX else KafkaType.LONG
+
+    def parse(self, text: str) -> int:
+        try:
+            if not _INTEGER.fullmatch(text):  # Python would read 1_000, and digits of any script
+                raise ValueError
+            value = int(text)  # refuses thousands of digits
+        except ValueError:
+            raise ValueError("expected an integer") from None
+        if value < self.least:
+            raise ValueError(f"expected an integer of at least {self.least}")
+        if value > self.most:
+            raise ValueError(f"expected an integer of at most {self.most}")
+        return value
+
+
+def int32(least: int = -INT_MAX - 1) -> Integer:
+    return Integer(least, INT_MAX)
+
+
+def int64(least: int = -LONG_MAX - 1) -> Integer:
+    return Integer(least, LONG_MAX)
+
+
+class Number(Kind[float]):
+    describes = "number"
+    type = KafkaType.DOUBLE
+
+    def __init__(self, least: float, most: float = float("inf")) -> None:
+        self.least = least
+        self.most = most
+
+    def parse(self, text: str) -> float:
+        try:
+            value = float(text.replace("_", "?"))  # Python would read 1_000
+        except ValueError:
+            raise ValueError("expected a number") from None
+        if not self.least <= value <= self.most:
+            if self.most == float("inf"):
+                raise ValueError(f"expected a number of at least {self.least:g}")
+            raise ValueError(f"expected a number from {self.least:g} to {self.most:g}")
+        return value
+
+
+class Truth(Kind[bool]):
+    describes = "true or false"
+    type = KafkaType.BOOLEAN
+
+    def parse(self, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError("expected true or false")
+        return text.lower() == "true"
+
+    def show(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
+class Word(Kind[str]):
+    describes = "text"
+
+    def parse(self, text: str) -> str:
+        return text
+
+
+class Choice(Kind[T]):
+    """One of a few values, each by its text. Of two texts for one value the first is shown."""
+
+    def __init__(self, options: Mapping[str, T]) -> None:
+        self.options = options
+        self.describes = ", ".join(options)
+
+    def parse(self, text: str) -> T:
+        if text not in self.options:
+            raise ValueError(f"expected one of {self.describes}")
+        return self.options[text]
+
+    def show(self, value: T) -> str:
+        return next(text for text, option in self.options.items() if option == value)
+
+
+def words(*options: str) -> Choice[str]:
+    return Choice(dict(zip(options, options, strict=True)))
+
+
+def members(enumeration: type[E]) -> Choice[E]:
+    return Choice({str(member.value): member for member in enumeration})
+
+
+class Listed(Kind[tuple[T, ...]]):
+    """Values of one kind with commas between them, at least one."""
+
+    type = KafkaType.LIST
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self.kind = kind
+        self.describes = f"list of {kind.describes}"
+
+    def parse(self, text: str) -> tuple[T, ...]:
+        values = []
+        for part in map(str.strip, text.split(",")):
+            try:
+                values.append(self.kind.parse(part))
+            except ValueError as error:
+                raise ValueError(f"{error}, not {part!r}") from None
+        return tuple(values)
+
+    def show(self, value: tuple[T, ...]) -> str:
+        return ",".join(map(self.kind.show, value))
+
+
+# ---------------------------------------------------------------- places
+
+
+class Folder(Kind[Path]):
+    describes = "directory"
+
+    def parse(self, text: str) -> Path:
+        folders = [part.strip() for part in text.split(",") if part.strip()]
+        if len(folders) != 1:
+            raise ValueError("expected one directory" + (", several are not supported" if folders else ""))
+        return Path(folders[0])
 
 
 class Endpoint(NamedTuple):
-    """A host and a port. An empty host stands for every interface of this machine."""
+    """A host and a port. An empty host means every interface of this machine."""
 
     host: str
     port: int
@@ -43,123 +198,15 @@ def parse_endpoint(text: str) -> Endpoint:
     return Endpoint(found["v6"] or found["host"] or "", int(found["port"]))
 
 
-class Integer:
-    describes = "integer"
-
-    def __init__(self, least: int = -LONG_MAX - 1, most: int = LONG_MAX) -> None:
-        self.least = least
-        self.most = most
-        self.type = "int" if most <= INT_MAX else "long"
-
-    def parse(self, text: str) -> int:
-        try:
-            value = int(text.replace("_", "?"))  # Python would read 1_000
-        except ValueError:
-            raise ValueError("expected an integer") from None
-        if value < self.least:
-            raise ValueError(f"expected an integer of at least {self.least}")
-        if value > self.most:
-            raise ValueError(f"expected an integer of at most {self.most}")
-        return value
-
-    def show(self, value: int) -> str:
-        return str(value)
-
-
-def int32(least: int = -INT_MAX - 1) -> Integer:
-    return Integer(least, INT_MAX)
-
-
-def int64(least: int = -LONG_MAX - 1) -> Integer:
-    return Integer(least)
-
-
-class Number:
-    describes = "number"
-    type = "double"
-
-    def __init__(self, least: float = 0, most: float = float("inf")) -> None:
-        self.least = least
-        self.most = most
-
-    def parse(self, text: str) -> float:
-        try:
-            value = float(text.replace("_", "?"))
-        except ValueError:
-            raise ValueError("expected a number") from None
-        if not self.least <= value <= self.most:
-            least = f"expected a number of at least {self.least:g}"
-            raise ValueError(least if self.most == float("inf") else f"{least} and at most {self.most:g}")
-        return value
-
-    def show(self, value: float) -> str:
-        return str(value)
-
-
-class Truth:
-    describes = "true or false"
-    type = "boolean"
-
-    def parse(self, text: str) -> bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError("expected true or false")
-        return text.lower() == "true"
-
-    def show(self, value: bool) -> str:
-        return "true" if value else "false"
-
-
-class Word:
-    describes = "text"
-    type = "string"
-
-    def parse(self, text: str) -> str:
-        return text
-
-    def show(self, value: str) -> str:
-        return value
-
-
-class Choice:
-    type = "string"
-
-    def __init__(self, options: tuple[str, ...]) -> None:
-        self.options = options
-        self.describes = ", ".join(options)
-
-    def parse(self, text: str) -> str:
-        if text not in self.options:
-            raise ValueError(f"expected one of {', '.join(self.options)}")
-        return text
-
-    def show(self, value: str) -> str:
-        return value
-
-
-class Folder:
-    describes = "directory"
-    type = "string"
-
-    def parse(self, text: str) -> Path:
-        folders = [part.strip() for part in text.split(",") if part.strip()]
-        if len(folders) != 1:
-            raise ValueError("expected one directory" + (", several are not supported" if folders else ""))
-        return Path(folders[0])
-
-    def show(self, value: Path) -> str:
-        return str(value)
-
-
-class Listener:
-    """Kafka's `NAME://host:port`. Connections are plain text, and there is one listener for everybody."""
+class ListenerKind(Kind[Endpoint]):
+    """Kafka's `NAME://host:port`. Connections are plain text, and clients and brokers share one."""
 
     describes = "PLAINTEXT://host:port"
-    type = "string"
 
     def parse(self, text: str) -> Endpoint:
         if "," in text:
             raise ValueError("expected one listener, several are not supported")
-        found = _LISTENER.fullmatch(text.strip())
+        found = _LISTENER.fullmatch(text)
         if not found:
             raise ValueError(f"expected {self.describes}")
         if found["name"].upper() != "PLAINTEXT":
@@ -170,11 +217,10 @@ class Listener:
         return f"PLAINTEXT://{value}"
 
 
-class Routes:
+class Routes(Kind[tuple[tuple[int, Endpoint], ...]]):
     """Addresses of brokers by their ids: `2=host:port,3=host:port`."""
 
     describes = "id=host:port,…"
-    type = "string"
 
     def parse(self, text: str) -> tuple[tuple[int, Endpoint], ...]:
         routes: dict[int, Endpoint] = {}
@@ -194,54 +240,42 @@ class Routes:
         return ",".join(f"{broker}={endpoint}" for broker, endpoint in value)
 
 
-class MetricsPort:
-    """A port; 0 stands for any free one, and nothing or -1 for none at all."""
+class MetricsPort(Integer):
+    """A port; 0 means any free one, -1 or an empty text none at all."""
 
     describes = "port, 0 or -1"
-    type = "int"
+
+    def __init__(self) -> None:
+        super().__init__(-1, 65535)
 
     def parse(self, text: str) -> int:
-        return Integer(-1, 65535).parse(text) if text else -1
-
-    def show(self, value: int) -> str:
-        return str(value)
+        return super().parse(text) if text else -1
 
 
-class KeeperUrl:
+class KeeperUrl(Kind[str]):
     """`embedded://host:port`, or `zookeeper://host:port,host:port/chroot`."""
 
     describes = "URL"
-    type = "string"
 
     def parse(self, text: str) -> str:
         scheme, separator, rest = text.partition("://")
         if scheme not in ("embedded", "zookeeper") or not separator:
             raise ValueError("expected embedded://host:port or zookeeper://host:port,…/chroot")
-        return f"{scheme}://{parse_endpoint(rest) if scheme == 'embedded' else complete_ensemble(rest)}"
+        return (
+            f"{scheme}://{parse_endpoint(rest) if scheme == 'embedded' else ZooKeeperAddress().parse(rest)}"
+        )
 
-    def show(self, value: str) -> str:
-        return value
 
-
-class Ensemble:
-    """ZooKeeper's connection string."""
+class ZooKeeperAddress(Kind[str]):
+    """ZooKeeper's connection string. The ports that it leaves out are added."""
 
     describes = "host:port,…/chroot"
-    type = "string"
 
     def parse(self, text: str) -> str:
-        return complete_ensemble(text)
-
-    def show(self, value: str) -> str:
-        return value
-
-
-def complete_ensemble(text: str) -> str:
-    """A ZooKeeper connection string with the ports that it leaves out."""
-    servers, slash, chroot = text.partition("/")
-    members = []
-    for server in map(str.strip, servers.split(",")):
-        if not server:
-            raise ValueError("expected host:port,host:port/chroot")
-        members.append(str(parse_endpoint(server if _ENDPOINT.fullmatch(server) else f"{server}:2181")))
-    return ",".join(members) + (slash + chroot).rstrip("/")
+        servers, slash, chroot = text.partition("/")
+        addresses = []
+        for server in map(str.strip, servers.split(",")):
+            if not server:
+                raise ValueError("expected host:port,host:port/chroot")
+            addresses.append(str(parse_endpoint(server if _ENDPOINT.fullmatch(server) else f"{server}:2181")))
+        return ",".join(addresses) + (slash + chroot).rstrip("/")

@@ -1,7 +1,7 @@
 """Settings from properties files and command lines, with complaints that say where to look.
 
-A wrong value stops the start. A name nobody knows does not, since Kafka ignores those too: it is answered
-with the nearest name there is. Names that Kafka knows and we do not need are noted in one line together;
+A wrong value stops the start. An unknown name does not, since Kafka ignores those too: the warning suggests
+the nearest name. Names that Kafka knows and we do not need are noted in one line together;
 those that promise security are warned about, because ignoring them in silence would be a lie.
 """
 
@@ -12,9 +12,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tidelog.settings.broker import ALIASES, REQUIRED, Settings, SettingsError, table
+from tidelog.settings.broker import BROKER, Settings
 from tidelog.settings.ignored import REPLACED, is_ignored, is_security
-from tidelog.settings.properties import PropertiesError, Property, assignment, latest, read
+from tidelog.settings.properties import Property, assignment, latest, read
+from tidelog.settings.table import SettingsError
 
 
 class Level(Enum):
@@ -43,28 +44,23 @@ def load(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--s
 
 def gather(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--set") -> list[Property]:
     """The entries of a file and of a command line, later ones counting. Raises `SettingsError`."""
-    try:
-        entries = [] if path is None else read(path)
-        return entries + [assignment(text, option) for text in overrides]
-    except PropertiesError as error:
-        raise SettingsError(str(error)) from None
+    entries = [] if path is None else read(path)
+    return entries + [assignment(text, option) for text in overrides]
 
 
 def settle(entries: Iterable[Property]) -> Loaded:
     """Turn entries into settings. Raises `SettingsError`."""
     values: dict[str, Any] = {}
     unknown: list[Property] = []
-    known = table()
-    given = {ALIASES.get(name, name): entry for name, entry in latest(entries).items()}
+    given = {BROKER.aliases.get(name, name): entry for name, entry in latest(entries).items()}
     for name, entry in given.items():
-        if name in known:
-            values[known[name].attribute] = _value(name, entry)
-        else:
+        if name not in BROKER:
             unknown.append(entry)
-    for setting in known.values():
-        if setting.default is REQUIRED and setting.attribute not in values:
-            text = f"{setting.name} is missing: {setting.doc[0].lower()}{setting.doc[1:]}"
-            raise SettingsError(text, lacks=setting.name)
+            continue
+        try:
+            values[BROKER[name].attribute] = BROKER.parse(entry.name, entry.value)
+        except SettingsError as error:
+            raise SettingsError(f"{error}, {entry.where}") from None
     settings = Settings(**values)
     return Loaded(settings, [*remarks(unknown), *_doubts(settings)])
 
@@ -75,18 +71,6 @@ def _doubts(settings: Settings) -> list[Remark]:
         return []
     text = f"compression.type={settings.compression_type} has no effect: batches stay as producers send them"
     return [Remark(Level.WARNING, text)]
-
-
-def _value(name: str, entry: Property) -> Any:
-    setting = table()[name]
-    text = entry.value.strip()
-    # What is optional may be left empty, as the lines of sample files often are.
-    if not text and setting.default in (None, ""):
-        return setting.default
-    try:
-        return setting.kind.parse(text)
-    except ValueError as error:
-        raise SettingsError(f"{entry.name}={entry.value}: {error}, {entry.where}") from None
 
 
 def remarks(unknown: Iterable[Property]) -> list[Remark]:
@@ -102,18 +86,9 @@ def remarks(unknown: Iterable[Property]) -> list[Remark]:
         elif is_ignored(entry.name):
             ignored.append(entry.name)
         else:
-            said.append(
-                Remark(Level.WARNING, f"unknown setting {entry.name}, {entry.where}{_hint(entry.name)}")
-            )
+            said.append(Remark(Level.WARNING, BROKER.unknown(entry.name, f", {entry.where}")))
     if ignored:
         said.append(
             Remark(Level.NOTE, f"settings of Kafka without effect here: {', '.join(sorted(ignored))}")
         )
     return said
-
-
-def _hint(name: str) -> str:
-    import difflib  # here, because most brokers start without it
-
-    near = difflib.get_close_matches(name, [*table(), *ALIASES], n=1, cutoff=0.6)
-    return f": did you mean {near[0]}?" if near else ""

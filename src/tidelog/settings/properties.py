@@ -1,7 +1,7 @@
 r"""Java properties files, read and written the way `java.util.Properties` does.
 
-Each entry remembers where it stands, so that whoever finds its value wrong can say in which line of which
-file. Rules of the format: `#` and `!` begin a comment line; a name ends at the first `=`, `:` or blank; a
+Each entry has the file and the line it was read from, so that an error about its value can name them.
+Rules of the format: `#` and `!` begin a comment line; a name ends at the first `=`, `:` or blank; a
 backslash at the end of a line joins it with the next, whose leading blanks are dropped; `\t \n \r \f` and
 `\uXXXX` are escapes, and a backslash before anything else is simply dropped. The last of several entries
 with one name counts.
@@ -18,6 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.settings.table import SettingsError
+
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _NAME_END = re.compile(r"(?:\\.|[^\\ \t\f=:])*", re.DOTALL)
@@ -26,7 +28,7 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
 _TRAILING_BACKSLASHES = re.compile(r"\\+$")
 
 
-class PropertiesError(Exception):
+class PropertiesError(SettingsError):
     """The file cannot be read as properties. The message is one line that says where and why."""
 
 

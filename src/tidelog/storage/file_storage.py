@@ -17,7 +17,8 @@ from threading import Lock
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
-from tidelog.settings.topic import Flush, LogConfig
+from tidelog.settings.broker import Flush
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.checkpoints import (
     CLEANED,

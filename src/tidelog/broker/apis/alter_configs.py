@@ -18,7 +18,8 @@ from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
-from tidelog.settings.topic import TEXT_LENGTH_MAX, InvalidLogConfig
+from tidelog.settings.table import SettingsError
+from tidelog.settings.topic import TEXT_LENGTH_MAX
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -88,7 +89,7 @@ def _alter(
         altered = values()
         before = {} if replace else dict(node.topics.overrides(resource.resource_name))
         node.topics.checked({k: v for k, v in {**before, **altered}.items() if v is not None})
-    except InvalidLogConfig as error:
+    except SettingsError as error:
         result.error_code, result.error_message = ErrorCode.INVALID_CONFIG, brief(str(error))
         return
     if validate_only:
@@ -106,7 +107,7 @@ def _named(resource: Any) -> Values:
 
 def _changed(node: Node, resource: Any) -> Values:
     """What the operations of an incremental request come to."""
-    current = node.topics.of(resource.resource_name).properties()
+    current = node.topics.of(resource.resource_name).texts()
     values: Values = {}
     for setting in resource.configs:
         operation, name = setting.config_operation, setting.name
@@ -119,5 +120,5 @@ def _changed(node: Node, resource: Any) -> Values:
             items = [item for item in current.get(name, "").split(",") if item and item not in given]
             values[name] = ",".join(items + (given if operation == APPEND else []))
         else:
-            raise InvalidLogConfig(f"{name[:TEXT_LENGTH_MAX]}: there is no operation {operation}")
+            raise SettingsError(f"{name[:TEXT_LENGTH_MAX]}: there is no operation {operation}")
     return values

@@ -20,7 +20,7 @@ from tidelog.broker.topic_settings import require_few
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
-from tidelog.settings.topic import InvalidLogConfig
+from tidelog.settings.table import SettingsError
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -60,7 +60,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         try:
             require_few(topic.configs)
             checked = node.topics.checked({setting.name: setting.value or "" for setting in topic.configs})
-        except InvalidLogConfig as error:
+        except SettingsError as error:
             results.append(_failed(topic.name, ErrorCode.INVALID_CONFIG, str(error)))
             continue
         result = CreatableTopicResult(name=topic.name)

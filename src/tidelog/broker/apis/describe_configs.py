@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, patience
 from tidelog.broker.connection import Request
-from tidelog.broker.topic_settings import Described
 from tidelog.core import messages as core
+from tidelog.settings.table import Described
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

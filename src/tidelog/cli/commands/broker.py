@@ -13,8 +13,8 @@ from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
-    from tidelog.settings.broker import SettingsError
     from tidelog.settings.properties import Property
+    from tidelog.settings.table import SettingsError
 
 EXAMPLES = """\b
 Examples:
@@ -66,8 +66,8 @@ def broker(
     if as_json:
         raise Refusal("--json goes with --settings")
     from tidelog.broker import logs
-    from tidelog.settings.broker import SettingsError
     from tidelog.settings.loading import Level, gather, settle
+    from tidelog.settings.table import SettingsError
 
     try:
         chosen = _options(number, listen, keeper, data_dir)

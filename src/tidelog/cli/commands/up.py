@@ -145,9 +145,9 @@ def _entries(
 ) -> tuple[list[Property], list[tuple[bool, str]]]:
     """The settings for all brokers, checked, and what there is to say about them."""
     from tidelog.cluster.aio import KEEPER_NAMES, OWN_NAMES
-    from tidelog.settings.broker import SettingsError
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property
+    from tidelog.settings.table import SettingsError
 
     try:
         filed = gather(path)
@@ -177,6 +177,6 @@ def _entries(
 
 
 def _known_names() -> set[str]:
-    from tidelog.settings.broker import table
+    from tidelog.settings.broker import BROKER
 
-    return set(table())
+    return set(BROKER)

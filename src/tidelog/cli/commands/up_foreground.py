@@ -24,7 +24,7 @@ from tidelog.cli.show.output import console, counted, write_text
 from tidelog.cluster.aio import AsyncCluster
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
 from tidelog.cluster.errors import ClusterError
-from tidelog.settings.broker import SettingsError
+from tidelog.settings.table import SettingsError
 
 _LAST_LINES = 5
 

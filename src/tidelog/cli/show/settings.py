@@ -10,19 +10,20 @@ from tidelog.cli.show import palette
 from tidelog.cli.show.lines import rule, wrap
 from tidelog.cli.show.output import console, write_json, write_lines
 from tidelog.cli.show.run import page_width
-from tidelog.settings.broker import REQUIRED, Setting, table
+from tidelog.settings.broker import BROKER
+from tidelog.settings.table import REQUIRED, Setting
 
 _INDENT = 4
 
 
 def print_settings(*, as_json: bool) -> None:
     if as_json:
-        write_json([_as_json(setting) for setting in table().values()])
+        write_json([_as_json(setting) for setting in BROKER.values()])
         return
     screen = console()
     width = page_width(screen)
     lines: list[Text] = []
-    for group, settings in groupby(table().values(), key=lambda setting: setting.group):
+    for group, settings in groupby(BROKER.values(), key=lambda setting: setting.group):
         lines += [Text(), rule(group, width, palette.STRONG)]
         for setting in settings:
             lines.append(_head(setting))

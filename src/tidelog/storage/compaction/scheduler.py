@@ -12,7 +12,7 @@ from threading import Event, Lock
 from typing import NamedTuple
 
 from tidelog.core.types import Millis, Offset, TopicPartition
-from tidelog.settings.topic import LONG_MAX
+from tidelog.settings.kinds import LONG_MAX
 from tidelog.storage.background import Job
 from tidelog.storage.compaction.compactor import Abandoned, Compaction, SealedSegment
 from tidelog.storage.log.file_log import FileLog

@@ -30,7 +30,8 @@ from tidelog.core.types import (
     Offset,
     TopicPartition,
 )
-from tidelog.settings.topic import Flush, LogConfig
+from tidelog.settings.broker import Flush
+from tidelog.settings.topic import LogConfig
 from tidelog.storage.checkpoints import NEVER_CLEANED
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.durability import Durability

@@ -1,0 +1,192 @@
+"""Tables of settings, and the values of one table as plain attributes.
+
+A subclass of `Values` is a table: an attribute made by `row` is one setting, called what Kafka calls it with
+underscores for dots. Reading, complaints, DescribeConfigs, `tidelog broker --settings` and the page
+`docs/reference/settings.md` are all drawn from the rows. An instance holds nothing but values, so that the
+code which obeys them looks nothing up. Plain classes: data classes would cost a starting broker milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar, overload
+
+from tidelog.settings.kinds import KafkaType, Kind
+
+T = TypeVar("T")
+V = TypeVar("V", bound="Values")
+
+
+class SettingsError(Exception):
+    """A value that cannot be, or a name that does not exist. The message is one line that says what to
+    change."""
+
+    def __init__(self, message: str, *, lacks: str | None = None) -> None:
+        super().__init__(message)
+        self.lacks = lacks
+        """The setting that is missing, if that is what is wrong."""
+
+
+class Required:
+    """The default of what has none."""
+
+
+REQUIRED: Final = Required()
+
+
+class Setting:
+    """One row. ``broker_default`` is the broker's setting that a topic has where it says nothing."""
+
+    __slots__ = ("attribute", "broker_default", "default", "doc", "group", "kind", "name")
+
+    def __init__(
+        self, kind: Kind[Any], default: Any, doc: str, *, name: str, group: str, broker_default: str
+    ) -> None:
+        self.name, self.attribute = name, ""
+        self.kind, self.default, self.doc = kind, default, doc
+        self.group, self.broker_default = group, broker_default
+
+    def show(self, value: Any) -> str:
+        """A value as written in a file."""
+        return "" if value is None else self.kind.show(value)
+
+    @property
+    def default_text(self) -> str:
+        return "(required)" if self.default is REQUIRED else self.show(self.default)
+
+
+@overload
+def row(kind: Kind[T], default: None, doc: str, *, group: str = ...) -> T | None: ...
+@overload
+def row(
+    kind: Kind[T],
+    default: T | Required,
+    doc: str,
+    *,
+    group: str = ...,
+    name: str = ...,
+    broker_default: str = ...,
+) -> T: ...
+def row(
+    kind: Kind[Any], default: Any, doc: str, *, group: str = "", name: str = "", broker_default: str = ""
+) -> Any:
+    """A setting. For the type checker it is its value. `group` is the heading of this one and of those after
+    it."""
+    return Setting(kind, default, doc, name=name, group=group, broker_default=broker_default)
+
+
+class Source(IntEnum):
+    """Where a value comes from, numbered as on the wire."""
+
+    TOPIC = 1
+    BROKER = 4
+    DEFAULT = 5
+
+
+class Described(NamedTuple):
+    """One setting as a client sees it."""
+
+    name: str
+    value: str
+    source: Source
+    doc: str
+    type: KafkaType
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is not Source.TOPIC
+
+
+class Table(dict[str, Setting]):
+    """Rows by name, in the order in which they are shown."""
+
+    def __init__(self, noun: str, rows: Iterable[Setting], aliases: Mapping[str, str]) -> None:
+        super().__init__((setting.name, setting) for setting in rows)
+        self.aliases = aliases
+        """Other names of settings."""
+        self._noun = noun
+
+    def parse(self, name: str, text: str) -> Any:
+        """The value of a setting, or `SettingsError`."""
+        setting = self[self.aliases.get(name, name)]
+        stripped = text.strip()
+        # What is optional may be left empty, as the lines of sample files often are.
+        if not stripped and setting.default in (None, ""):
+            return setting.default
+        try:
+            return setting.kind.parse(stripped)
+        except ValueError as error:
+            raise SettingsError(f"{name}={text}: {error}") from None
+
+    def unknown(self, name: str, where: str = "") -> str:
+        """What to say about a name that is not in the table."""
+        import difflib  # here, because most brokers start without it
+
+        near = difflib.get_close_matches(name, [*self, *self.aliases], n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        return f"unknown {self._noun} {name}{where}{hint}"
+
+    def describe(self, *layers: tuple[Source, Mapping[str, str]]) -> list[Described]:
+        """All settings; the value is that of the first layer that has one."""
+        described = []
+        for name, setting in self.items():
+            found = ((values[name], source) for source, values in layers if name in values)
+            value, source = next(found, (setting.default_text, Source.DEFAULT))
+            described.append(Described(name, value, source, setting.doc, setting.kind.type))
+        return described
+
+
+class Values:
+    """Base of a table's values. They are set once, when they are made."""
+
+    table: ClassVar[Table]
+    _defaults: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, *, noun: str, aliases: Mapping[str, str] | None = None) -> None:
+        rows = {name: made for name, made in vars(cls).items() if isinstance(made, Setting)}
+        group = ""
+        for attribute, setting in rows.items():
+            # The class has no attribute of this name: Python finds those of an instance faster then.
+            delattr(cls, attribute)
+            group = setting.group = setting.group or group
+            setting.attribute = attribute
+            setting.name = setting.name or attribute.replace("_", ".")
+        cls.table = Table(noun, rows.values(), aliases or {})
+        cls._defaults = {name: made.default for name, made in rows.items() if made.default is not REQUIRED}
+
+    def __init__(self, **values: Any) -> None:
+        attributes = {setting.attribute for setting in self.table.values()}
+        if not values.keys() <= attributes:
+            raise TypeError(f"no settings of {type(self).__name__}: {', '.join(values.keys() - attributes)}")
+        for name, setting in self.table.items():
+            if setting.default is REQUIRED and setting.attribute not in values:
+                text = f"{name} is missing: {setting.doc[0].lower()}{setting.doc[1:]}"
+                raise SettingsError(text, lacks=name)
+        vars(self).update(self._defaults)
+        vars(self).update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name}: settings are set once, see `replace`")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def texts(self) -> dict[str, str]:
+        """All values as written in a file."""
+        return {name: setting.show(getattr(self, setting.attribute)) for name, setting in self.table.items()}
+
+    def chosen(self) -> dict[str, str]:
+        """The values that differ from their defaults, as written in a file."""
+        return {
+            name: text
+            for name, text in self.texts().items()
+            if getattr(self, self.table[name].attribute) != self.table[name].default
+        }
+
+
+def replace(values: V, **changes: Any) -> V:
+    """The same values but for a few."""
+    return type(values)(**{**vars(values), **changes})
