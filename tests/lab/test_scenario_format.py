@@ -81,7 +81,7 @@ comments = st.lists(words, max_size=40).map(" ".join)
 configs = st.builds(
     BrokerConfig,
     replica_lag_time_max_ms=st.integers(2, 50_000),
-    replica_lag_max_messages=st.integers(0, 5_000),
+    replica_lag_max_messages=st.integers(1, 5_000),
     isr_rule=st.sampled_from(IsrRule),
     replica_fetch_wait_max_ms=st.integers(1, 5_000),
     replica_fetch_backoff_ms=st.integers(1, 5_000),
@@ -224,34 +224,34 @@ HEAD_MISTAKES = [
     ("topic t replicas=0", 1, 1, "'scenario NAME' at the top of the file"),
     ("scenario", 1, 10, "the scenario's name, found the end of the line"),
     ("scenario x\nsettle", 2, 1, "a topic before the first step"),
-    ("scenario x\ncluster brokers=many", 2, 9, "brokers= with a whole number, found 'brokers=many'"),
+    ("scenario x\ncluster brokers=many", 2, 9, "brokers=many: expected an integer"),
     ("scenario x\ncluster broker=3", 2, 9, "(did you mean brokers?)"),
     ("scenario x\ncluster brokers", 2, 9, "KEY=VALUE with KEY one of brokers,"),
-    ("scenario x\ncluster flush=never", 2, 9, "flush=always or flush=roll"),
+    ("scenario x\ncluster flush=never", 2, 9, "flush=never: expected one of always, roll"),
     (
         "scenario x\ncluster isr.rule=mood",
         2,
         9,
-        "isr.rule= with one of fetch-time, message-lag, caught-up-time",
+        "isr.rule=mood: expected one of fetch-time, message-lag, caught-up-time",
     ),
-    ("scenario x\ncluster without=luck", 2, 9, "without= with guards out of"),
+    ("scenario x\ncluster without=luck", 2, 9, "without=luck: expected one of "),
     ("scenario x\ntopic", 2, 7, "the topic's name, found the end of the line"),
     ("scenario x\ntopic t", 2, 9, "replicas=N,N,…"),
-    ("scenario x\ntopic t replicas=" + "0" * 5_000, 2, 9, "replicas= with numbers like 0,1,2"),
-    ("scenario x\ntopic t replicas=a,b", 2, 9, "replicas= with numbers like 0,1,2"),
+    ("scenario x\ntopic t replicas=" + "0" * 5_000, 2, 9, ": expected an integer, not '000"),
+    ("scenario x\ntopic t replicas=0,b", 2, 9, "replicas=0,b: expected an integer, not 'b'"),
     ("scenario x\ntopic t replicas=0\nproducer", 3, 10, "the producer's name"),
     (
         "scenario x\ntopic t replicas=0\nproducer p acks=2",
         3,
         12,
-        "acks=0, acks=1 or acks=all, found 'acks=2'",
+        "acks=2: expected one of 0, 1, all, -1",
     ),
-    ("scenario x\ntopic t replicas=0\nproducer p retries=few", 3, 12, "retries= with a whole number"),
+    ("scenario x\ntopic t replicas=0\nproducer p retries=few", 3, 12, "retries=few: expected an integer"),
     (
         "scenario x\ntopic t replicas=0\nproducer p enable.idempotence=yes",
         3,
         12,
-        "enable.idempotence=true or enable.idempotence=false",
+        "enable.idempotence=yes: expected true or false",
     ),
     ("scenario x\ntopic t replicas=0\nconsumer", 3, 10, "the consumer's name"),
     (
@@ -271,7 +271,7 @@ def test_a_malformed_head_is_pointed_at(text: str, line: int, column: int, expec
     with pytest.raises(ScenarioError) as caught:
         parse(text, "my.scenario")
     message = str(caught.value)
-    assert message.startswith(f"my.scenario: line {line}, column {column}: expected ")
+    assert message.startswith(f"my.scenario: line {line}, column {column}: ")
     assert expected in message
 
 
@@ -284,7 +284,10 @@ IMPOSSIBLE = [
     ("topic u replicas=1,1", "topic u names a replica twice: [1, 1]"),
     ("topic t replicas=1", "topic t is declared twice"),
     ("topic u replicas=0,1 min.insync.replicas=3", "2 replicas can never meet min.insync.replicas=3"),
-    ("topic u replicas=0,1 min.insync.replicas=0", "2 replicas can never meet min.insync.replicas=0"),
+    (
+        "topic u replicas=0,1 min.insync.replicas=0",
+        "min.insync.replicas=0: expected an integer of at least 1",
+    ),
     ("topic u replicas=0,1 isr=0,2", "the ISR [0, 2] is not part of [0, 1]"),
     ("topic u replicas=0,1 isr=1", "the first replica leads, so the ISR must contain 0"),
 ]

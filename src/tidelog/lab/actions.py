@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from tidelog.core.keeper_paths import CONTROLLER, broker_path
 from tidelog.core.replication.follower import FollowerRole
@@ -16,6 +15,7 @@ from tidelog.lab.convergence import converge
 from tidelog.lab.grammar import Condition
 from tidelog.lab.network import Channel, Node
 from tidelog.lab.scenario import Scenario
+from tidelog.lab.settings import topic_config
 from tidelog.lab.world import World
 
 
@@ -157,12 +157,7 @@ class SimStage:
 
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         config = self._world.processes[0].topic_configs.get(topic, TopicConfig())
-        for key, value in settings.items():
-            if key == "min.insync.replicas":
-                config = replace(config, min_insync_replicas=int(value))
-            else:
-                config = replace(config, unclean_leader_election=value == "true")
-        self._world.configure_topic(topic, config)
+        self._world.configure_topic(topic, topic_config(config, settings))
 
     # ------------------------------------------------------------ conditions
 

@@ -35,11 +35,14 @@ Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``reg
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tidelog.core.values import immutable
 from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
+from tidelog.settings.kinds import Kind
+from tidelog.settings.topic import TOPIC
 
 LONGEST_MS = 60 * 60_000
 """An hour of simulated time takes seconds; a year would never end."""
@@ -49,6 +52,9 @@ BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "syn
 BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", "knows", "leo", "hw")
 """Conditions whose first argument is a broker."""
 
+
+ALTERABLE = {name: TOPIC[name].kind for name in ("min.insync.replicas", "unclean.leader.election.enable")}
+"""The settings of a topic that replication obeys."""
 
 DIGITS_MAX = 18
 
@@ -80,11 +86,12 @@ class Line:
             position += len(word)
 
     def error(self, index: int, expected: str) -> ScenarioError:
-        column = self._columns[index] if index < len(self._columns) else len(self._text.rstrip()) + 1
         found = f", found {self.words[index]!r}" if index < len(self.words) else ", found the end of the line"
-        return ScenarioError(
-            f"{self._origin}: line {self._number}, column {column + 1}: expected {expected}{found}"
-        )
+        return ScenarioError(f"{self._place(index)}: expected {expected}{found}")
+
+    def _place(self, index: int) -> str:
+        column = self._columns[index] if index < len(self._columns) else len(self._text.rstrip()) + 1
+        return f"{self._origin}: line {self._number}, column {column + 1}"
 
     def word(self, index: int) -> str:
         return self.words[index] if index < len(self.words) else ""
@@ -107,9 +114,9 @@ class Line:
             raise self.error(index, what)
         return int(word)
 
-    def settings(self, start: int, allowed: tuple[str, ...]) -> dict[str, str]:
-        """KEY=VALUE words from ``start`` on."""
-        found: dict[str, str] = {}
+    def settings(self, start: int, allowed: Mapping[str, Kind[Any]]) -> dict[str, Any]:
+        """The values of KEY=VALUE words from ``start`` on."""
+        found: dict[str, Any] = {}
         for index in range(start, len(self.words)):
             key, equals, value = self.words[index].partition("=")
             if not equals or not value or key not in allowed:
@@ -118,7 +125,10 @@ class Line:
                 raise self.error(index, f"KEY=VALUE with KEY one of {', '.join(allowed)}{hint}")
             if key in found:
                 raise self.error(index, f"{key}= only once")
-            found[key] = value
+            try:
+                found[key] = allowed[key].parse(value)
+            except ValueError as error:
+                raise ScenarioError(f"{self._place(index)}: {self.words[index]}: {error}") from None
         return found
 
 
@@ -296,10 +306,9 @@ def _advance(line: Line) -> tuple[object, ...]:
 
 def _configure(line: Line) -> tuple[object, ...]:
     topic = line.need(1, "a topic's name")
-    allowed = ("min.insync.replicas", "unclean.leader.election.enable")
-    line.need(2, f"KEY=VALUE with KEY one of {', '.join(allowed)}")
-    settings = line.settings(2, allowed)
-    return (topic, *(f"{key}={value}" for key, value in settings.items()))
+    line.need(2, f"KEY=VALUE with KEY one of {', '.join(ALTERABLE)}")
+    settings = line.settings(2, ALTERABLE)
+    return (topic, *(f"{key}={ALTERABLE[key].show(value)}" for key, value in settings.items()))
 
 
 # ---------------------------------------------------------------- conditions

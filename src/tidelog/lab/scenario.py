@@ -49,6 +49,7 @@ from tidelog.lab.settings import (
     topic_config,
 )
 from tidelog.lab.setup import Setup, SetupError, TopicSetup
+from tidelog.settings.kinds import Word
 
 OUTPUT_MARK = "----"
 VERDICT_KINDS = ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
@@ -161,7 +162,7 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
     elif keyword == "consumer":
         name = line.need(1, "the consumer's name")
         _check_new_client(scenario, line, name)
-        zone = line.settings(2, ("zone",)).get("zone", setup.zone(0))
+        zone = line.settings(2, {"zone": Word()}).get("zone", setup.zone(0))
         scenario.clients.append(ClientSetup(name, zone, None))
     elif keyword == "expect":
         scenario.expectations += _parse_expectation(line)
@@ -180,7 +181,7 @@ def _parse_expectation(line: Line) -> list[Expectation]:
     if line.word(2) == "none" and len(line.words) == 3:
         facts: dict[str, str] = {}
     else:
-        facts = line.settings(2, FACTS)
+        facts = line.settings(2, dict.fromkeys(FACTS, Word()))
     return [Expectation(generation, facts) for generation in generations]
 
 
@@ -243,7 +244,7 @@ def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
     for topic in scenario.setup.topics:
         if topic.name == step.args[0]:
             found = dict(str(setting).split("=", 1) for setting in step.args[1:])
-            config = topic_config(line, topic.config, found)
+            config = topic_config(topic.config, found)
             try:
                 replace(scenario.setup, topics=(replace(topic, config=config),)).check()
             except SetupError as error:
