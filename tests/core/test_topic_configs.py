@@ -57,6 +57,8 @@ def cut_off(admin: Administrator, broker: int) -> None:
         ({"min.insync.replicas": "2"}, TopicConfig(2, False)),
         ({"unclean.leader.election.enable": "true"}, TopicConfig(1, True)),
         ({"unclean.leader.election.enable": "TRUE", "retention.ms": "1"}, TopicConfig(1, True)),
+        ({"min.insync.replicas": " 2 ", "unclean.leader.election.enable": " true"}, TopicConfig(2, True)),
+        ({"min.insync.replicas": "9" * 5_000}, TopicConfig(1, False)),
         ({"min.insync.replicas": "two", "unclean.leader.election.enable": "yes"}, TopicConfig(1, False)),
     ],
 )

@@ -41,6 +41,8 @@ from tidelog.wire.errors import ErrorCode
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
+DIGITS_MAX = 1_000
+"""A client cannot set a longer value. Python refuses to read thousands of digits."""
 NOTES_MAX = 100
 """The controller clears half of the notes away when there are more than this."""
 ATTEMPTS_MAX = 20
@@ -52,9 +54,12 @@ _TOPICS = "topics/"
 def topic_config(values: Mapping[str, str], defaults: BrokerConfig) -> TopicConfig:
     """What replication obeys of a topic's settings. A value nobody can read counts as not given: it was
     written past the checks, and a broker must not die of it."""
-    least, unclean = values.get(MIN_INSYNC_REPLICAS, ""), values.get(UNCLEAN_LEADER_ELECTION, "").lower()
+    least = values.get(MIN_INSYNC_REPLICAS, "").strip()
+    unclean = values.get(UNCLEAN_LEADER_ELECTION, "").strip().lower()
     return TopicConfig(
-        int(least) if least.isascii() and least.isdigit() else defaults.min_insync_replicas,
+        int(least)
+        if least.isascii() and least.isdigit() and len(least) <= DIGITS_MAX
+        else defaults.min_insync_replicas,
         unclean == "true" if unclean in ("true", "false") else defaults.unclean_leader_election_enable,
     )
 
