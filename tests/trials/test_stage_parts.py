@@ -22,8 +22,8 @@ from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.journals.recorder import EventRecorder
+from tidelog.faults.places import KEEPER
 from tidelog.lab.grammar import Step
-from tidelog.lab.network import KEEPER
 from tidelog.lab.runner import Run, run
 from tidelog.lab.setup import Setup
 from tidelog.scenario.client_events import ClientFailure, Outcome

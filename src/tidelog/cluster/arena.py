@@ -35,8 +35,8 @@ from tidelog.cluster.keepers import Keeper, KeeperInside, KeeperOutside
 from tidelog.cluster.leftovers import ProcessList
 from tidelog.cluster.network.networks import LOOPBACK, STRAIGHT, Address, ClusterNetwork, make_network
 from tidelog.core.types import TopicPartition
+from tidelog.faults.places import KEEPER, Node
 from tidelog.kafka_client.blocking import Client, ClientError
-from tidelog.lab.network import KEEPER, Node
 from tidelog.settings.broker import Settings
 from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property, write

@@ -4,7 +4,7 @@ A *channel* is one direction of one kind of connection between two nodes, writte
 channel order is kept, as TCP keeps it; between channels nothing is promised, as nothing is in reality:
 the fetch connection and the control connection between the same two brokers are two connections.
 
-Nodes are broker ids (ints), client names and keeper member names (strings).
+Nodes and channels are named in ``faults.places``.
 """
 
 from __future__ import annotations
@@ -12,25 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidelog.core import messages as m
 from tidelog.core.types import Millis
+from tidelog.faults.places import CHANNEL_NAMES, KEEPER, Channel, Node
 
-Node = int | str
-
-KEEPER = "keeper"
-"""The keeper as an address: whichever member serves."""
-
-
-class Channel(NamedTuple):
-    name: str
-    source: Node
-    target: Node
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.source}->{self.target}"
-
+__all__ = ("CHANNEL_NAMES", "CONNECTION_OF", "KEEPER", "Channel", "InFlight", "Network", "Node")
 
 CONNECTION_OF: dict[type, str] = {
     m.FetchRequest: "fetch",
@@ -52,20 +40,6 @@ CONNECTION_OF: dict[type, str] = {
     m.RelieveReplicaResponse: "isr-reply",
     m.ControlledShutdownResponse: "isr-reply",
 }
-CHANNEL_NAMES = (
-    "fetch",
-    "fetch-reply",
-    "control",
-    "control-reply",
-    "isr",
-    "isr-reply",
-    "keeper",
-    "keeper-reply",
-    "client",
-    "client-reply",
-)
-
-
 _channel = lru_cache(maxsize=10_000)(Channel)
 """Channels have the same names in every world."""
 

@@ -19,10 +19,10 @@ from confluent_kafka.cimpl import NewTopic
 from tests.broker.running import QUIET, eventually, properties, registered_port, started
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.faults.places import KEEPER, Node
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.network import KEEPER, Node
 
 HOST = "127.0.0.1"
 SESSION_MS = 1_500

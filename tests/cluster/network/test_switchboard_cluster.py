@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.broker.running import QUIET, eventually
 from tests.cluster.network.relayed import RelayedCluster, Sender
 
-from tidelog.lab.network import KEEPER, Channel, Node
+from tidelog.faults.places import KEEPER, Channel, Node
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.network.wires import FETCH, FETCHES, REPLIES, Link, Server, Wire, eventually, exchange
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.wire.api import Api
 
 

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from bench.processes import PATIENCE_SECONDS
 
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.wire.api import Api
 
 HANG_MS = 100.0

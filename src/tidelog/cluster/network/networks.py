@@ -19,7 +19,7 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.network.namespaces import HOST as TRIAL
 from tidelog.cluster.network.namespaces import NamespaceError, Namespaces
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.lab.network import KEEPER, Channel, Node
+from tidelog.faults.places import KEEPER, Channel, Node
 
 LOOPBACK: Final = "127.0.0.1"
 FETCH: Final = "fetch"

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 from tidelog.cluster.arena import Arena
 from tidelog.cluster.errors import ClusterError
+from tidelog.faults.places import KEEPER, Node
 from tidelog.kafka_client.blocking import Client, ClientError
-from tidelog.lab.network import KEEPER, Node
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 

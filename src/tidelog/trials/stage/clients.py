@@ -23,9 +23,9 @@ from collections.abc import Callable
 
 from tidelog.core.messages import Message
 from tidelog.core.types import Millis
+from tidelog.faults.places import Node
 from tidelog.kafka_client.aio import Address, Connection
 from tidelog.lab.clients import Consumer, Producer, ProducerConfig
-from tidelog.lab.network import Node
 from tidelog.scenario.client_events import ClientEvent
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.conversations import from_wire, gets_an_answer, to_wire

@@ -13,10 +13,10 @@ from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import TopicPartition
+from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.network import KEEPER
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.translation import creation, creation_with_a_past

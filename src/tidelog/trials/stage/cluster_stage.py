@@ -26,11 +26,11 @@ from tidelog.cluster.disks import Disks
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import Millis, TopicPartition
+from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.clients import Consumer, Producer, ProducerConfig
 from tidelog.lab.grammar import Condition
-from tidelog.lab.network import KEEPER, Channel, Node
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
 from tidelog.scenario.client_events import ClientEvent

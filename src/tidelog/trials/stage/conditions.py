@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.types import NO_LEADER, TopicPartition
+from tidelog.faults.places import Channel
 from tidelog.lab.clients import Consumer, Producer
 from tidelog.lab.grammar import Condition
-from tidelog.lab.network import Channel
 from tidelog.lab.setup import Setup
 from tidelog.trials.stage.observation import Observation, ReplicaView
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.faults.places import KEEPER, Node
 from tidelog.lab.ensemble import Ensemble
-from tidelog.lab.network import KEEPER, Node
 from tidelog.lab.setup import Setup
 
 Pair = tuple[Node, Node]

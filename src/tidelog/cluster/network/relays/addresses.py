@@ -15,7 +15,7 @@ import select
 import socket
 from collections.abc import Callable
 
-from tidelog.lab.network import Node
+from tidelog.faults.places import Node
 
 KNOCK_SECONDS = 0.02
 PATIENCE_MS = 10

@@ -11,7 +11,7 @@ from tidelog.cluster.network.relays.lane import Lane, Sort, Tap, Waiting
 from tidelog.cluster.network.relays.relay import Relay
 from tidelog.cluster.network.relays.relayed_connection import Connection
 from tidelog.cluster.network.relays.rules import Links, Pair
-from tidelog.lab.network import Channel, Node
+from tidelog.faults.places import Channel, Node
 
 SCRATCH_BYTES = 256 * 1024
 

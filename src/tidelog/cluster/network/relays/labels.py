@@ -18,7 +18,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from tidelog.cluster.network.relays.rules import is_client, is_keeper
-from tidelog.lab.network import Channel, Node
+from tidelog.faults.places import Channel, Node
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ProtocolError
 

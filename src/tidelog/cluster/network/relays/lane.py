@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tidelog.cluster.network.relays.labels import SIZE, Label, is_heartbeat
 from tidelog.cluster.network.relays.rules import Flow, Links, Pair
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.wire.errors import ProtocolError
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024

@@ -18,7 +18,7 @@ from tidelog.cluster.network.relays.listening_port import HOST, ListeningPort, S
 from tidelog.cluster.network.relays.relayed_connection import Connection, reset_on_close
 from tidelog.cluster.network.relays.rewriting import Rewriting
 from tidelog.cluster.network.relays.rules import Pair, is_client, is_keeper
-from tidelog.lab.network import Channel, Node
+from tidelog.faults.places import Channel, Node
 
 if TYPE_CHECKING:
     from tidelog.cluster.network.relays.exchange import Exchange

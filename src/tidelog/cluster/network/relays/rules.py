@@ -1,7 +1,7 @@
 """The rules of a trial's network: which directed links are cut, slow or held.
 
 Plain state, no sockets: relays ask it what to do with a message, the switchboard changes it. The words are
-the lab's (``lab/network.py``), so that one scenario means the same on both stages. A pair is directed:
+the lab's (``faults/places.py``), so that one scenario means the same on both stages. A pair is directed:
 ``(0, 1)`` is what travels from broker 0 to broker 1.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidelog.lab.network import KEEPER, Channel, Node
+from tidelog.faults.places import KEEPER, Channel, Node
 
 Pair = tuple[Node, Node]
 
