@@ -6,7 +6,10 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "tidelog"
@@ -68,6 +71,19 @@ def test_pure_modules_are_under_the_contract() -> None:
         "tidelog." + name.removesuffix(".py").replace("/", ".") for name in PURE if (SOURCE / name).exists()
     }
     assert present == set(contracts["pure"]["source_modules"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/design/architecture.md"])
+def test_the_diagram_shows_the_layers(page: str) -> None:
+    """The one picture of the architecture has the rows of the contract, from top to bottom."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {contract["id"]: contract for contract in config["tool"]["importlinter"]["contracts"]}
+    rows = [re.findall(r"\w+", layer) for layer in contracts["layers"]["layers"]]
+    packages = {package for row in rows for package in row}
+    diagram = re.search(r"```text\n(cli .*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    assert diagram is not None
+    shown = [list(takewhile(packages.__contains__, line.split())) for line in diagram[1].splitlines()]
+    assert shown == rows
 
 
 def test_every_dependency_is_under_the_contract() -> None:
