@@ -21,7 +21,13 @@ from tidelog.pipeline.sweep.summary import CellCount, count_from_json
 KEPT = Path(__file__).with_name("atlas.json")
 WIDTH = 118
 _USED = ("cell", "trials", "outcomes", "bad", "measures", "faults", "seen")
-_CUTS = ("truncated_to_watermark", "truncated_by_epoch")
+_CUTS = (
+    "truncated",
+    "truncated_to_watermark",
+    "truncated_by_epoch",
+    "truncated_again",
+    "truncated_to_leader",
+)
 
 
 def keep(path: Path) -> None:

@@ -39,6 +39,7 @@ MARKS = (
     "controller_changed",
     "control_refused",
     "follower_fenced",
+    "truncated",
     "truncated_to_watermark",
     "truncated_by_epoch",
     "truncated_again",
@@ -151,6 +152,7 @@ class Census:
         self.marks["isr_shrunk" if len(event.isr) < len(event.before) else "isr_grown"] += 1
 
     def _truncated(self, event: e.Truncated) -> None:
+        self.marks["truncated"] += 1
         self.marks[_truncation_mark(event.rule)] += 1
 
     def _follower_stalled(self, event: e.FollowerStalled) -> None:

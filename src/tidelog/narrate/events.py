@@ -24,11 +24,8 @@ def narrate(event: object) -> str:
 def spoken(event: object) -> str:
     """For people: transcripts call brokers by their number alone, which is odd at the start of a sentence."""
     found = phrase(event)
-    return say(Phrase("spoken", {"said": found}) if begins_with_broker(found) else found)
-
-
-def begins_with_broker(found: Phrase) -> bool:
-    return ENGLISH.templates[found.key].startswith("{broker}")
+    begins_with_broker = ENGLISH.templates[found.key].startswith("{broker}")
+    return say(Phrase("spoken", {"said": found}) if begins_with_broker else found)
 
 
 def phrase(event: object) -> Phrase:
@@ -41,11 +38,10 @@ def _numbers(brokers: Iterable[BrokerId]) -> str:
 
 def _state_written(event: e.PartitionStateWritten) -> Fields:
     state = event.state
+    led = state.leader != NO_LEADER
     return {
         "tp": str(event.tp),
-        "leads": Phrase("no_leader")
-        if state.leader == NO_LEADER
-        else Phrase("leads", {"leader": state.leader}),
+        "leads": Phrase("leads", {"leader": state.leader}) if led else Phrase("no_leader"),
         "epoch": state.leader_epoch,
         "isr": _numbers(state.isr),
         "writer": event.writer,

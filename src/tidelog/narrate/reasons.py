@@ -23,13 +23,14 @@ Reasoned = (
 def why(event: Reasoned) -> Phrase:
     match event:
         case e.Truncated():
-            return truncation(event.rule, event.after, event.epoch, event.epoch_end, event.own_epoch)
+            facts = {"epoch": event.epoch, "epoch_end": event.epoch_end, "own_epoch": event.own_epoch}
+            return _reason(event.rule, after=event.after, **facts)
         case e.IsrChangeProposed():
             changed = set(event.before) ^ set(event.isr)
             brokers = [broker for broker in (*event.before, *event.isr) if broker in changed]
             return _reason(event.reason, brokers=_listed(brokers))
         case e.PartitionStateWritten():
-            return state_write(event.reason, event.absent)
+            return _reason(event.reason, absent=event.absent)
         case e.ElectionFailed():
             return _reason(event.reason)
         case e.ControllerResigned():
@@ -37,20 +38,6 @@ def why(event: Reasoned) -> Phrase:
         case e.StrayReplicaFound():
             return _reason(event.reason, brokers=_listed(event.replicas))
     assert_never(event)
-
-
-def truncation(
-    rule: e.TruncationRule,
-    after: int,
-    epoch: int | None = None,
-    epoch_end: int | None = None,
-    own_epoch: int | None = None,
-) -> Phrase:
-    return _reason(rule, after=after, epoch=epoch, epoch_end=epoch_end, own_epoch=own_epoch)
-
-
-def state_write(reason: e.StateWriteReason | e.ElectionKind, absent: BrokerId | None = None) -> Phrase:
-    return _reason(reason, absent=absent)
 
 
 def reason_key(reason: StrEnum) -> str:

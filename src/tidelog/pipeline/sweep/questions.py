@@ -168,8 +168,9 @@ def _truncation(pool: Pool) -> Answer:
     pools = pool.where(acks="all", unclean=False, power=False).by_rules()
     rows = []
     for name, own in pools.items():
-        cuts = own.seen("truncated_to_watermark") + own.seen("truncated_by_epoch")
-        rows.append((name, f"{cuts:,} of {own.trials:,}", own.words("lost"), own.words("rewritten")))
+        rows.append(
+            (name, f"{own.seen('truncated'):,} of {own.trials:,}", own.words("lost"), own.words("rewritten"))
+        )
     return Answer(
         "Does truncation remove only what nobody needs?",
         "That depends on the rules: logs are cut under all of them. With acks=all, clean elections and disks "

@@ -64,15 +64,13 @@ def truncation_cause(rule: TruncationRule) -> CauseRule:
     assert_never(rule)
 
 
+_KEPT = {
+    CauseRule.TO_WATERMARK: CauseRule.KEPT_BY_WATERMARK,
+    CauseRule.TO_EPOCH: CauseRule.KEPT_BY_EPOCH,
+    CauseRule.TO_LEADER: CauseRule.KEPT_BY_LEADER,
+}
+
+
 def kept_cause(rule: TruncationRule) -> CauseRule:
     """What kept a record that such a truncation should have cut off."""
-    match rule:
-        case TruncationRule.OWN_HIGH_WATERMARK:
-            return CauseRule.KEPT_BY_WATERMARK
-        case (
-            TruncationRule.EPOCH_END_ON_LEADER | TruncationRule.EPOCH_END_HERE | TruncationRule.EPOCH_UNKNOWN
-        ):
-            return CauseRule.KEPT_BY_EPOCH
-        case TruncationRule.LEADER_LOG_SHORTER | TruncationRule.LEADER_LOG_STARTS_LATER:
-            return CauseRule.KEPT_BY_LEADER
-    assert_never(rule)
+    return _KEPT[truncation_cause(rule)]

@@ -14,11 +14,12 @@ from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS
 from tidelog.pipeline.sweep.summary import CellCount
 
-_CANNOT_BE = {
-    "hw": ("majority_election", "truncated_again"),
-    "kip101": ("majority_election", "truncated_again"),
-    "epoch": ("majority_election",),
+CANNOT_BE = {
+    "hw": ("majority_election", "follower_fenced", "truncated_by_epoch", "truncated_again"),
+    "kip101": ("majority_election", "follower_fenced", "truncated_again"),
+    "epoch": ("majority_election", "truncated_to_watermark"),
     "majority": (
+        "truncated_to_watermark",
         *("clean_election", "unclean_election", "preferred_election"),
         *("isr_shrunk", "isr_grown", "isr_refused", "refused_too_few"),
     ),
@@ -57,7 +58,7 @@ def _transitions(table: Table) -> Markup:
     for mark in MARKS:
         fields = []
         for generation in generations:
-            if mark in _CANNOT_BE.get(generation, ()):
+            if mark in CANNOT_BE.get(generation, ()):
                 fields.append(el("td", "–", class_="n soft"))
                 continue
             own = [count for count in table.atlas.counts if count.cell.generation == generation]
