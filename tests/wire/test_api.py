@@ -253,5 +253,5 @@ def test_encoding_what_is_not_spoken_is_our_own_mistake() -> None:
     """Asking for a version that does not exist is a bug of the caller, not of a peer."""
     with pytest.raises(ValueError, match="version 99"):
         encode_request(18, 99, 1, None, ApiVersionsRequest())
-    with pytest.raises(ValueError, match="not spoken"):
+    with pytest.raises(ValueError, match="not described"):
         decode_response(999, 0, b"")

@@ -1,4 +1,4 @@
-"""Frames to messages and back: the door through which the rest of tidelog uses this package.
+"""Encode and decode whole frames. The other packages use `wire` through this module.
 
 A frame is a header and a body; on the stream its length goes before it. Decoders take a frame without its
 length, encoders return it with its length, as buffers ready for one vectored write.
@@ -8,8 +8,8 @@ ControlledShutdown 0 has 0, without a client id. The client id is a legacy strin
 has header version 1 if flexible and 0 otherwise; ApiVersions always 0, because a client that asks does not
 know yet what the broker understands.
 
-A broker decodes large requests and encodes its answers in steps: those functions are generators, and let
-their caller look after others in between.
+The `_in_steps` functions are generators for large messages. The broker serves other connections between two
+steps.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RequestHeader:
 
 
 class UnknownApi(ProtocolError):
-    """A request with a key that nobody here knows."""
+    """The request has an API key that this package does not describe."""
 
     def __init__(self, header: RequestHeader) -> None:
         super().__init__(f"there is no API with key {header.api_key}")
@@ -60,9 +60,9 @@ class UnknownApi(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """A request of a known API in an unknown version. ApiVersions is answered even then, with `header`.
+    """The API is known, the version is not. The broker still answers ApiVersions, using `header`.
 
-    The header's client id is None: it is not read where the version does not say what comes first.
+    The client id in `header` is None: the layout of the header depends on the unknown version.
     """
 
     def __init__(self, header: RequestHeader) -> None:
@@ -86,7 +86,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Any]:
 
 
 def decode_request_in_steps(frame: Buffer) -> Generator[None, None, tuple[RequestHeader, Any]]:
-    """The same for a large frame. `ProtocolError` also if its elements would take too much memory."""
+    """`decode_request` as a generator. Also raises `ProtocolError` if the elements would take too much
+    memory."""
     view = memoryview(frame)
     header, position, _ = _request_start(view)
     decode = _request_decoder_in_steps(header.api_key, header.api_version)
@@ -94,7 +95,7 @@ def decode_request_in_steps(frame: Buffer) -> Generator[None, None, tuple[Reques
 
 
 def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
-    """The header of a request that is spoken here, the position behind it, and what decodes the rest."""
+    """The header, the position behind it, and the decoder of the body."""
     limit = len(view)
     try:
         key, version, correlation_id, length = _FIRST_FIELDS.unpack_from(view)
@@ -104,7 +105,7 @@ def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
     header = RequestHeader(key, version, correlation_id, None)
     try:
         decode, flexible, has_client_id = _request_decoder(key, version)
-    except _NotSpoken:
+    except _NotDescribed:
         raise _refusal(header) from None
     if not has_client_id:
         position = 8
@@ -124,7 +125,7 @@ def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
 def encode_request(
     api: int, version: int, correlation_id: int, client_id: str | None, body: Any
 ) -> list[Buffer]:
-    """A whole frame with its length."""
+    """The whole frame, including its length."""
     encode, flexible, has_client_id = _request_encoder(api, version)
     out = bytearray(_REQUEST_START.pack(0, api, version, correlation_id))
     if not has_client_id:
@@ -144,7 +145,7 @@ def encode_request(
 
 
 def encode_response(header: RequestHeader, body: Any) -> list[Buffer]:
-    """A whole frame with its length, for the request with that header."""
+    """The whole frame, including its length, that answers the request with this header."""
     encode, flexible = _response_encoder(header.api_key, header.api_version)
     out = bytearray(_LENGTH_AND_ID.pack(0, header.correlation_id))
     if flexible:
@@ -153,7 +154,7 @@ def encode_response(header: RequestHeader, body: Any) -> list[Buffer]:
 
 
 def encode_response_in_steps(header: RequestHeader, body: Any) -> Generator[None, None, list[Buffer]]:
-    """The same for an answer that may be long."""
+    """`encode_response` as a generator."""
     encode, flexible = _response_encoder_in_steps(header.api_key, header.api_version)
     out = bytearray(_LENGTH_AND_ID.pack(0, header.correlation_id))
     if flexible:
@@ -162,7 +163,7 @@ def encode_response_in_steps(header: RequestHeader, body: Any) -> Generator[None
 
 
 def decode_response(api: int, version: int, frame: Buffer) -> tuple[int, Any]:
-    """The correlation id and the body of an answer to a request of that API and version."""
+    """The correlation id and the body of a response to a request of this API and version."""
     decode, flexible = _response_decoder(api, version)
     view = memoryview(frame)
     limit = len(view)
@@ -173,7 +174,7 @@ def decode_response(api: int, version: int, frame: Buffer) -> tuple[int, Any]:
     return correlation_id, decode(view, position, limit)
 
 
-# ---------------------------------------------------------------- what they share
+# ---------------------------------------------------------------- shared by both
 
 
 def _with_length(first: bytearray, buffers: list[Buffer]) -> list[Buffer]:
@@ -183,7 +184,7 @@ def _with_length(first: bytearray, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
-    """The position behind a header's tagged fields, of which none is known."""
+    """The position behind a header's tagged fields. All of them are skipped."""
     try:
         if view[position] == 0:
             return position + 1
@@ -192,45 +193,45 @@ def _after_tagged_fields(view: memoryview, position: int, limit: int) -> int:
         raise ProtocolError("the header reaches beyond the frame") from None
 
 
-@cache  # which keeps no exception: strangers may send any of 2^32 pairs that are not spoken
+@cache  # exceptions are not cached: a client may send any of 2^32 unsupported pairs
 def _request_decoder(key: int, version: int) -> tuple[Decoder, bool, bool]:
-    known = _spoken(key, version)
+    known = _described(key, version)
     flexible = known.flexible(version)
     return decoder(known.request, version, flexible), flexible, _has_client_id(key, version)
 
 
 @cache
 def _request_decoder_in_steps(key: int, version: int) -> DecoderInSteps:
-    known = _spoken(key, version)
+    known = _described(key, version)
     return decoder_in_steps(known.request, version, known.flexible(version))
 
 
 @cache
 def _request_encoder(key: int, version: int) -> tuple[Encoder, bool, bool]:
-    known = _spoken(key, version)
+    known = _described(key, version)
     flexible = known.flexible(version)
     return encoder(known.request, version, flexible), flexible, _has_client_id(key, version)
 
 
 @cache
 def _response_encoder(key: int, version: int) -> tuple[Encoder, bool]:
-    """The encoder of the body, and whether the header is a flexible one."""
-    known = _spoken(key, version)
+    """The encoder of the body, and whether the header is flexible."""
+    known = _described(key, version)
     flexible = known.flexible(version)
     return encoder(known.response, version, flexible), flexible and key != Api.API_VERSIONS
 
 
 @cache
 def _response_encoder_in_steps(key: int, version: int) -> tuple[EncoderInSteps, bool]:
-    known = _spoken(key, version)
+    known = _described(key, version)
     flexible = known.flexible(version)
     return encoder_in_steps(known.response, version, flexible), flexible and key != Api.API_VERSIONS
 
 
 @cache
 def _response_decoder(key: int, version: int) -> tuple[Decoder, bool]:
-    """The decoder of the body, and whether the header is a flexible one."""
-    known = _spoken(key, version)
+    """The decoder of the body, and whether the header is flexible."""
+    known = _described(key, version)
     flexible = known.flexible(version)
     return decoder(known.response, version, flexible), flexible and key != Api.API_VERSIONS
 
@@ -239,14 +240,14 @@ def _has_client_id(key: int, version: int) -> bool:
     return not (key == Api.CONTROLLED_SHUTDOWN and version == 0)
 
 
-class _NotSpoken(ValueError):
-    """There is no such API here, or not in this version."""
+class _NotDescribed(ValueError):
+    """This package does not describe the API, or not in this version."""
 
 
-def _spoken(key: int, version: int) -> ApiSchema:
+def _described(key: int, version: int) -> ApiSchema:
     known = find_schema(key)
     if known is None or version not in known.versions:
-        raise _NotSpoken(f"API {key} version {version} is not spoken here")
+        raise _NotDescribed(f"API {key} version {version} is not described here")
     return known
 
 

@@ -1,7 +1,7 @@
 """The APIs of the protocol by Kafka's key and name, and the classes and versions that describe each.
 
-A module of `wire/messages/` describes its API when it is imported; it is imported when its API is first asked
-for, so that a process pays only for what it speaks. Which APIs a broker serves is not said here.
+A module of `wire/messages/` describes its API when it is imported; it is imported on first use, so that a
+process loads only the APIs that it uses. Which APIs a broker serves is decided in `broker/apis`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ NEVER_FLEXIBLE = 1 << 15
 
 
 class Api(IntEnum):
-    """An API key. What is described has a module in `wire/messages/`, of the same name in small letters."""
+    """An API key. If this package describes the API, `wire/messages/` has a module of the same name in lower
+    case."""
 
     PRODUCE = 0
     FETCH = 1
@@ -109,14 +110,14 @@ class Api(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
-    # Ours, spoken between tidelog brokers only.
+    # Not of Kafka: between tidelog brokers only.
     VOTE = 1000
     RELIEVE_REPLICA = 1001
 
 
 class ApiSchema(NamedTuple):
-    """What can be encoded and decoded here. `flexible_since` is the first version with compact lengths and
-    tagged fields (KIP-482)."""
+    """The message classes of one API and the versions that they describe. `flexible_since` is the first
+    version with compact lengths and tagged fields (KIP-482)."""
 
     api: Api
     request: type[Any]
@@ -139,12 +140,12 @@ def describes(
     versions: tuple[int, int],
     flexible_since: int = NEVER_FLEXIBLE,
 ) -> None:
-    """These classes can spell the API in these versions (Kafka's `validVersions`)."""
+    """Register the classes of an API and their versions (Kafka's `validVersions`)."""
     _schemas[api] = ApiSchema(api, request, response, range(versions[0], versions[1] + 1), flexible_since)
 
 
 def find_schema(key: int) -> ApiSchema | None:
-    """None if the key is unknown, or its API is not described here."""
+    """None if the key is unknown, or this package does not describe the API."""
     if key not in _schemas and key in Api.__members__.values():
         module = f"tidelog.wire.messages.{Api(key).name.lower()}"
         try:
@@ -157,7 +158,7 @@ def find_schema(key: int) -> ApiSchema | None:
 
 
 def schema_of(key: int) -> ApiSchema:
-    """The same for an API that must be described."""
+    """`find_schema` for an API that must have a description."""
     schema = find_schema(key)
     if schema is None:
         raise ValueError(f"API {key} is not described in wire/messages")

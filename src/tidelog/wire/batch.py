@@ -1,4 +1,4 @@
-"""The record batch of magic 2: what a broker stores, sends and stamps without ever looking at a record.
+"""The record batch of magic 2. A broker stores, sends and stamps batches without reading their records.
 
     0 base offset i64 | 8 length i32 | 12 partition leader epoch i32 | 16 magic i8 | 17 crc u32 |
     21 attributes i16 | 23 last offset delta i32 | 27 base timestamp i64 | 35 max timestamp i64 |
@@ -41,14 +41,14 @@ _INT64 = Struct(">q")
 
 
 class TimestampType(IntEnum):
-    """Whose clock gave the timestamps of a batch: the producer's or the broker's."""
+    """Which clock set the timestamps of a batch: the producer's or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class CorruptBatch(ProtocolError):
-    """Bytes that should be a record batch and are not."""
+    """The bytes are not a valid record batch."""
 
 
 class RecordBatch:
@@ -114,14 +114,14 @@ class RecordBatch:
         return batch
 
     def stamp(self, base_offset: int, leader_epoch: int) -> None:
-        """Gives the batch its place in the log, in its own bytes. The CRC does not cover these fields."""
+        """Write offset and leader epoch into the batch's own bytes. The CRC does not cover these fields."""
         _OFFSET_LENGTH_EPOCH.pack_into(self.data, 0, base_offset, len(self.data) - LENGTH_END, leader_epoch)
         self.next_offset += base_offset - self.base_offset
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
     def stamp_append_time(self, timestamp_ms: int) -> None:
-        """LogAppendTime: every record's timestamp becomes this one. That is under the CRC, so it changes."""
+        """LogAppendTime: set one timestamp for all records. The CRC covers it and is computed anew."""
         data = self.data
         self.attributes |= TIMESTAMP_TYPE_BIT
         self.max_timestamp = timestamp_ms
@@ -134,9 +134,9 @@ class RecordBatch:
         return crc32c(self.data[CRC_START:]) == self.crc
 
     def validation_error(self, max_size: int) -> ErrorCode:
-        """Why a leader refuses this batch from a producer; NONE if it does not.
+        """The error with which a leader refuses this batch from a producer; NONE if the batch is valid.
 
-        The records are not looked at: a lie about them is a lie of the producer to its own consumers.
+        The records are not read: a wrong record only harms the consumers of the producer that wrote it.
         """
         if len(self.data) > max_size:
             return ErrorCode.MESSAGE_TOO_LARGE
@@ -180,7 +180,7 @@ class RecordBatch:
         try:
             return Compression(codec)
         except ValueError:
-            raise CorruptBatch(f"a batch is compressed with codec {codec}, which nobody knows") from None
+            raise CorruptBatch(f"a batch is compressed with codec {codec}, which is unknown") from None
 
     def __repr__(self) -> str:
         return (
@@ -190,10 +190,7 @@ class RecordBatch:
 
 
 def split(buffer: Buffer) -> list[RecordBatch]:
-    """The batches that follow each other in `buffer`. An incomplete one at the end is left out.
-
-    A leader cuts what it sends at a number of bytes, so the last batch of a fetch may be there in part.
-    """
+    """The batches that follow each other in `buffer`. An incomplete batch at the end is left out."""
     view = memoryview(buffer)
     limit = len(view)
     batches = []

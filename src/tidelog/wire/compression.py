@@ -1,7 +1,6 @@
-"""The codecs of record batches: only the names for a broker, the work for whoever reads records.
-
-A broker passes compressed batches on as they are. Reading them is bounded: a few hostile bytes may stand for
-gigabytes, so nothing is inflated beyond a limit that the caller can afford.
+"""The compression codecs of record batches. A broker passes compressed batches on as they are; only readers
+of records decompress. Decompression is bounded: a few hostile bytes can inflate to gigabytes, so the caller
+sets a limit.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _OVERFLOW = "failed to write whole buffer"
 
 
 class TooMuchInflated(ProtocolError):
-    """It stands for more bytes than its reader can afford."""
+    """The data inflates to more bytes than the caller's limit."""
 
 
 class Compression(IntEnum):
@@ -50,8 +49,7 @@ def compress(data: Buffer, compression: Compression) -> bytes:
 
 
 def decompress(data: Buffer, compression: Compression, *, limit: int = INFLATED_MAX) -> bytes:
-    """`ProtocolError` if this is not the codec's output, `TooMuchInflated` if it stands for more than `limit`
-    bytes."""
+    """Raises `ProtocolError` if `data` is not the codec's output, `TooMuchInflated` beyond `limit` bytes."""
     if compression is Compression.NONE:
         return bytes(data)
     try:
@@ -76,7 +74,7 @@ _INFLATERS: dict[Compression, Callable[[Buffer, bytearray], int]] = {
 
 
 def _inflate(data: Buffer, inflate_into: Callable[[Buffer, bytearray], int], limit: int) -> bytes:
-    """Inflates into a buffer that grows as long as it proves too small: the frames do not say their size."""
+    """Inflates into a growing buffer: the frames do not state their size."""
     capacity = max(_FIRST_GUESS_MIN, len(data) * _GROWTH)
     while True:
         capacity = min(capacity, limit)

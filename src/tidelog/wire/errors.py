@@ -8,8 +8,8 @@ of 2.7 (earlier releases call 6 NOT_LEADER_FOR_PARTITION and -1 UNKNOWN).
 after refreshing metadata where that applies, may succeed. It does not say that the failed request had no
 effect: after REQUEST_TIMED_OUT or NOT_ENOUGH_REPLICAS_AFTER_APPEND a producer's records may be in the log.
 
-`ProtocolError` is the one exception of this package: bytes that no version of the protocol allows. There is
-nobody to answer then, so its receiver closes the connection.
+`ProtocolError` is the one exception of this package: bytes that no version of the protocol allows. No reply
+is possible, so the broker closes the connection.
 """
 
 from enum import IntEnum
@@ -17,7 +17,7 @@ from typing import Final
 
 
 class ProtocolError(Exception):
-    """These bytes are not what they claim to be. Every decoder raises this and nothing else."""
+    """Malformed bytes. Decoders raise no other exception."""
 
 
 class ErrorCode(IntEnum):
@@ -121,13 +121,13 @@ class ErrorCode(IntEnum):
     INCONSISTENT_VOTER_SET = 94
     INVALID_UPDATE_VERSION = 95
     FEATURE_UPDATE_FAILED = 96
-    # Later than 2.7, taken over because the rule behind it is needed: an ISR proposal that names a replica
-    # which has rebooted since (KIP-903, Kafka 3.5). It is spoken between brokers only.
+    # Newer than 2.7: the controller refuses an ISR proposal that names a replica which has rebooted since
+    # (KIP-903, Kafka 3.5). Only brokers receive it.
     INELIGIBLE_REPLICA = 107
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope for another outcome."""
+        """Whether the same request, sent again, may succeed."""
         return self in RETRIABLE
 
 

@@ -3,12 +3,12 @@
 Made for asyncio's ``BufferedProtocol``: the transport asks where to put the next bytes and says how many
 came. Small frames are read many at a time into one scratch buffer that *all* connections of a thread share
 (nothing stays in it between two calls) and are copied out; a frame that is not complete gets a buffer of its
-own, and the rest of it is received straight into that. Either way a frame owns its bytes: whoever keeps a
-slice of it need not copy.
+own, and the rest of it is received straight into that. Either way a frame owns its bytes: a caller may keep a
+slice without copying.
 
-A size is only a promise. One above the limit is refused before anything is allocated for it, and below it
-memory follows what arrives: a frame's own buffer is at most ``GROWTH`` times as large as what has come of it.
-``room_wanted`` is what the next step would take, so that a reader with many streams can put one off.
+A size is not trusted. A size above the limit is refused before any allocation. Below the limit memory follows
+the bytes received: a frame's own buffer is at most ``GROWTH`` times as large as what has arrived.
+``room_wanted`` is the memory that the next read needs, so that a server with many streams can delay one.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ class FrameReader:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._head = b""
-        """The first 1 to 3 bytes of a size whose rest has not come yet."""
+        """The first 1 to 3 bytes of a size, until the rest arrives."""
         self._frame: bytearray | None = None
-        """A frame that has begun but not ended: ``_filled`` bytes of ``_size`` are there. It may be shorter
-        than the frame will be."""
+        """The incomplete frame: ``_filled`` bytes of ``_size`` have arrived. The buffer may be shorter than
+        ``_size``."""
         self._filled = 0
         self._size = 0
 
     @property
     def held(self) -> int:
-        """The memory of a frame that has begun but not ended."""
+        """The memory of the incomplete frame."""
         return 0 if self._frame is None else len(self._frame)
 
     @property
     def room_wanted(self) -> int:
-        """How much more memory ``buffer`` is going to take for it."""
+        """How much more memory the next ``buffer`` call takes for it."""
         if self._frame is None or self._filled < len(self._frame):
             return 0
         return self._room() - self._filled
 
     def buffer(self) -> memoryview:
-        """Where the next bytes of the stream belong."""
+        """The buffer for the next bytes of the stream."""
         if self._frame is not None:
             if self._filled == len(self._frame):
                 # A copy: the transport may still hold a view of the old one, which then cannot be resized.

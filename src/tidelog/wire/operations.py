@@ -1,6 +1,6 @@
 """The operations that a client may perform, as a set of bits (KIP-430).
 
-Nobody is refused anything for who they are, so everybody who asks is told that everything is allowed.
+The broker has no access control, so it reports all operations as allowed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Variable-length integers and tagged fields: the parts of the protocol whose size only the bytes tell.
-
-Everything of fixed width is read and written by `struct`, in runs that the codec merges; what is left is
-here. Readers take a buffer and a position and return the value and the position behind it. They rely on
-indexing to refuse a read past the end: `IndexError` becomes `ProtocolError` where a decoder is entered.
+"""Variable-length integers and tagged fields. Fields of fixed width are read and written by `struct`, in runs
+that the codec merges. Readers take a buffer and a position and return the value and the position behind it. A
+read past the end raises `IndexError`, which the decoders turn into `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from tidelog.wire.errors import ProtocolError
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 TAGS_MAX = 64
-"""Tagged fields of one struct. No message of Kafka has a quarter of that; without a bound a frame of nothing
-else would keep its reader busy for a minute."""
+"""Maximum tagged fields of one struct. No message of Kafka has a quarter of that. Without a bound a frame
+that holds only tagged fields would keep its reader busy for a minute."""
 
 _VARLONG_SHIFT_MAX = 63
 
@@ -23,7 +21,7 @@ _VARLONG_SHIFT_MAX = 63
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
     """An unsigned 32-bit integer, seven bits a byte, least significant first (KIP-482).
 
-    Written out up to three bytes, which is the length of nearly every record set.
+    Unrolled for up to three bytes, which cover the length of nearly every record set.
     """
     first = buffer[position]
     if first < 0x80:
@@ -46,7 +44,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed 64-bit integer in zigzag form: the small ones of either sign are short. Records use it."""
+    """A signed 64-bit integer in zigzag form: small absolute values are short. Records use it."""
     value = buffer[position]
     position += 1
     if value < 0x80:
@@ -86,9 +84,8 @@ def encode_varlong(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, limit: int) -> int:
-    """The position behind a section of tagged fields of which none is known here.
-
-    Unknown fields are how newer peers add to a message without a new version: skipped, never refused.
+    """The position behind a section of unknown tagged fields. Newer peers add tagged fields without a new
+    version, so unknown fields are skipped and never refused.
     """
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:

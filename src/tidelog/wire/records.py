@@ -1,11 +1,10 @@
-"""The records inside a batch: read and written.
+"""Read and write the records of a batch. A record is, behind its own length: attributes i8 (unused),
+timestamp and offset as differences to those of the batch, key, value, headers; all integers are zigzag
+varints, and -1 as a length means null.
 
-A record is, behind its own length: attributes i8 (unused), timestamp and offset as differences to those of
-the batch, key, value, headers; all integers are zigzag varints, and -1 as a length means null.
-
-A broker stores what producers send without this module (`batch`). It reads and writes the records of the
-topic of group positions, and writes the control record with which a leader opens its epoch. Audit, tools and
-tests read and write any.
+A broker stores batches without reading their records (`batch`). It uses this module only for the records of
+`__consumer_offsets` and for the control record with which a leader opens its epoch. Audit, tools and tests
+read and write records of any topic.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Record:
 
 
 def read_records(batch: RecordBatch, *, limit: int = INFLATED_MAX) -> Iterator[Record]:
-    """The records of a batch in order; `CorruptBatch` at the first byte that cannot be.
+    """The records of a batch in order. Raises `CorruptBatch` at the first invalid byte.
 
     `limit` bounds what a compressed batch may inflate to. The CRC is not verified here.
     """
@@ -117,7 +116,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     length = data[position]
     position += 1
     if length < 0x80:
-        # Nearly always one byte, so the call is spared.
+        # Nearly always one byte: avoid the call.
         if length & 1:
             return None, position
         behind = position + (length >> 1)
@@ -147,7 +146,7 @@ def build_batch(
     control: bool = False,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytes:
-    """One batch. The records take the offsets from `base_offset` on, whatever theirs say.
+    """One batch. The records get offsets from `base_offset` on; their own offsets are ignored.
 
     With LOG_APPEND_TIME the batch has one timestamp for all its records, the largest.
     """
@@ -224,9 +223,8 @@ class LeaderChangeMessage:
 
 
 def leader_change_batch(epoch: int, leader_id: int, voters: Sequence[int], timestamp: int) -> bytes:
-    """A control batch that says who leads from here on; its offset is stamped when it is appended.
-
-    The length of logs decides an election here, not votes that are cast, so all voters count as granting.
+    """The control batch that names the leader of a new epoch; its offset is stamped at the append. The length
+    of logs decides an election, without votes, so all voters count as granting.
     """
     members = [Voter(voter_id=voter) for voter in voters]
     message = LeaderChangeMessage(leader_id=leader_id, voters=members, granting_voters=members)

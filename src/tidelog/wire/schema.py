@@ -1,7 +1,7 @@
 """The language in which messages are declared: one slotted class for all versions of a message.
 
-A message is a class under `@struct`. Its fields stand in wire order, their types are the `Annotated` ones
-below, another struct, a `list` of either, or one of them `| None`:
+A message is a class under `@struct`. Its fields are declared in wire order, their types are the `Annotated`
+ones below, another struct, a `list` of either, or one of them `| None`:
 
     @struct
     class PartitionProduceResponse:
@@ -12,13 +12,13 @@ below, another struct, a `list` of either, or one of them `| None`:
 
 - `field` says in which versions a field travels; a field not so declared travels in all. Where a version
   lacks a field, decoding gives the default and encoding drops the value.
-- Kafka gives every field a default; here a field that every version has and that names what the message is
-  about must be given, so that it cannot be forgotten.
+- Kafka gives every field a default. Here a field without a default must be passed, so that it cannot be
+  forgotten.
 - `| None` allows null in every version that has the field, unless `nullable_since` says later.
 - A struct that is the default of a field is declared `@frozen_struct`, because all messages share it.
 - Instances are built with keywords only: two fields of one type are too easily swapped.
 
-Nothing here knows bytes; `decoder` and `encoder` turn a declaration into code.
+This module knows no bytes; `codec.decoding` and `codec.encoding` turn a declaration into code.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A length and that many bytes; `length_format` is that of the length where versions are not flexible."""
+    """A length and that many bytes; `length_format` is the format of the length in versions that are not
+    flexible."""
 
     name: str
     length_format: str
@@ -124,7 +125,7 @@ def field(
     tag: int | None = None,
     tag_since: int | None = None,
 ) -> Any:
-    """A field that not every version carries, or not in the same way. `until` is the last that does."""
+    """A field that some versions lack or encode differently. `until` is the last version that has it."""
     presence = Presence(since, until, nullable_since, tag, since if tag_since is None else tag_since)
     metadata = {_KEY: presence}
     if default == []:
@@ -181,7 +182,7 @@ def _read(declared: dataclasses.Field[Any], hints: Mapping[str, Any]) -> Field:
 
 
 def _kind_of(hint: Any) -> tuple[Kind, bool]:
-    """The kind of value that a type annotation stands for, and whether it may be null."""
+    """The kind of value of a type annotation, and whether it may be null."""
     origin = get_origin(hint)
     if origin is Annotated:
         return get_args(hint)[1], False

@@ -1,7 +1,6 @@
-"""Encoders and decoders, each compiled when it is first needed and kept for good.
-
-There are at most a few hundred pairs of message and version, and a process meets a few dozen. What comes from
-a stranger or may be long is handled in steps: the same functions as generators.
+"""Encoders and decoders, each compiled on first use and kept. There are at most a few hundred pairs of
+message and version, and a process uses a few dozen. Requests from clients and long responses are handled in
+steps, by the same functions as generators.
 """
 
 from __future__ import annotations

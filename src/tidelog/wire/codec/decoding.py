@@ -10,9 +10,9 @@ Rules of the generated code:
   around the whole turns them into `ProtocolError`. Slices never fail, so they are checked in the open.
 - Schemas do not recurse, so neither does the code: the depth of nesting is that of the declaration.
 
-A large frame of a stranger is decoded in steps, so that a million elements do not stop everything else. Two
-bytes may stand for an object of a few hundred, so there the memory of all elements together is bounded, and
-refused before they are made.
+Large frames from clients are decoded in steps, so that a million elements do not block the event loop. Two
+bytes can encode an object of a few hundred bytes in memory. The decoder therefore bounds the memory of all
+elements together, and refuses a frame before it creates them.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ Decoder = Callable[[Buffer, int, int], Any]
 DecoderInSteps = Callable[[Buffer, int, int], Generator[None, None, Any]]
 
 ELEMENTS_BYTES_MAX = 32 << 20
-"""What the elements of one message may take in memory, estimated: some 90,000 partitions of a Fetch."""
+"""Maximum memory of the elements of one message, estimated: some 90,000 partitions of a Fetch."""
 TEXT_BYTES_MAX = 0x7FFF
-"""As in Kafka, also where the length would have room for more."""
+"""As in Kafka, even where the length field could hold more."""
 
 _NUMBERS_AT_ONCE = 8192
 _NUMBERS_PER_ELEMENT = 50
-"""Numbers that are decoded in the time of one object."""
+"""How many numbers are decoded in the time that one object takes."""
 _NUMBER_BYTES = 40
 _OBJECT_BYTES = 64
 
 
 def compile_decoder(cls: type[Any], version: int, flexible: bool) -> Decoder:
-    """`decode(buffer, position, limit)`: the message that fills the frame from there to its end."""
+    """`decode(buffer, position, limit)` returns the message between `position` and `limit`."""
     return _Generator(cls, version, flexible).compile()
 
 
 def compile_decoder_in_steps(cls: type[Any], version: int, flexible: bool) -> DecoderInSteps:
-    """The same as a generator that returns the message."""
+    """`compile_decoder`, but the function is a generator that returns the message."""
     return _Generator(cls, version, flexible, in_steps=True).compile()
 
 
 def element_bytes(kind: Kind) -> int:
-    """About what an element of an array takes in memory, without what its bytes say: a slot, an object, a
-    number for each field."""
+    """Estimated memory of one array element without strings and bytes: a slot, an object, a number for each
+    field."""
     if isinstance(kind, Fixed):
         return _NUMBER_BYTES
     return _OBJECT_BYTES + (_NUMBER_BYTES * len(fields_of(kind.type)) if isinstance(kind, Struct) else 0)
@@ -105,7 +105,7 @@ class _Generator:
             with source.block("try:"):
                 self.structure(self.cls, "message")
                 self.flush()
-                # What is left over is ignored, as by Kafka: librdkafka's Metadata v9 is one byte too long.
+                # Surplus bytes are ignored, as in Kafka: librdkafka's Metadata v9 is one byte too long.
                 source.line("return message")
             with source.block("except malformed as error:"):
                 source.line(f"raise ProtocolError(f'{name} is malformed: {{error}}') from None")

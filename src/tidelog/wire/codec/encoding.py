@@ -12,8 +12,8 @@ Rules of the generated code:
 - Values are the caller's own: one of the wrong type or range is a programming error and raises what Python
   raises.
 
-An answer is encoded in steps: one that describes thousands of partitions must not keep others waiting. A
-short one is done in the first step.
+Responses are encoded in steps: a response with thousands of partitions must not block other connections. A
+short response is complete after the first step.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ COPY_MAX = 1024
 
 
 def compile_encoder(cls: type[Any], version: int, flexible: bool) -> Encoder:
-    """`encode(message, out)`: the buffers that follow each other on the wire, the first of them `out`."""
+    """`encode(message, out)` returns the buffers to send in order; the first is `out`."""
     return _Generator(cls, version, flexible).compile()
 
 
 def compile_encoder_in_steps(cls: type[Any], version: int, flexible: bool) -> EncoderInSteps:
-    """The same as a generator that returns the buffers."""
+    """`compile_encoder`, but the function is a generator that returns the buffers."""
     return _Generator(cls, version, flexible, in_steps=True).compile()
 
 
@@ -118,7 +118,7 @@ class _Generator:
         if default == []:
             return value
         if isinstance(field.kind, Struct):
-            # The shared default is nearly always the very object, so that comparing fields is rare.
+            # A default value is nearly always the shared object itself, so that fields are rarely compared.
             name = self.source.constant("default", default)
             return f"({value} is not {name} and {value} != {name})"
         return f"{value} != {default!r}"

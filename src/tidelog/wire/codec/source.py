@@ -1,11 +1,11 @@
-"""Python source that is written by a program: lines, fresh names, and the objects those names stand for.
+"""Generated Python source: lines, fresh names, and the objects that the names refer to.
 
 `decoding` and `encoding` write one function per (message, version) with it. A function made for exactly one
 version has no version left to ask about and reads neighbouring fields in one `struct` call, which makes it
 several times faster than walking the declaration for every message.
 
-A function can also be written as a generator that does the same in steps, for messages whose length others
-choose: it yields whenever it has handled `STEP_ELEMENTS` elements of arrays.
+A function can also be written as a generator, for messages whose length a peer chooses: it yields after every
+`STEP_ELEMENTS` array elements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 STEP_ELEMENTS = 256
-"""A few hundred microseconds' worth."""
+"""About a few hundred microseconds of work."""
 
 
 class Source:
@@ -40,13 +40,14 @@ class Source:
         self._depth -= 1
 
     def begin_steps(self) -> None:
-        """To be written at the beginning of a function. Without arrays it is a generator all the same."""
+        """Call this at the beginning of a function. It makes the function a generator even if it has no
+        arrays."""
         if self.in_steps:
             self.line(f"turn = {STEP_ELEMENTS}")
             self.line("if not turn: yield")
 
     def step(self, elements: str = "1") -> None:
-        """So many elements more are done: perhaps it is time for others."""
+        """Count elements that are done, and yield if a step is complete."""
         if self.in_steps:
             self.line(f"turn -= {elements}")
             with self.block("if turn <= 0:"):
@@ -59,7 +60,7 @@ class Source:
         return f"{prefix}{self._fresh}"
 
     def constant(self, prefix: str, value: Any) -> str:
-        """A name under which the source finds `value`; an object that was named before keeps its name."""
+        """The name of `value` in the source; the same object always gets the same name."""
         for name, known in self._names.items():
             if known is value:
                 return name
@@ -75,7 +76,7 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def compile(self, function: str, origin: str) -> Callable[..., Any]:
-        """The function of that name which this source defines; `origin` stands for a file in tracebacks."""
+        """Compile the source and return its function `name`; tracebacks show `origin` as the file."""
         exec(compile(self.text, f"<{origin}>", "exec"), self._names)
         result: Callable[..., Any] = self._names[function]
         return result

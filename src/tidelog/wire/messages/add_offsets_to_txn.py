@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): a transaction is about to commit positions of a consumer group (KIP-98)."""
+"""AddOffsetsToTxn (25): a transaction is about to commit offsets of a consumer group (KIP-98)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """AddPartitionsToTxn (24): partitions that a transaction is about to write to (KIP-98).
 
-The fields are named as Kafka renamed them when version 4 arrived, which is not spoken here.
+The fields have the names that Kafka gave them in version 4. Version 4 itself is not described here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""AlterConfigs (33): all settings of a resource at once; what is not named falls back to its default."""
+"""AlterConfigs (33): replace all settings of a resource; a setting that is not named returns to its
+default."""
 
 from __future__ import annotations
 

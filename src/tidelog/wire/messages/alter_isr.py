@@ -12,7 +12,8 @@ from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 @struct
 class PartitionData:
-    """`new_isr_epochs`, ours, are the broker epochs under which the leader knows the members (KIP-903)."""
+    """`new_isr_epochs`, tidelog's own field, holds the members' broker epochs as the leader knows them
+    (KIP-903)."""
 
     partition_index: Int32
     leader_epoch: Int32

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45): move replicas, or call a move off (KIP-455)."""
+"""AlterPartitionReassignments (45): move replicas, or cancel a move (KIP-455)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tidelog.wire.schema import Int16, Int32, String, struct
 
 @struct
 class ReassignablePartition:
-    """`replicas` is None to call the move off."""
+    """`replicas` is None to cancel the move."""
 
     partition_index: Int32
     replicas: list[Int32] | None = None

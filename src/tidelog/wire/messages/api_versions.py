@@ -1,7 +1,6 @@
-"""ApiVersions (18): what the broker speaks. A client's first request, before it knows anything.
-
-A version the broker does not know is answered in version 0 with UNSUPPORTED_VERSION, and the client asks
-again with what the answer lists. Version 3 names the client's software (KIP-511).
+"""ApiVersions (18): the APIs and versions that the broker supports. It is a client's first request. To an
+unknown version the broker answers in version 0 with UNSUPPORTED_VERSION, and the client asks again with a
+version that the answer lists. Version 3 names the client's software (KIP-511).
 """
 
 from __future__ import annotations

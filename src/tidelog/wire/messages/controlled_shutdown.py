@@ -1,4 +1,4 @@
-"""ControlledShutdown (7), to the controller: take leadership off a broker that is about to stop.
+"""ControlledShutdown (7), to the controller: move leadership away from a broker that is about to stop.
 
 Version 0 is the one request whose header has no client id.
 """

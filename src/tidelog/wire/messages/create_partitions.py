@@ -1,4 +1,4 @@
-"""CreatePartitions (37): give topics more partitions."""
+"""CreatePartitions (37): add partitions to topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class CreatePartitionsAssignment:
 
 @struct
 class CreatePartitionsTopic:
-    """`count` is the number of partitions afterwards; None leaves the placing to the broker."""
+    """`count` is the number of partitions afterwards; with assignments None the controller places them."""
 
     name: String
     count: Int32

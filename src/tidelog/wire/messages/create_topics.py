@@ -1,7 +1,7 @@
 """CreateTopics (19).
 
-Since version 4 -1 stands for the broker's default number of partitions or replicas (KIP-464), and since 5
-the answer describes the topic that was made (KIP-525). 7 tells its id (KIP-516).
+Versions: 4 accepts -1 for the broker's default number of partitions or replicas (KIP-464), 5 describes the
+created topic in the answer (KIP-525), 7 adds its id (KIP-516).
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class CreatableTopicConfigs:
 
 @struct
 class CreatableTopicResult:
-    """What describes the topic is -1 or None where it failed, or where the client may not see it."""
+    """The fields that describe the topic are -1 or None if creation failed, or if the client may not see
+    them."""
 
     name: String
     topic_id: Uuid = field(NO_UUID, since=7)

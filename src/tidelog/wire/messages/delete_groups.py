@@ -1,4 +1,4 @@
-"""DeleteGroups (42): forget consumer groups that have no members."""
+"""DeleteGroups (42): delete consumer groups that have no members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords (21): forget everything before an offset."""
+"""DeleteRecords (21): delete all records before an offset."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tidelog.wire.schema import NO_UUID, Int16, Int32, String, Uuid, field, stru
 
 @struct
 class DeleteTopicState:
-    """One of the two is given."""
+    """Either the name or the id is set."""
 
     name: String | None = None
     topic_id: Uuid = NO_UUID

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): the folders of a broker and how much of each partition lies there."""
+"""DescribeLogDirs (35): the log directories of a broker and the size of each partition in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DescribableLogDirTopic:
 
 @struct
 class DescribeLogDirsRequest:
-    """None stands for all topics."""
+    """`topics` is None to ask for all."""
 
     topics: list[DescribableLogDirTopic] | None
 

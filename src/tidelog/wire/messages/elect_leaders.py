@@ -1,4 +1,4 @@
-"""ElectLeaders (43): let the preferred replica lead, or since version 1 an unclean one (KIP-460)."""
+"""ElectLeaders (43): elect the preferred leader, or since version 1 an unclean one (KIP-460)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class TopicPartitions:
 
 @struct
 class ElectLeadersRequest:
-    """`election_type` is 0 for the preferred leader, 1 for an unclean one; None stands for all partitions."""
+    """`election_type` is 0 for the preferred leader, 1 for an unclean one; `topic_partitions` is None for all
+    partitions."""
 
     election_type: Int8 = field(0, since=1)
     topic_partitions: list[TopicPartitions] | None

@@ -1,7 +1,7 @@
 """Fetch (1): read record batches from partitions, as a consumer or as a follower.
 
 Versions: 4 isolation levels, 7 fetch sessions (KIP-227), 9 leader epochs (KIP-320), 11 the nearest replica
-(KIP-392), 12 flexible, with the divergence of logs told in the answer (KIP-595). Later ones name topics by
+(KIP-392), 12 flexible, with the diverging epoch in the answer (KIP-595). Version 13 and later name topics by
 id.
 """
 
@@ -13,7 +13,7 @@ from tidelog.wire.schema import Int8, Int16, Int32, Int64, Records, String, fiel
 
 @struct
 class FetchPartition:
-    """`last_fetched_epoch` lets the leader see where the follower's log leaves its own."""
+    """The leader finds with `last_fetched_epoch` where the follower's log diverges from its own."""
 
     partition: Int32
     current_leader_epoch: Int32 = field(-1, since=9)
@@ -39,8 +39,8 @@ class ForgottenTopic:
 
 @struct
 class FetchRequest:
-    """`replica_id` is -1 for a consumer. `replica_epoch` names a follower's incarnation (KIP-903): ours, in
-    the place that Kafka gave it only in version 15."""
+    """`replica_id` is -1 for a consumer. `replica_epoch`, the follower's broker epoch (KIP-903), is tidelog's
+    own field here; Kafka has it since version 15."""
 
     cluster_id: String | None = field(None, since=12, tag=0)
     replica_id: Int32 = -1

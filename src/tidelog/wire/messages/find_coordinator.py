@@ -1,6 +1,5 @@
-"""FindCoordinator (10): which broker is in charge of a group (key type 0) or of a transactional id (1).
-
-Version 4 asks for several at once, each of which has an error of its own (KIP-699).
+"""FindCoordinator (10): which broker coordinates a group (key type 0) or a transactional id (1). Version 4
+asks for several at once, each with its own error (KIP-699).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a group is alive, and asks whether a rebalance is on."""
+"""Heartbeat (12): a member keeps its session alive, and learns whether a rebalance is under way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): change single settings and leave the others (KIP-339)."""
+"""IncrementalAlterConfigs (44): change single settings and keep the others (KIP-339)."""
 
 from __future__ import annotations
 

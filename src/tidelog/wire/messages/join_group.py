@@ -1,7 +1,6 @@
-"""JoinGroup (11): enter a consumer group, or stay in it when it rebalances.
-
-The leader among the members is sent everybody's metadata and decides who gets what (SyncGroup). Versions:
-1 a rebalance timeout of its own, 4 the member id must be asked for first (KIP-394), 5 static members.
+"""JoinGroup (11): join a consumer group, or rejoin it during a rebalance. The group's leader receives the
+metadata of all members and assigns the partitions (SyncGroup). Versions: 1 a separate rebalance timeout, 4
+the client must first ask for a member id (KIP-394), 5 static members (KIP-345).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""LeaderAndIsr (4), from the controller: who leads the partitions that this broker has replicas of.
+"""LeaderAndIsr (4), from the controller: the leader and the ISR of partitions that this broker has replicas
+of.
 
 Versions as in Kafka 2.7: 1 says whether the partition is new, 2 groups by topic and adds the broker epoch
-(KIP-380), 3 reassignments. Version 5 names topics by id.
+(KIP-380), 3 reassignments. Version 5 adds topic ids.
 """
 
 from __future__ import annotations

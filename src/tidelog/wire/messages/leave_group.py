@@ -1,6 +1,6 @@
-"""LeaveGroup (13): members go, without waiting for their sessions to expire.
+"""LeaveGroup (13): remove members before their sessions expire.
 
-Version 3 can remove several at once, static ones by their instance id (KIP-345).
+Version 3 removes several at once, static members by their instance id (KIP-345).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): a consumer group's position, written down.
+"""OffsetCommit (8): store the committed offsets of a consumer group.
 
 Versions: 2–4 carry a retention time, 6 leader epochs (KIP-320), 7 static members (KIP-345).
 """

@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget a group's positions in some partitions (KIP-496)."""
+"""OffsetDelete (47): delete a group's committed offsets of some partitions (KIP-496)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""OffsetFetch (9): the positions consumer groups have written down.
-
-Since version 2 null asks for all topics; 7 can ask for positions that no open transaction may still change
-(KIP-447); 8 asks for several groups at once, each of which has an error of its own (KIP-709).
+"""OffsetFetch (9): the committed offsets of consumer groups. Versions: 2 asks for all topics with null, 7 can
+ask for stable offsets, which no open transaction can still change (KIP-447), 8 asks for several groups at
+once, each with its own error (KIP-709).
 """
 
 from __future__ import annotations

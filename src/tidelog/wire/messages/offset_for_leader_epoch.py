@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ends in the leader's log (KIP-101, KIP-279).
 
-Followers and consumers find out with it where their log leaves the leader's. Version 1 answers which epoch
-was found, 2 adds the fencing of KIP-320, 3 says who asks: a follower's own id, -1 a consumer.
+Followers and consumers find out with it where their log diverges from the leader's. Versions: 1 returns the
+epoch that was found, 2 adds the fencing of KIP-320, 3 adds the replica id, -1 for a consumer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Produce (0): append record batches to partitions.
 
-A producer with acks=0 is sent no response at all. Version 3 is the first whose batches have magic 2.
+A request with acks=0 gets no response. Version 3 is the first whose batches have magic 2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BatchIndexAndErrorMessage:
 
 @struct
 class PartitionProduceResponse:
-    """`log_append_time_ms` is -1 unless the topic's timestamps are the broker's own."""
+    """`log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
 
     index: Int32
     error_code: Int16 = 0

@@ -1,7 +1,5 @@
-"""RelieveReplica (1001), ours, to the controller: a broker cannot write to its log of a partition.
-
-Kafka's brokers tell their controller through the keeper that a log directory failed, with all its partitions
-(KIP-112).
+"""RelieveReplica (1001), tidelog's own, to the controller: a broker cannot write to its log of a partition.
+Kafka's brokers report a failed log directory, with all its partitions, through ZooKeeper (KIP-112).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): one step of a SASL exchange; version 1 adds the session's life (KIP-368)."""
+"""SaslAuthenticate (36): one step of a SASL exchange; version 1 adds the session lifetime (KIP-368)."""
 
 from __future__ import annotations
 

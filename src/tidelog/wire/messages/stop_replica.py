@@ -1,6 +1,6 @@
 """StopReplica (5), from the controller: stop following or leading partitions, and perhaps delete them.
 
-Version 1 groups by topic and adds the broker epoch (KIP-380), 3 says per partition with which leader epoch.
+Version 1 groups by topic and adds the broker epoch (KIP-380), 3 adds the leader epoch of each partition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader of a group hands in the assignment, every member is sent its own part."""
+"""SyncGroup (14): the group's leader sends the assignment, every member receives its own part."""
 
 from __future__ import annotations
 

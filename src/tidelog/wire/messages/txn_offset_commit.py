@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): a group's positions, written down if the transaction commits (KIP-98).
+"""TxnOffsetCommit (28): offsets of a group that take effect if the transaction commits (KIP-98).
 
 Since version 3 they are fenced by the group's generation (KIP-447).
 """

@@ -1,6 +1,7 @@
-"""UpdateMetadata (6), from the controller: what a broker's metadata cache shall hold.
+"""UpdateMetadata (6), from the controller: updates of a broker's metadata cache.
 
-Versions as in Kafka 2.7: 1 several endpoints a broker, 5 groups by topic and adds the broker epoch (KIP-380).
+Versions as in Kafka 2.7: 1 has several endpoints per broker, 5 groups by topic and adds the broker epoch
+(KIP-380).
 """
 
 from __future__ import annotations

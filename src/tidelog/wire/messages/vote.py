@@ -1,7 +1,8 @@
-"""Vote (1000), ours: under majority rules the controller asks replicas how long their logs are.
+"""Vote (1000), tidelog's own: under majority rules the controller asks replicas how long their logs are.
 
-The longest log of a majority leads next. With its answer a replica promises to ignore leaders of earlier
-epochs. Kafka's own Vote (52) serves KRaft, where the replicas elect their leader themselves.
+The replica with the longest log of a majority becomes leader. With its answer a replica promises to ignore
+leaders of earlier epochs. Kafka's own Vote (52) serves KRaft, where the replicas elect their leader
+themselves.
 """
 
 from __future__ import annotations
