@@ -1,12 +1,11 @@
-"""Work that would block the event loop, handed to whoever runs it: a thread pool, or nobody (inline).
+"""Blocking work, moved out of the event loop into a thread pool, or run inline. The broker passes
+``pool.submit``-like callables; tests and tools use ``inline``. A ``JobQueue`` keeps the jobs of one owner in
+order and never runs two at once, however many threads there are. So two jobs never write one file at the same
+time, and the last write requested is the last one made.
 
-The broker passes ``pool.submit``-like callables; tests and tools use ``inline``. A ``JobQueue`` keeps the
-jobs of one owner in order and never runs two at once, however many threads there are, so that a file is
-never written by two jobs and the last one asked for is the last one written.
-
-Work that takes long and must not leave the event loop, because it looks at what the loop changes, is done in
-``Steps``: a generator that the loop resumes whenever it has time. ``StepsAndJobs`` also yield what a thread
-is to do before they go on.
+Long work that reads state of the event loop must stay in the loop. It is written as ``Steps``: a generator
+that the loop resumes when it has time. ``StepsAndJobs`` also yield jobs, and are resumed when a thread has
+run them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Steps = Generator[None, None, T]
 StepsAndJobs = Generator[Job | None, None, T]
 
 _LISTED_AT_ONCE = 50
-"""What is made in a hundred microseconds."""
+"""As many as take about a hundred microseconds."""
 
 
 def inline(job: Job) -> None:
@@ -34,7 +33,7 @@ def inline(job: Job) -> None:
 
 
 def in_thread(work: Callable[[], T]) -> StepsAndJobs[T]:
-    """To be yielded from: what a thread found out, or the exception that it ended with."""
+    """Use with ``yield from``: runs ``work`` in a thread, and returns its result or raises its exception."""
     found: Future[T] = Future()
 
     def job() -> None:
@@ -48,7 +47,7 @@ def in_thread(work: Callable[[], T]) -> StepsAndJobs[T]:
 
 
 def finished(steps: StepsAndJobs[T]) -> T:
-    """What they come to, with everything done here: for tests and tools."""
+    """Run all steps and jobs in this thread and return the result: for tests and tools."""
     while True:
         try:
             job = next(steps)
@@ -60,7 +59,7 @@ def finished(steps: StepsAndJobs[T]) -> T:
 
 
 def listed(items: Iterable[T]) -> Steps[list[T]]:
-    """To be yielded from: all of them, when there may be very many. Few are listed at once."""
+    """Use with ``yield from``: ``list(items)`` in steps, for very many items."""
     rest = iter(items)
     found = list(islice(rest, _LISTED_AT_ONCE))
     more = len(found) == _LISTED_AT_ONCE
@@ -83,12 +82,12 @@ class JobQueue:
 
     def submit(self, job: Job) -> None:
         self._jobs.append(job)
-        # A pool that was shut down takes nothing more: then ``finish`` runs what is left.
+        # A pool that was shut down refuses jobs: then ``finish`` runs the rest.
         with suppress(RuntimeError):
             self._background(self._run)
 
     def _run(self) -> None:
-        """Run what is queued, unless another thread is at it: that one looks again after its last job."""
+        """Run the queued jobs, unless another thread does: that thread looks again after its last job."""
         while self._jobs and self._executing.acquire(blocking=False):
             try:
                 self._run_queued()
@@ -96,7 +95,7 @@ class JobQueue:
                 self._executing.release()
 
     def finish(self) -> None:
-        """Run what is queued here, after the job that a thread may be busy with."""
+        """Run the queued jobs in this thread. Waits for a job that another thread is running."""
         with self._executing:
             self._run_queued()
 

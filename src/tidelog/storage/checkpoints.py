@@ -1,9 +1,9 @@
 """Kafka's checkpoint files: a version line ``0``, a count, then one entry per line.
 
-``leader-epoch-checkpoint`` in a partition's folder holds ``epoch startOffset``; four files in the log
-folder hold ``topic partition offset``. They are replaced as a whole (``durable.write_durably``), so one that
-cannot be read was not written by a broker: it is refused, not repaired, because silence would lose an epoch
-or a high watermark.
+``leader-epoch-checkpoint`` in a partition's folder holds ``epoch startOffset``; four files in the log folder
+hold ``topic partition offset``. They are replaced as a whole (``durable.write_durably``), so an unreadable
+file was not written by a broker. It is refused and not repaired, because guessing could lose an epoch or a
+high watermark.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _VERSION = "0"
 
 @dataclass(frozen=True, slots=True)
 class Checkpointed:
-    """What the four files of the log folder say of one log."""
+    """The entries of one log in the four files of the log folder."""
 
     recovery_point: Offset = 0
     start_offset: Offset = 0
-    """The log may have lost more than that, never less."""
+    """The log was deleted at least up to here; the files may start later."""
     high_watermark: Offset = 0
     cleaned_to: Offset = NEVER_CLEANED
-    """Offsets may be missing, unless the log was never cleaned."""
+    """Unless ``NEVER_CLEANED``, offsets may be missing in the log."""
 
 
 class MalformedCheckpoint(StorageRefused):
@@ -48,10 +48,10 @@ class MalformedCheckpoint(StorageRefused):
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
-    """The offsets of a log folder's checkpoint; none if there is no such file."""
+    """The offsets of a log folder's checkpoint; empty if the file does not exist."""
     offsets = {}
     for line in _read_lines(path):
-        # Topics have no spaces in their names; anything else than three fields is foreign.
+        # Topic names contain no spaces, so a valid line has exactly three fields.
         match line.split(" "):
             case [topic, partition, offset]:
                 offsets[TopicPartition(topic, _number(path, partition))] = _number(path, offset)
@@ -65,7 +65,7 @@ def write_offsets(path: Path, offsets: Mapping[TopicPartition, Offset]) -> None:
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
-    """The epochs of a partition's checkpoint, increasing in both fields; none if there is no such file."""
+    """The epochs of a partition's checkpoint, increasing in both fields; empty if the file does not exist."""
     entries: list[EpochEntry] = []
     for line in _read_lines(path):
         match line.split(" "):
@@ -103,7 +103,7 @@ def _read_lines(path: Path) -> list[str]:
 
 
 def _number(path: Path, text: str) -> int:
-    # Not int(): that takes spaces, underscores and other scripts' digits.
+    # Not int(): it accepts spaces, underscores and digits of other scripts.
     if not (text.isascii() and text.removeprefix("-").isdigit()):
         raise MalformedCheckpoint(path, f"{text!r} is not a number")
     return int(text)

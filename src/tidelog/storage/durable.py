@@ -1,7 +1,6 @@
-"""Making files durable: the few system calls that survive a power cut, in the one order that does.
-
-A rename is atomic, but only a sync of the file *before* it and of the folder *after* it make it durable.
-Everything here may take milliseconds; the event loop hands it to a thread.
+"""Make files durable: system calls in the order that survives a power cut. A rename is atomic, but only a
+sync of the file *before* it and of the folder *after* it make it durable. These calls may take milliseconds,
+so the event loop runs them in a thread.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def sync_folder(folder: Path) -> None:
 
 
 class SharedNames:
-    """The names in a folder to which many add, each of whom wants its own to be durable: a sync serves all
-    names that were there when it began."""
+    """Names that many logs add to one folder. One sync of the folder makes all names durable that existed
+    when it began."""
 
     __slots__ = ("_added", "_lock", "_synced")
 
@@ -42,7 +41,7 @@ class SharedNames:
         self._lock = Lock()
 
     def added(self) -> int:
-        """Returns what ``sync`` is to be called with, from whichever thread."""
+        """Returns the number to pass to ``sync``, which any thread may call."""
         self._added += 1
         return self._added
 
@@ -55,10 +54,10 @@ class SharedNames:
 
 
 def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
-    """Replace a file as a whole: a reader finds the old content or the new, also after a power cut.
+    """Replace a file as a whole: a reader finds either the old or the new content, also after a power cut.
 
-    Until the folder is synced a power cut may bring the old content back, never a mixture. A file without
-    content has nothing to lose, and is not synced.
+    Until the folder is synced a power cut may bring the old content back, never a mixture. An empty file is
+    not synced: it has no content to lose.
     """
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

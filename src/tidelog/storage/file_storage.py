@@ -1,9 +1,8 @@
-"""All logs of a broker on disk: opened together, closed together, and the checkpoints they share.
-
-Four checkpoints in the folder speak of all logs: how far each is durable, where it starts, how far it was
-compacted, and its high watermark. They are written by one job at a time and always from the latest state, so
-an older write can never replace a newer one. A partition that was deleted must be out of them before one of
-the same name is created, or the new log would be judged by the old one's offsets.
+"""All logs of a broker on disk: opened together, closed together, and the checkpoints they share. Four
+checkpoints in the folder cover all logs: how far each is durable, where it starts, how far it was compacted,
+and its high watermark. One job at a time writes them, always from the latest state, so an older write can
+never replace a newer one. A deleted partition must be removed from them before one of the same name is
+created; otherwise recovery would apply the old offsets to the new log.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
 
 PRODUCER_EXPIRATION_MS: Millis = 86_400_000
 SYNC_THREADS = 8
-"""A file system commits syncs that come at the same time as one: 8 take a quarter of the time of 1."""
+"""A file system merges concurrent syncs: with 8 threads they take a quarter of the time of 1."""
 
 
 def wall_clock() -> Millis:
@@ -68,11 +67,11 @@ class FileStorage:
         dedupe_bytes: int = DEDUPE_BYTES,
         cleaner_bytes_per_second: float = UNLIMITED,
     ) -> None:
-        """Open the folder and every log in it. ``StorageRefused`` says why not; then nothing is held."""
+        """Open the folder and every log in it. After ``StorageRefused`` no lock or file is held."""
         self.trouble = ""
-        """The last thing that went wrong in the background, for whoever watches."""
+        """The last error in the background, for the broker to log."""
         self.recovered: list[Recovered] = []
-        """What opening the logs found, one line each."""
+        """What recovery found when the logs were opened."""
         self._default_config = LogConfig.from_properties(defaults or {})
         self._configs: dict[str, LogConfig] = {}
         self._shared = Shared(
@@ -94,15 +93,16 @@ class FileStorage:
         self._logs: dict[TopicPartition, FileLog] = {}
         self._high_watermarks: dict[TopicPartition, Offset] = {}
         self._gone: set[TopicPartition] = set()
-        """Deleted, and perhaps still in the checkpoints."""
+        """Deleted partitions that may still be in the checkpoints."""
         self._half_made: set[TopicPartition] = set()
-        """Could not be created. If the disk did not let go of the folder either, the next try removes it."""
+        """Partitions that could not be created. If the folder could not be removed either, the next attempt
+        does it."""
         self._offsets_due = self._high_watermarks_due = False
         self._cleaned_written: dict[TopicPartition, Offset] | None = None
-        """What the file says; None if a write of it has failed."""
+        """The content of the file; None if a write has failed."""
         self._writing = Lock()
         self._closed = False
-        """The folder may be another process's now: a thread that comes late writes nothing more to it."""
+        """Another process may use the folder now, so a late thread must not write to it."""
         self._unsynced_since: dict[FileLog, Millis] = {}
         self._compaction = CompactionScheduler(
             self._logs,
@@ -137,7 +137,7 @@ class FileStorage:
         self._folder.release()
 
     def claim(self, cluster_id: str) -> None:
-        """The logs belong to this cluster. ``StorageRefused`` if they are known to belong to another."""
+        """Record that the logs belong to this cluster. ``StorageRefused`` if they belong to another."""
         self._folder.claim(cluster_id)
 
     # ------------------------------------------------------------ logs
@@ -152,10 +152,10 @@ class FileStorage:
             self._found(tp, opened.end_offset, opened.truncated_bytes, opened.missing, opened.findings)
             taken_out += opened.taken_out
             if tp in self._high_watermarks:
-                # Named once if there is less: the next start need not find it again.
+                # Lowered, so that the next start does not report the same loss again.
                 self._high_watermarks[tp] = min(self._high_watermarks[tp], opened.end_offset)
         for tp, gone in checkpointed.items():
-            # Removed by hand, or deleted just before a kill. A log that is created must not be judged by it.
+            # Removed by hand, or deleted just before a kill. A new log must not get these offsets.
             self._gone.add(tp)
             self._high_watermarks.pop(tp, None)
             if self.clean_shutdown:
@@ -196,7 +196,7 @@ class FileStorage:
         return self._configs.get(tp.topic, self._default_config)
 
     def configure(self, topic: str, config: LogConfig) -> None:
-        """The settings of a topic, for its logs of now and later."""
+        """Set the configuration of a topic, for its existing and future logs."""
         self._configs[topic] = config
         for tp, log in self._logs.items():
             if tp.topic == topic:
@@ -209,7 +209,7 @@ class FileStorage:
         return log
 
     def _create(self, tp: TopicPartition) -> FileLog:
-        """All of it or nothing: what a failed try leaves behind would be in the way of the next one."""
+        """Create the log, or nothing: the remains of a failed attempt would block the next one."""
         if tp in self._gone:
             self._checkpoint_now()
         try:
@@ -239,7 +239,7 @@ class FileStorage:
         return [log.describe() for log in self._logs.values()]
 
     def delete(self, tp: TopicPartition) -> None:
-        """The log is gone when its folder has another name. If the disk refuses that, nothing has changed."""
+        """Renaming the folder deletes the log. If the disk refuses the rename, nothing has changed."""
         log = self._logs.get(tp)
         if log is None:
             self._high_watermarks.pop(tp, None)
@@ -256,7 +256,7 @@ class FileStorage:
         self._jobs.submit(self._write_high_watermarks)
 
     def _taken_out(self, folder: Path) -> Path | None:
-        """What is left to be removed, None if the folder was removed by hand."""
+        """The renamed folder, to be removed; None if the folder was removed by hand."""
         try:
             return self._folder.take_out(folder)
         except FileNotFoundError:
@@ -276,7 +276,7 @@ class FileStorage:
             self._jobs.submit(self._write_high_watermarks)
 
     def write_checkpoints(self) -> None:
-        """Write down, soon, how far logs are durable and where they start."""
+        """Schedule a write of the recovery points, log starts and compacted offsets."""
         if not self._offsets_due:
             self._offsets_due = True
             self._jobs.submit(self._write_offsets)
@@ -325,18 +325,19 @@ class FileStorage:
     # ------------------------------------------------------------ syncs
 
     def dirty(self) -> bool:
-        """Some log with ``flush=always`` has appends that no sync has taken up: acknowledge nothing yet."""
+        """Whether a log with ``flush=always`` has appends that no sync covers: then the broker must not
+        acknowledge yet."""
         return bool(self._shared.dirty)
 
     def begin_sync(self) -> Callable[[], None]:
-        """Take up all those appends: when the returned call has returned, they are on disk. The call blocks,
-        is made in some thread, must be made, and raises ``StorageFailure`` if it cannot keep its promise."""
+        """Returns a function that syncs all those appends. It blocks, may run in any thread, must be called,
+        and raises ``StorageFailure`` if the sync fails."""
         logs = list(self._shared.dirty)
         self._shared.dirty.clear()
         return self._together(logs)
 
     def sync_due(self, now_ms: Millis) -> Callable[[], None] | None:
-        """The same for logs with ``flush=interval`` whose time has come; None if there are none."""
+        """The same for logs with ``flush=interval`` that are due; None if there are none."""
         due = []
         for log in self._logs.values():
             waiting = log.end_offset - log.recovery_point
@@ -352,7 +353,8 @@ class FileStorage:
         return lambda: self._run_all(calls)
 
     def _run_all(self, calls: Sequence[Callable[[], None]]) -> None:
-        """Make blocking calls side by side, all of them in any case; then raise the first failure."""
+        """Run blocking calls in parallel. If one fails, the others still run; then raise the first
+        failure."""
         started = [self._sync_threads.submit(call) for call in calls[1:]]
         try:
             for call in calls[:1]:
@@ -367,8 +369,8 @@ class FileStorage:
     def enforce_retention(
         self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> dict[TopicPartition, Offset]:
-        """Where logs must start now. Nothing is deleted yet: ``advance_start`` does it, and goes through the
-        core because that must follow. Producers that have been silent for long are forgotten on the way."""
+        """The new start offset of each log that retention shortens. The caller passes them through the core
+        to ``advance_start``, which deletes. Also expires idle producers."""
         starts = {}
         for tp, log in self._logs.items():
             log.expire_producers(now_ms - self._producer_expiration_ms)
@@ -384,19 +386,19 @@ class FileStorage:
     def next_compaction(
         self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Iterator[Job] | None:
-        """The compaction that is most due, step by step: see ``CompactionScheduler.next_compaction``."""
+        """See ``CompactionScheduler.next_compaction``."""
         return self._compaction.next_compaction(now_ms, high_watermarks)
 
     @property
     def last_compaction(self) -> str:
-        """What the last compaction did; empty if there was none, or nothing to do for it."""
+        """Message about the last compaction; empty if there was none, or if it changed nothing."""
         return self._compaction.last
 
     # ------------------------------------------------------------ the end
 
     def close(self) -> bool:
-        """Make everything durable and let go. True if it succeeded: only then the next start may trust what
-        it finds, and need not scan it."""
+        """Make everything durable, then close the files and the lock. True on success: only then the next
+        start may skip the scan."""
         self._compaction.stop()
         self._shared.dirty.clear()
         clean = True

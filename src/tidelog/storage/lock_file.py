@@ -1,9 +1,9 @@
 """Lock files that name their holder.
 
-A lock says that a folder is in use. To stop its user one must also know which process that is. So the holder
-writes its process into the file, by id and start time. Rules of the file: the name counts only while the lock
-is held, because a killed process leaves its name behind; and only for a process that began at that time,
-because ids are used again.
+A lock marks a folder as in use. `tidelog down` must also know which process uses it. So the holder writes its
+process id and start time into the file. Rules of the file: the entry is valid only while the lock is held,
+because a killed process leaves its entry behind; and only for a process with that start time, because process
+ids are reused.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
-# `is_held` takes the lock for a moment; that must not make a holder-to-be give up.
+# `is_held` takes the lock for a moment, so `acquire` tries more than once.
 _TRIES = 5
 _PAUSE_SECONDS = 0.02
 _NAME_BYTES_MAX = 100
 
 
 class Process(NamedTuple):
-    """One process, never mistaken for a later one with the same id."""
+    """One process. The start time distinguishes it from a later process with the same id."""
 
     pid: int
     started: str
-    """Its start time as the system counts; empty where there is no /proc to ask."""
+    """Its start time in the system's unit; empty on systems without /proc."""
 
     @classmethod
     def of(cls, pid: int) -> Self:
@@ -38,7 +38,7 @@ class Process(NamedTuple):
 
 
 def start_time(pid: int) -> str:
-    """When a process began. Empty if there is none, or if the system does not tell."""
+    """The start time of a process. Empty if it does not exist, or on systems without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
     except OSError:
@@ -55,7 +55,7 @@ def acquire(path: Path) -> int:
     except BaseException:
         os.close(descriptor)
         raise
-    with suppress(OSError):  # a full disk: the lock holds without a name in it
+    with suppress(OSError):  # a full disk: the lock is held without an entry
         pid, started = Process.of(os.getpid())
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{pid} {started}\n".encode(), 0)
@@ -88,7 +88,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> Process | None:
-    """Who holds the lock. None if it is free, and for a moment while it is being taken."""
+    """The process that holds the lock. None if it is free, and for a moment while it is being taken."""
     try:
         with open(path, "rb") as file:
             pid, _, started = file.read(_NAME_BYTES_MAX).decode("ascii", "replace").rstrip().partition(" ")

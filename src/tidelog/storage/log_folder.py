@@ -1,8 +1,7 @@
-"""The folder that holds all logs of a broker: whose it is, who uses it now, and how it was left.
-
-``meta.properties`` says to which broker of which cluster it belongs, ``.lock`` is held by the process that
-uses it, ``.kafka_cleanshutdown`` is there only while nobody does. Anything unexpected is refused with one
-line and nothing is changed: a mistyped path must not cost anybody their data.
+"""The folder that holds all logs of a broker: its owner, its lock, and its shutdown marker.
+``meta.properties`` names the broker and the cluster that own it, the process that uses it holds ``.lock``,
+``.kafka_cleanshutdown`` exists only after a clean shutdown. An unexpected content is refused with one line,
+and nothing is changed: a mistyped path must not destroy data.
 """
 
 from __future__ import annotations
@@ -31,12 +30,13 @@ _HARMLESS = {LOCK, "lost+found"}
 
 class LogFolder:
     def __init__(self, path: Path, broker_id: int) -> None:
-        """Take the folder for this broker, made if need be; ``StorageRefused`` if it is not to be had."""
+        """Lock the folder for this broker, and create it if necessary; ``StorageRefused`` if that is not
+        possible."""
         self.path = path
         self._broker_id = broker_id
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self._checked_meta()  # not even a lock is put into a folder of somebody else
+            self._checked_meta()  # create no file, not even a lock, in a foreign folder
             self._lock = self._locked()
         except OSError as error:
             raise self._unusable(error) from None
@@ -57,7 +57,7 @@ class LogFolder:
             f"cannot use {self.path} for logs: {reason}; choose another folder or repair it"
         )
 
-    # ------------------------------------------------------------ who uses it
+    # ------------------------------------------------------------ lock
 
     def _locked(self) -> int:
         try:
@@ -70,7 +70,7 @@ class LogFolder:
     def release(self) -> None:
         os.close(self._lock)
 
-    # ------------------------------------------------------------ whose it is
+    # ------------------------------------------------------------ owner
 
     def _checked_meta(self) -> dict[str, str]:
         try:
@@ -96,7 +96,7 @@ class LogFolder:
         return meta
 
     def claim(self, cluster_id: str) -> None:
-        """The folder belongs to this cluster from now on; refused if it belongs to another."""
+        """Record that the folder belongs to this cluster; refused if it belongs to another."""
         owner = self._meta.get("cluster.id")
         if owner == cluster_id:
             return
@@ -114,23 +114,23 @@ class LogFolder:
         write_durably(self.path / META, text.encode())
         self._meta = meta
 
-    # ------------------------------------------------------------ how it was left
+    # ------------------------------------------------------------ shutdown marker
 
     def was_left_cleanly(self) -> bool:
         return (self.path / CLEAN_SHUTDOWN).exists()
 
     def remove_clean_mark(self) -> None:
-        """Before the first change: from now on nobody has left cleanly."""
+        """Remove the marker before the first change."""
         (self.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         sync_folder(self.path)
 
     def leave_clean_mark(self) -> None:
         write_durably(self.path / CLEAN_SHUTDOWN, b"")
 
-    # ------------------------------------------------------------ the logs in it
+    # ------------------------------------------------------------ logs
 
     def logs(self) -> Iterator[tuple[TopicPartition, Path]]:
-        """The logs there are, after the remains of deleted ones were removed."""
+        """The logs in the folder. Removes the remains of deleted ones first."""
         for path in sorted(self.path.iterdir()):
             if path.is_dir() and path.name.endswith(DELETE_SUFFIX):
                 shutil.rmtree(path, ignore_errors=True)
@@ -144,7 +144,7 @@ class LogFolder:
         return self.path / name
 
     def take_out(self, folder: Path) -> Path:
-        """Rename a log's folder so that it is none any more; returns what is left to be removed."""
+        """Rename a log's folder so that no start loads it; returns the path to remove."""
         suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
         renamed = folder.with_name(folder.name[: NAME_LENGTH_MAX - len(suffix)] + suffix)
         os.rename(folder, renamed)

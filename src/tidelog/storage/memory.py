@@ -1,8 +1,7 @@
-"""A log in memory that knows what a power cut would take: the simulator's disk.
-
-Every batch holds one record, so a batch's place in the list tells its offset. What was appended is in the
-"page cache" at once and survives the crash of a process; only ``sync`` makes it survive a power cut. The
-epoch checkpoint is written with tmp + fsync + rename in the real thing, so here it is always durable.
+"""A log in memory with simulated power cuts: the simulator's disk. Every batch holds one record, so a batch's
+index in the list gives its offset. An append is in the "page cache" at once and survives a crash of the
+process; only ``sync`` makes it survive a power cut. A broker writes the epoch checkpoint with tmp + fsync +
+rename, so here it is always durable.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class MemoryLog:
     def __init__(self, *, sync_each_append: bool = False) -> None:
         self.batches: list[MemoryBatch] = []
         self._first: Offset = 0
-        """The offset of ``batches[0]``, or of the record that will take its place."""
+        """The offset of ``batches[0]``, or of the next record if there is none."""
         self.start_offset: Offset = 0
         self.end_offset: Offset = 0
         self.synced_offset: Offset = 0
@@ -114,7 +113,7 @@ class MemoryLog:
         self.synced_offset = self.end_offset
 
     def recover(self) -> None:
-        """What loading a log does after any stop: an epoch that starts beyond the records never was."""
+        """Load the log after a stop: drop epochs that start beyond its end."""
         self.epochs.truncate_from_end(self.end_offset)
 
 
@@ -152,7 +151,7 @@ class MemoryStorage:
             log.sync()
 
     def lose_power(self) -> None:
-        """Forget what was never synced."""
+        """Drop everything that was not synced."""
         for log in self.logs.values():
             log.truncate_to(log.synced_offset)
 

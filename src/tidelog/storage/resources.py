@@ -1,4 +1,4 @@
-"""What the logs of one folder share: bounds on memory and open files, threads, the folder's checkpoints."""
+"""Resources that the logs of one folder share: limits on memory and open files, threads, checkpoints."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class Closable(Protocol):
 
 
 class OpenFiles:
-    """A bound on open files: sealed segments are opened when read, and the least recently read are closed.
-
-    The segment that a log writes to stays open and is not counted. What is counted are segments: an open one
-    has up to three files, because a mapped index holds its own.
+    """A limit on open files: sealed segments are opened when read, and the least recently read are closed.
+    The active segment of a log stays open and is not counted. The limit counts segments: an open one has up
+    to three files, because each mapped index has its own.
     """
 
     __slots__ = ("_limit", "_recent")
@@ -55,7 +54,7 @@ def _nothing() -> None:
 
 
 def _ignored(_trouble: str) -> None:
-    """There is no log to report to."""
+    """A log outside a folder of logs has no broker to report to."""
 
 
 @dataclass(slots=True)
@@ -64,18 +63,18 @@ class Shared:
     clock: Callable[[], Millis] = lambda: 0
     background: Background = inline
     verify_epochs: bool = True
-    """Refuse batches on disk whose leader epoch is not what the epoch cache says of their offsets. Right for
-    rules that keep epochs in order (KIP-279 and later); under older ones a log may truly be out of order."""
+    """Refuse batches on disk whose leader epoch differs from the epoch cache. Correct for rules that keep
+    epochs in order (KIP-279 and later); under older rules a log may have epochs out of order."""
     tail_bytes: int = TAIL_BYTES
     tails: TailBudget = field(default_factory=TailBudget)
     open_files: OpenFiles = field(default_factory=OpenFiles)
     names: SharedNames = field(default_factory=SharedNames)
-    """Those of the logs' own folders."""
+    """The names of the logs' own folders."""
     dirty: set[FileLog] = field(default_factory=set)
-    """Logs with ``flush=always`` and appends that no sync has taken up yet."""
+    """Logs with ``flush=always`` and appends that no sync covers yet."""
     checkpoint_soon: Callable[[], None] = _nothing
     checkpoint_now: Callable[[], None] = _nothing
     after_checkpoint: Callable[[Job], None] = inline
-    """Write the checkpoints, soon, and then do this."""
+    """Schedule a write of the checkpoints, then run the job."""
     report: Callable[[str], None] = _ignored
-    """Something went wrong in the background, without harm so far."""
+    """Report an error of optional background work."""

@@ -345,7 +345,7 @@ def test_rot_in_the_end_of_the_log_does_not_confuse_producers(tmp_path: Path) ->
         again = ProducerStates()
         opened.open(TP).restore_producers(again)
         assert list(again.entries()) == list(states.entries())
-        assert "producers of topic-0 may be forgotten" in opened.trouble
+        assert "cannot restore all producers of topic-0" in opened.trouble
 
 
 def test_a_snapshot_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:

@@ -1,18 +1,19 @@
-"""What is left of a batch when it is compacted: all of it, some of its records, its header, or nothing.
+"""Compact one batch: keep all of it, some of its records, only its header, or nothing.
 
 Rules of this file:
 
 * Nothing that stays changes its offset, timestamp, epoch, producer or sequence number. A batch keeps its
-  first and last offset, whatever it lost, so the sequence numbers of its producer can still be counted.
-* A record goes if a later one has its key, or if it has no key at all (Kafka's rule: a topic may have become
-  compacted after it was written).
-* A record without a value (a tombstone) says that its key is deleted. It goes too, but only when it has been
-  the last of its key for ``delete.retention.ms``, so that whoever reads along has the time to meet it. When
-  that time is over is written into the batch as newer Kafkas do (KIP-534): attribute bit 6, and the time in
-  place of the base timestamp. Kafka 2.7 goes by the age of files, and loses count when it merges them.
-* Control records stay. So do tombstones of transactions, and their records never count as the last of a key:
-  whether they were committed is not known here.
-* A batch whose records cannot be read, or are too many to be looked at, stays as it is.
+  first and last offset whichever records it loses, so the sequence numbers of its producer can still be
+  counted.
+* A record is removed if a later one has its key, or if it has no key at all (as in Kafka: the topic may have
+  become compacted after the record was written).
+* A record without a value (a tombstone) deletes its key. It is removed after it has been the last record of
+  its key for ``delete.retention.ms``, so that consumers have time to read it. The end of that time is stored
+  in the batch as in KIP-534: attribute bit 6, and the time in place of the base timestamp. Kafka 2.7 uses the
+  age of files instead, which is lost when it merges them.
+* Control records stay. Tombstones of transactions stay too, and transactional records never count as the last
+  of a key: this code does not know whether they were committed.
+* A batch with unreadable records, or with too many to read, stays as it is.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CRC = Struct(">I")
 
 
 def note_keys(batch: RecordBatch, offsets: OffsetMap) -> bool:
-    """Tell the map of the batch's records. False if it has no room for them, and then it has none of them."""
+    """Add the batch's records to the map. False if they do not fit; then none of them is added."""
     if batch.is_control or batch.is_transactional or batch.record_count > RECORDS_MAX:
         return True
     if not offsets.has_room_for(batch.record_count):
@@ -49,7 +50,7 @@ def note_keys(batch: RecordBatch, offsets: OffsetMap) -> bool:
     try:
         offsets.note(keyed_records(batch, content_of(batch)))
     except CorruptBatch:
-        return True  # it stays, and says nothing
+        return True  # it stays, and adds no keys
     return True
 
 
@@ -60,7 +61,7 @@ class BatchCleaner:
     delete_retention_ms: Millis
 
     def clean(self, batch: RecordBatch, *, keep_header: bool) -> RecordBatch | None:
-        """What is left of the batch; the same object if nothing changes."""
+        """The compacted batch; the same object if nothing changes."""
         if batch.is_control:
             return batch
         try:
@@ -89,14 +90,14 @@ def _has_tombstones(records: list[KeyedRecord]) -> bool:
 
 
 def _dated(batch: RecordBatch) -> bool:
-    """Its base timestamp says when its tombstones may go."""
+    """Whether its base timestamp is the time at which its tombstones may be removed."""
     return bool(batch.attributes & DELETE_HORIZON_BIT)
 
 
 def _rebuilt(
     batch: RecordBatch, content: bytes, kept: list[KeyedRecord], horizon: Millis | None = None
 ) -> RecordBatch:
-    """The batch with these of its records; ``horizon`` is when the tombstones among them may go."""
+    """The batch with only these records. Its tombstones may be removed at ``horizon``."""
     attributes, max_timestamp, base_timestamp = batch.attributes, batch.max_timestamp, batch.base_timestamp
     if horizon is not None:
         attributes |= DELETE_HORIZON_BIT

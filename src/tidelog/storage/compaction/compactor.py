@@ -1,14 +1,13 @@
-"""One compaction of one log: learn the last offset of every key, then rewrite the segments without the rest.
+"""One compaction of one log: learn the last offset of every key, then rewrite the segments without older
+records. It runs from the beginning of the log to a sealed segment, oldest first, so that a value is always
+removed before the tombstone that deleted it. A thread reads and writes. Between two jobs the event loop
+checks that the log has not changed, and swaps the new segment in. So a compaction is a generator: the event
+loop resumes it, and it yields jobs for a thread. It can be dropped at any point, and the process may crash at
+any point: until a segment is swapped in (``segment_swap``) its files have no effect.
 
-It goes from the beginning of the log to a sealed segment, the oldest first, so that a value is always gone
-before the tombstone that deleted it. Reading and writing happen in a thread; between two such jobs the event
-loop looks whether the log is still the one that was read, and puts what was written in its place. So a
-compaction is a generator: it is resumed by the event loop and yields what a thread shall do in between. It
-can be dropped at any point, and so can the process: until a segment is swapped in (``segment_swap``) nothing
-that was written counts.
-
-Only what is synced, committed and sealed is rewritten. Before the first swap the folder's checkpoints say so:
-recovery reads batches to learn epochs, and must not do that where the first batch of an epoch may be gone.
+Only synced, committed and sealed segments are rewritten. The folder's checkpoints record that before the
+first swap: recovery learns epochs from batches, and must not do so where compaction may have removed the
+first batch of an epoch.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class SealedSegment(NamedTuple):
 
 
 class Abandoned(Exception):
-    """There is no use in going on: the log has changed, or the broker ends."""
+    """The compaction cannot continue: the log has changed, or the broker stops."""
 
 
 class CompactionHost(Protocol):
@@ -51,49 +50,50 @@ class CompactionHost(Protocol):
     dedupe_bytes: int
 
     def is_there(self, log: FileLog) -> bool:
-        """It has not been deleted."""
+        """Whether the log still exists."""
 
     def read(self, size: int) -> None:
-        """Called by the thread after so many bytes: waits if that was too fast, or raises ``Abandoned``."""
+        """The thread calls this after reading ``size`` bytes. Sleeps to limit the speed, or raises
+        ``Abandoned``."""
 
     def write_checkpoints(self) -> None:
-        """Blocks until the checkpoints of the folder say what is true now."""
+        """Blocks until the checkpoints of the folder are up to date."""
 
     def run(self, work: Callable[[], None]) -> None:
-        """Does it, unless the broker ends."""
+        """Runs ``work``, unless the broker is stopping."""
 
 
 @dataclass(slots=True)
 class Compaction:
     log: FileLog
     sources: list[SealedSegment]
-    """Everything that may be rewritten, from the beginning of the log."""
+    """All segments that may be rewritten, from the beginning of the log."""
     first_dirty: Offset
     now_ms: Millis
     around: CompactionHost
     failure: str = ""
-    """Why it did not succeed, if the files are to blame."""
+    """Why reading or writing files failed."""
     hopeless: bool = False
-    """Because they are damaged: they will be the next time."""
+    """Files are damaged, so another attempt would fail too."""
     finished: bool = False
     bytes_before: int = 0
-    """The size of the segments that were replaced,"""
+    """Size of the segments that were replaced."""
     bytes_after: int = 0
-    """and of what replaced them."""
+    """Size of the segments that replaced them."""
     _cuts: int = 0
     _end: Offset = 0
-    """The map knows every key below."""
+    """The map holds every key below this offset."""
     _full: bool = False
     _changed: bool = False
-    """What was written differs from what it was made from."""
+    """The new segment differs from its sources."""
     _offsets: OffsetMap = field(init=False)
     _producers: dict[int, Offset] = field(default_factory=dict)
-    """The last offset of every producer that is still remembered,"""
+    """The last offset of every producer that is still remembered."""
     _producers_here: dict[int, Offset] = field(default_factory=dict)
-    """and of those that wrote to what is dirty, below ``_end``."""
+    """The last offset below ``_end`` of every producer in the dirty part."""
 
     def steps(self) -> Iterator[Job]:
-        """To be resumed by the event loop when what it yields has been done by a thread."""
+        """The event loop runs each yielded job in a thread, then resumes."""
         self._cuts = self.log.cuts
         self._producers = self.log.last_offsets_of_producers() or {}
         with suppress(Abandoned):
@@ -103,18 +103,19 @@ class Compaction:
             for group in self._groups():
                 yield from self._rewrite(group)
             yield from self._do(partial(sync_folder, self.log.folder))
-            # Only now: had the names of the new segments been lost, old values would count as compacted.
+            # Only after the sync: if a crash lost the new names, the old values would count as compacted.
             self.log.cleaned_to = self._end
             yield from self._do(self.around.write_checkpoints)
             self.finished = True
 
     def _do(self, work: Callable[[], None]) -> Iterator[Job]:
-        """Have it done by a thread. ``Abandoned`` if there is no point in going on after that."""
+        """Run ``work`` in a thread. Raises ``Abandoned`` if it failed, or if the log has changed
+        meanwhile."""
         if not (yield from self._done(work)):
             raise Abandoned
 
     def _done(self, work: Callable[[], None]) -> Generator[Job, None, bool]:
-        """The same; False instead. What was not done to its end, for whatever reason, is never swapped in."""
+        """Like ``_do``, but returns False instead of raising. Unfinished work is never swapped in."""
         succeeded = False
 
         def attempt() -> None:
@@ -133,7 +134,8 @@ class Compaction:
         return succeeded and self.log.cuts == self._cuts and self.around.is_there(self.log)
 
     def _twins(self, segments: list[Segment]) -> list[BatchFile]:
-        """The segments, for a thread to read. They may have been deleted from the front of the log."""
+        """Copies of the segments for a thread to read. Raises ``Abandoned`` if retention has deleted one of
+        them."""
         if not self.log.segments.have(segments):
             raise Abandoned
         twins: list[BatchFile] = []
@@ -187,7 +189,7 @@ class Compaction:
     # ------------------------------------------------------------ segments
 
     def _groups(self) -> list[list[SealedSegment]]:
-        """What becomes one segment: as many as fit one."""
+        """Groups of sources that together fit one segment."""
         groups: list[list[SealedSegment]] = []
         size = 0
         for source in self.sources:
@@ -209,7 +211,7 @@ class Compaction:
         obsolete = [source.segment for source in group]
         twins = self._twins(obsolete)
         interval = self.log.config.index_interval_bytes
-        # Not among the loop's open files: a thread writes it.
+        # Not counted among the event loop's open files: a thread writes it.
         cleaned = Segment(
             self.log.folder, obsolete[0].base_offset, OpenFiles(1), interval, suffix=CLEANED_SUFFIX
         )
@@ -254,15 +256,15 @@ class Compaction:
             modified = os.fstat(twins[-1].descriptor()).st_mtime_ns
             sync_data(cleaned.descriptor())
             cleaned.save_indexes(cleaned.seal())
-            # Where records have no timestamps, retention goes by this.
+            # Retention uses the file's time where records have no timestamps.
             os.utime(cleaned.path, ns=(modified, modified))
             sync_folder(self.log.folder)
         finally:
             cleaned.close()
 
     def _is_last_of_producer(self, batch: RecordBatch) -> bool:
-        """Its header says how the sequence of its producer goes on, if that is still remembered. What was
-        written beyond the end of this compaction does not count: it may be truncated."""
+        """Whether the batch is the last of a producer that is still remembered: its header holds the sequence
+        number. Batches beyond the end of this compaction do not count, because they may be truncated."""
         producer = batch.producer_id
         if producer not in self._producers:
             return False

@@ -1,7 +1,6 @@
-"""Which record of a key is the last one: a map from keys to offsets, within a budget of memory.
-
-Long keys are kept as a digest. Short ones are kept as they are: that is no larger and needs no hashing, and
-no short key looks like a digest, because those are longer.
+"""The last offset of every key, within a memory budget. Long keys are stored as a digest. Short keys are
+stored as they are: that is no larger and needs no hashing. A short key never equals a digest, because digests
+are longer.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from tidelog.storage.log.keyed_records import KeyedRecord
 
 DIGEST_BYTES = 32
 ENTRY_BYTES = 200
-"""What a key costs, about: two objects and a slot, those included that a growing dictionary leaves empty."""
+"""Approximate memory of a key: two objects and a slot, including the empty slots of a growing dictionary."""
 
 
 class OffsetMap:
@@ -26,18 +25,18 @@ class OffsetMap:
         return len(self._offsets)
 
     def has_room_for(self, keys: int) -> bool:
-        """Always true of an empty map: else a batch with more keys than that could never be compacted."""
+        """Always true of an empty map: otherwise a batch with more keys than fit could never be compacted."""
         return not self._offsets or len(self._offsets) + keys <= self._capacity
 
     def note(self, records: list[KeyedRecord]) -> None:
-        """Each is the last of its key so far."""
+        """Record each as the last of its key so far."""
         offsets = self._offsets
         for offset, key, *_ in records:
             if key is not None:
                 offsets[key if len(key) < DIGEST_BYTES else _digest(key)] = offset
 
     def last_ones(self, records: list[KeyedRecord]) -> list[KeyedRecord]:
-        """Those that have a key, and none of whose key comes later."""
+        """The records that have a key and are the last of that key."""
         get = self._offsets.get
         kept = []
         for record in records:

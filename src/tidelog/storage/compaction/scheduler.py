@@ -1,7 +1,6 @@
-"""Which log is compacted next: the dirtiest, one at a time.
-
-Dirty is what was sealed since the last compaction of a log, and its share of what could be rewritten decides:
-rewriting all of a large log for the sake of one small segment would be mostly copying.
+"""Choose the next log to compact: the dirtiest, one at a time. Segments sealed since the last compaction of a
+log are dirty. Their share of all segments that would be rewritten decides: compacting a large log for one
+small segment would be mostly copying.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NAP_SECONDS_MIN = 0.01
 
 
 class Cleanable(NamedTuple):
-    """What of a log can be compacted now."""
+    """The part of a log that can be compacted now."""
 
     sources: list[SealedSegment]
     first_dirty: Offset
@@ -32,8 +31,8 @@ class Cleanable(NamedTuple):
 
 
 def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable | None:
-    """None if it is not due. Segments qualify from the beginning on, as long as they are sealed, synced,
-    committed as a whole, and older than ``min.compaction.lag.ms``."""
+    """None if compaction is not due. Takes segments from the beginning of the log while they are sealed,
+    synced, fully committed, and older than ``min.compaction.lag.ms``."""
     config = log.config
     if not config.compacts or log.failure:
         return None
@@ -56,7 +55,7 @@ def cleanable(log: FileLog, high_watermark: Offset, now_ms: Millis) -> Cleanable
     enough = share > config.min_cleanable_dirty_ratio
     if not enough and not _has_waited_too_long(log, sources, first_dirty, now_ms):
         return None
-    # Without its producers it is not known whose last batch must stay: a log that no replica uses waits.
+    # The last batch of each producer must stay, and a log that no replica uses has not loaded its producers.
     return Cleanable(sources, first_dirty, share) if log.last_offsets_of_producers() is not None else None
 
 
@@ -72,7 +71,7 @@ def _has_waited_too_long(
 
 
 class CompactionScheduler:
-    """The one compaction that is under way, and what it may use."""
+    """Runs one compaction at a time, within limits on memory and speed."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class CompactionScheduler:
     ) -> None:
         self.dedupe_bytes = dedupe_bytes
         self.last = ""
-        """What the last compaction did, for the log."""
+        """Message for the broker's log about the last compaction."""
         self._logs = logs
         self._write_checkpoints = write_checkpoints
         self._report = report
@@ -99,8 +98,8 @@ class CompactionScheduler:
     def next_compaction(
         self, now_ms: Millis, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Iterator[Job] | None:
-        """The compaction that is most due, to be resumed by the event loop whenever a thread has done what it
-        yields; None if none is. The one before must have ended."""
+        """The compaction that is most due, or None. The event loop runs each yielded job in a thread, then
+        resumes. The previous compaction must have ended."""
         due: list[tuple[float, FileLog, Cleanable]] = []
         for tp, log in self._logs.items():
             if log in self._hopeless or tp not in high_watermarks:
@@ -127,12 +126,12 @@ class CompactionScheduler:
             self._hopeless.add(compaction.log)
 
     def stop(self) -> None:
-        """Nothing more is done, also not by a thread that is at it: it is waited for, and that is short."""
+        """Stop compacting. Waits, briefly, for a job that a thread is running."""
         self._stopped.set()
         with self._working:
             pass
 
-    # ------------------------------------------------------------ what a compaction asks for
+    # ------------------------------------------------------------ CompactionHost
 
     def is_there(self, log: FileLog) -> bool:
         return self._logs.get(log.tp) is log and not self._stopped.is_set()
@@ -149,7 +148,7 @@ class CompactionScheduler:
         self._write_checkpoints()
 
     def read(self, size: int) -> None:
-        """Sleep as long as it takes to have read that at the allowed speed."""
+        """Sleep to keep the average reading speed below the limit."""
         if self._stopped.is_set():
             raise Abandoned
         if self._bytes_per_second:

@@ -1,4 +1,4 @@
-"""Which reader a file belongs to, by its name."""
+"""Choose the reader of a file by its name."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tidelog.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUF
 
 
 class UnknownFile(Exception):
-    """A file that is no part of a log."""
+    """The file is not part of a log."""
 
 
 def file_rows(path: Path, *, records: bool = False) -> Rows:
-    """Everything in one file. Raises `UnknownFile` at once if nothing is known about such files."""
-    # What is about to be removed is still what it was.
+    """All rows of one file. Raises `UnknownFile` at once if no reader knows the file's name."""
+    # A file that was renamed for removal keeps its format.
     name = path.name.removesuffix(DELETED_SUFFIX)
     if name.endswith(LOG_SUFFIX):
         return segment_rows(path, Extent(), records=records)

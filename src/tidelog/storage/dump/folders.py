@@ -1,9 +1,7 @@
-"""Folders: one partition's, and a whole log directory with one folder for each of them.
-
-A partition is summed up in a row: where it starts and ends, which epochs it went through, how large it is,
-where its high watermark was last written down. What only the whole can show is checked here: that segments
-follow each other, that the epochs of batches are those of `leader-epoch-checkpoint`, that checkpoints do not
-speak of offsets that are not there.
+"""Read the folder of a partition, or a log directory with many partitions. One row sums up a partition: start
+and end offset, epochs, size, and the checkpointed high watermark. This module checks what concerns several
+files: that segments follow each other, that the epochs of batches match `leader-epoch-checkpoint`, that
+checkpoints name no offset beyond the log's end.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _LEAVING = re.compile(r"[\w.-]+-\d+\.[0-9a-f]{32}-(delete|future|stray)")
 
 
 def folder_rows(folder: Path, *, records: bool = False) -> Rows:
-    """A partition's folder in detail; log directories in one row for each partition."""
+    """Detailed rows of a partition's folder, or one row per partition of a log directory."""
     if _has_segments(folder):
         checkpoints = Checkpoints(folder.parent)
         yield from checkpoints.findings
@@ -43,7 +41,8 @@ def folder_rows(folder: Path, *, records: bool = False) -> Rows:
 
 
 def _log_dirs(folder: Path, depth: int = 2) -> list[Path]:
-    """The folder itself, or those below it: what holds the data of several brokers."""
+    """The folder itself if it is a log directory, else those below it, as in a folder with several
+    brokers."""
     if _is_log_dir(folder):
         return [folder]
     below = sorted(path for path in folder.iterdir() if path.is_dir()) if depth else []
@@ -60,7 +59,7 @@ def _is_log_dir(folder: Path) -> bool:
 
 
 def _partitions(folder: Path) -> list[Path]:
-    """The folders of partitions, in the order of their topics and numbers."""
+    """The folders of partitions, ordered by topic and partition."""
     found = [(_PARTITION.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir()]
     named = [(match["topic"], int(match["partition"]), path) for match, path in found if match]
     return [path for _, _, path in sorted(named) if _has_segments(path) or (path / LEADER_EPOCHS).exists()]
@@ -85,7 +84,7 @@ def _log_dir_rows(folder: Path, *, records: bool) -> Rows:
 
 
 class Checkpoints:
-    """What the checkpoints of a log directory say about its partitions."""
+    """The checkpoints of a log directory."""
 
     def __init__(self, folder: Path) -> None:
         self.findings: list[Row] = []
@@ -111,7 +110,8 @@ class Checkpoints:
 
 
 def partition_rows(folder: Path, checkpoints: Checkpoints, *, records: bool, detailed: bool) -> Rows:
-    """One row about a partition and its findings; `detailed`, a row for each segment and small file too."""
+    """One row about a partition and its findings; with `detailed` also a row for each segment and small
+    file."""
     if not folder.exists():
         yield gone(folder)
         return
@@ -157,7 +157,7 @@ def _content(
     *,
     records: bool,
 ) -> Rows:
-    """The segments, in rows of their own or record by record, and every other file, verified."""
+    """Rows of the segments, or of their records, and of every other file, verified."""
     if not segments:
         yield finding(folder, "there is no segment")
     compacted = checkpoints.offset(CLEANED, name) is not None
@@ -189,7 +189,7 @@ def _segment(
             row["first_offset"], first = each["base_offset"], False
         if each["kind"] == "batch":
             before, contradiction = contradiction, _contradicts_epochs(each, epochs)
-            if contradiction and contradiction != before:  # one finding for batches that err alike
+            if contradiction and contradiction != before:  # one finding for batches with the same error
                 yield finding(path, f"batch {each['base_offset']} {contradiction.words}", each["position"])
         if records or each["kind"] not in ("batch", "message"):
             yield each
@@ -199,7 +199,7 @@ def _segment(
 
 
 def _epochs(folder: Path) -> list[tuple[int, int]]:
-    """(start offset, epoch), in order; nothing where there is no file."""
+    """(start offset, epoch), in order; empty if the file does not exist."""
     path = folder / LEADER_EPOCHS
     rows = epoch_rows(path) if path.exists() else iter(())
     return sorted((row["start_offset"], row["epoch"]) for row in rows if row["kind"] == "epoch")
@@ -220,8 +220,8 @@ class _Contradiction:
 def _contradicts_epochs(batch: Row, epochs: list[tuple[int, int]]) -> _Contradiction | None:
     """Whether `leader-epoch-checkpoint` gives a batch another epoch than the one it carries.
 
-    What ends before the first epoch is not held against it. DeleteRecords and retention forget the epochs
-    below the new start of the log at once, while the batches there stay until their segment goes, and
+    Batches that end before the first epoch are not findings. DeleteRecords and retention drop the epochs
+    below the new start of the log at once, while the batches there stay until their segment is deleted, and
     log-start-offset-checkpoint may be written a minute later. The last offset counts, because the new start
     may lie inside a batch.
     """

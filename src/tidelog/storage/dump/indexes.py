@@ -1,8 +1,7 @@
-"""`.index` and `.timeindex`: the sparse indexes of a segment, compared with the segment if it is there.
-
-Kafka reserves the file of an index that is still written to, so zeros at the end are not entries. An entry of
-an offset index must point at a batch whose first offset is not beyond the entry's: readers start there and
-walk on. (Kafka writes one entry for all batches of an append, so the batch may end before it.)
+"""`.index` and `.timeindex`: the sparse indexes of a segment, compared with the segment if it exists. Kafka
+preallocates the index files of the active segment, so zeros at the end are not entries. An entry of an offset
+index must point at a batch whose first offset is not beyond the entry's: readers start there and walk on.
+(Kafka writes one entry for all batches of an append, so the batch may end before it.)
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _TRANSACTION_ENTRY = Struct(">hqqqq")
 _BATCH_START = Struct(">q8xb")
 _CHUNK_ENTRIES = 4096
 _PADDING = (0, 0)
-"""No real entry but the very first can look like this, and that one says nothing that is not known."""
+"""Only the very first real entry can be all zeros, and it carries no information."""
 
 
 def index_rows(path: Path) -> Rows:
@@ -107,7 +106,7 @@ def _entries(path: Path, entry: Struct) -> Iterator[tuple[int, ...]]:
     slot = 0
     with open(path, "rb") as file:
         while data := file.read(entry.size * _CHUNK_ENTRIES):
-            if not any(data):  # reserved, not used: megabytes of it
+            if not any(data):  # preallocated: megabytes of zeros
                 slot += len(data) // entry.size
                 continue
             whole = len(data) - len(data) % entry.size
@@ -123,7 +122,7 @@ def _remainder(path: Path, entry_size: int) -> Iterator[Row]:
 
 
 class _Log:
-    """The segment that an index is about, if it is there."""
+    """The segment of an index, if it exists."""
 
     def __init__(self, path: Path) -> None:
         self._file: BinaryIO | None = None

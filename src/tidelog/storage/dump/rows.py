@@ -1,4 +1,4 @@
-"""Rows: what readers yield. A row is a dictionary, so that it is its own JSON."""
+"""Rows are what readers yield: dictionaries that can be printed as JSON."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ NOTE = "note"
 
 
 def finding(path: Path, problem: str, position: int | None = None) -> Row:
-    """Something that should not be: it makes the exit code 1."""
+    """An error in the files: it makes the exit code 1."""
     return {"kind": FINDING, "file": str(path), "position": position, "problem": problem}
 
 
 def note(path: Path, text: str) -> Row:
-    """Something worth knowing that is not wrong."""
+    """Something unusual that is not an error."""
     return {"kind": NOTE, "file": str(path), "text": text}
 
 
 def gone(path: Path) -> Row:
-    """What was there a moment ago: retention and DeleteTopics of a broker that runs remove files."""
+    """A file that vanished while it was read: a running broker removes files for retention and
+    DeleteTopics."""
     return note(path, "removed while it was read: a broker runs here")
 
 

@@ -1,10 +1,7 @@
-"""`.log` files: the batches one after the other, verified.
-
-Checked are the CRC of every batch, that offsets and leader epochs only grow, that nothing is cut off, and
-with `records` every record. A batch whose CRC is wrong is reported and stepped over, since its length may
-still be right; where no batch can be recognised, reading the file ends.
-
-Batches up to Kafka 0.10 (magic 0 and 1) are single messages; they are listed, not looked into.
+"""Read and verify the batches of `.log` files. The reader checks the CRC of every batch, that offsets and
+leader epochs only grow, that no batch is incomplete, and with `records` every record. A batch with a wrong
+CRC is reported and skipped, since its length may still be right. Reading ends where no batch can be
+recognised. Messages of Kafka 0.10 and earlier (magic 0 and 1) are listed without their content.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ from tidelog.wire.batch import (
 from tidelog.wire.records import Record, read_records
 
 _START = Struct(">qi4xb")
-"""Base offset, length, magic: where they are in every format."""
+"""Base offset, length, magic: at the same place in every format."""
 _MESSAGE = Struct(">qiIbb")
 _MESSAGE_SIZE_MIN = 14
 _CONTROL_KEY = Struct(">hh")
@@ -54,12 +51,12 @@ _CONTROL_TYPES = {
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _CHUNK_BYTES = 1 << 20
 _BATCH_BYTES_MAX = 256 << 20
-"""Nothing larger is looked into: brokers take batches of a megabyte unless told otherwise."""
+"""Larger batches are not read: by default brokers accept at most a megabyte."""
 
 
 @dataclass(slots=True)
 class Extent:
-    """What was seen of a segment or a partition."""
+    """What the reader has seen so far of a segment or a partition."""
 
     first_offset: int = -1
     next_offset: int = -1
@@ -68,9 +65,9 @@ class Extent:
     bytes: int = 0
     max_timestamp: int = -1
     epochs: list[tuple[int, int]] = field(default_factory=list)
-    """Each epoch that batches carry, with the first offset of it; one that goes back has none."""
+    """Each epoch of the batches and its first offset. An epoch lower than the one before it is left out."""
     last_epoch: int = -1
-    """That of the batch before. Not the largest, so that one wild epoch is one finding."""
+    """The epoch of the previous batch. Not the largest, so that one wrong epoch is one finding."""
 
     def add(self, row: Row) -> None:
         if self.first_offset < 0:
@@ -85,19 +82,19 @@ class Extent:
 
 
 def base_offset_of(path: Path) -> int | None:
-    """The offset in a file's name; None if it has none."""
+    """The offset in a file's name, or None."""
     digits = path.name.split(".")[0]
     return int(digits) if len(digits) == 20 and digits.isdecimal() else None
 
 
 def segment_rows(path: Path, seen: Extent, *, records: bool = False, gaps_allowed: bool = False) -> Rows:
-    """The batches of a file. `seen` is what came before it, and is told what is in it."""
+    """The batches of a file. `seen` describes the files before it, and is updated."""
     try:
         with open(path, "rb", buffering=_CHUNK_BYTES) as file:
             seen.bytes += os.fstat(file.fileno()).st_size
             yield from _Scan(path, file, seen, records=records, gaps_allowed=gaps_allowed).rows()
     except OSError as error:
-        seen.next_offset = -1  # what comes next need not follow what came before
+        seen.next_offset = -1  # the next file need not continue from this one
         yield unreadable(path, error)
 
 
@@ -131,7 +128,7 @@ class _Scan:
             position = end
 
     def _end(self, position: int, head: bytes) -> int | str:
-        """Where the batch ends that starts here, or why there is none."""
+        """The end of the batch that starts at `position`, or why there is none."""
         if len(head) < _START.size:
             return "the file ends inside the header of a batch"
         base_offset, length, magic = _START.unpack_from(head)
@@ -178,7 +175,7 @@ class _Scan:
         if not row["crc_ok"]:
             yield finding(self._path, f"the CRC of batch {base}..{base + delta} does not match", position)
             if makes_sense and self._seen.next_offset in (-1, base):
-                self._seen.add(row)  # most likely its place is right and what it holds is not
+                self._seen.add(row)  # most likely the header is right and the content is wrong
             return
         if not makes_sense:
             yield finding(
@@ -191,7 +188,7 @@ class _Scan:
             yield from self._look_inside(position, end)
 
     def _crc(self, start: int, end: int) -> int:
-        """Piece by piece: what claims to be one batch may be as large as the file."""
+        """The CRC in pieces: a damaged length may span the whole file."""
         self._file.seek(start)
         crc, rest = 0, end - start
         while rest > 0:
@@ -212,7 +209,7 @@ class _Scan:
         yield from _record_rows(self._path, position, self._file.read(end - position))
 
     def _order(self, row: Row) -> Rows:
-        """Whether a batch may follow what was seen before it."""
+        """Check that a batch may follow the batches before it."""
         base, position, seen = row["base_offset"], row["position"], self._seen
         if self._first and self._base is not None and base < self._base:
             yield finding(self._path, f"offset {base} is below the {self._base} in the file's name", position)
@@ -254,7 +251,8 @@ class _Scan:
         if not crc_ok:
             yield finding(self._path, f"the CRC of message {offset} does not match", position)
             return
-        # A compressed message carries others and has the offset of the last one: a gap before it is right.
+        # A compressed message contains others and has the offset of the last one, so a gap before it is
+        # correct.
         if self._seen.next_offset >= 0 and offset < self._seen.next_offset:
             yield finding(self._path, f"offset {offset} comes where {self._seen.next_offset} must", position)
         self._first = False
@@ -285,7 +283,7 @@ def _row(path: Path, record: Record, *, control: bool) -> Row:
 
 
 def _bytes(name: str, value: bytes | None) -> Row:
-    """As text where it is text, else in base64 under another name, so that nothing is ever garbled."""
+    """As text if it is UTF-8, else in base64 under another name, so that no byte is lost."""
     if value is None:
         return {name: None}
     try:

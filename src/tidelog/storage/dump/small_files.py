@@ -1,4 +1,4 @@
-"""The small files of a log: checkpoints, producer snapshots, `meta.properties` and its kin."""
+"""The small files of a log: checkpoints, producer snapshots, `meta.properties` and similar files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def offset_rows(path: Path) -> Rows:
 
 
 def _checkpoint(path: Path, fields: int) -> Rows:
-    """Lines of `fields` words, all numbers but a topic; before them a version and a count."""
+    """A version, a count, then lines of `fields` words, all numbers except a topic."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except UnicodeDecodeError:

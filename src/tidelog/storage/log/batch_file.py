@@ -1,12 +1,12 @@
-"""A file of batches that follow each other: written at its end, verified when read.
+"""A file of consecutive batches: written at its end, verified when read.
 
 Rules of this file:
 
-* ``size`` is the truth about how far the file goes. A write that fails is undone, and every write names its
-  position, so bytes beyond ``size`` are never read and never joined to the log.
-* What comes from the disk is verified before anybody sees it: its CRC, and that it starts at the offset that
-  is expected at its place. Base offset and length lie outside the CRC, hence the second check. Where records
-  were cleaned away (``sparse``) there may be a gap before a batch, but offsets still only grow.
+* ``size`` decides where the file ends. A failed write is undone, and every write names its position, so bytes
+  beyond ``size`` are never read and never become part of the log.
+* Bytes from the disk are verified before they are returned: the CRC, and the base offset that is expected at
+  this position. Base offset and length are not under the CRC, hence the second check. Where compaction
+  removed records (``sparse``) there may be a gap before a batch, but offsets still only grow.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class BatchFile:
         self.base_offset = base_offset
         self.size = 0
         self.active = False
-        """Its log writes to it: it stays open."""
+        """The log writes to this file, so it stays open."""
         self.sparse = False
-        """Offsets may be missing before a batch: they were cleaned away."""
+        """Offsets may be missing before a batch, because compaction removed them."""
         self._open_files = open_files
         self._descriptor = -1
 
@@ -70,15 +70,16 @@ class BatchFile:
         return self._descriptor
 
     def duplicate_descriptor(self) -> int:
-        """Another descriptor of the file, for a thread to sync and close whatever happens here meanwhile."""
+        """A duplicate descriptor: a thread can sync and close it even if this file is closed meanwhile."""
         return os.dup(self.descriptor())
 
     def twin(self) -> BatchFile:
-        """The same file as it is now, for a thread to read and close whatever happens here meanwhile."""
+        """A copy of this object with its own descriptor: a thread can read it even if this file changes
+        meanwhile."""
         twin = BatchFile(self.path, self.base_offset, self._open_files)
         twin.size, twin.sparse = self.size, self.sparse
         twin._descriptor = self.duplicate_descriptor()
-        # Not counted among the open files: those are the event loop's.
+        # Not counted among the event loop's open files.
         twin.active = True
         return twin
 
@@ -90,7 +91,8 @@ class BatchFile:
     # ------------------------------------------------------------ writing
 
     def write(self, data: memoryview) -> None:
-        """Append. ``StorageFailure`` if the system does not take all of it, and then none of it is there."""
+        """Append. If the system does not write all of it, none of it remains and ``StorageFailure`` is
+        raised."""
         position = self.size
         try:
             written = os.pwrite(self._descriptor, data, position)
@@ -101,7 +103,7 @@ class BatchFile:
         self.size = position + len(data)
 
     def _write_rest(self, data: memoryview, position: int, written: int) -> None:
-        """The system took a part. Ask on: either it takes the rest, or it says why not."""
+        """The system wrote only a part. Continue until it writes the rest or reports an error."""
         while written < len(data):
             more = os.pwrite(self._descriptor, data[written:], position + written)
             if more == 0:
@@ -109,7 +111,7 @@ class BatchFile:
             written += more
 
     def _undo(self, error: OSError) -> StorageFailure:
-        # If this fails as well, the next append overwrites the remains, or the next trim cuts them.
+        # If this fails too, the next append overwrites the remains, or the next trim removes them.
         with suppress(OSError):
             os.ftruncate(self._descriptor, self.size)
         return StorageFailure(f"cannot write to {self.path}: {error.strerror or error}")
@@ -119,20 +121,21 @@ class BatchFile:
         self.size = position
 
     def trim(self) -> None:
-        """Make the file as long as the log says it is."""
+        """Truncate the file to ``size``."""
         if os.fstat(self._descriptor).st_size != self.size:
             os.ftruncate(self._descriptor, self.size)
 
     # ------------------------------------------------------------ reading
 
     def read_at(self, position: int, expected: Offset, max_bytes: int) -> list[RecordBatch]:
-        """The batch at ``position``, whatever its size, and as many more as fit ``max_bytes``."""
+        """The batch at ``position``, of any size, and as many more as fit ``max_bytes``."""
         if position >= self.size:
             return []
         return list(self._verified(self._load(position, min(max_bytes, CHUNK_BYTES)), position, expected))
 
     def scan(self, position: int, expected: Offset) -> Iterator[tuple[int, RecordBatch]]:
-        """Every batch from ``position`` on, with its position. ``CorruptLog`` at the first that is none."""
+        """Every batch from ``position`` on, with its position. Raises ``CorruptLog`` at the first invalid
+        batch."""
         while position < self.size:
             for batch in self._verified(self._load(position, CHUNK_BYTES), position, expected):
                 yield position, batch
@@ -140,11 +143,11 @@ class BatchFile:
                 expected = batch.next_offset
 
     def walk(self, position: int, expected: Offset, offset: Offset) -> tuple[int, Offset]:
-        """From a batch at ``position`` that starts with ``expected``, step over those that end before
-        ``offset``: the position of the first that does not, and its base offset. If offsets are missing
-        before that batch, the first of those is returned in its place.
+        """From a batch at ``position`` that starts with ``expected``, skip batches that end before
+        ``offset``. Returns position and base offset of the first that does not. If offsets are missing before
+        that batch, the first of those is returned in its place.
 
-        Only headers are looked at. That is enough: a wrong one leads to a place where the next check fails.
+        Only headers are read. That is enough: a wrong header leads to a position where the next check fails.
         """
         block, block_start = b"", position
         while position < self.size:
@@ -167,7 +170,7 @@ class BatchFile:
         return position, expected
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What the header of the batch at ``position`` says, unverified; None if there is clearly none."""
+        """The unverified header of the batch at ``position``; None if there is clearly no batch."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
         block = os.pread(self.descriptor(), HEADER_SIZE, position)
@@ -193,7 +196,7 @@ class BatchFile:
         return data
 
     def _verified(self, data: bytes, position: int, expected: Offset) -> Iterator[RecordBatch]:
-        """The batches that are in ``data`` as a whole, as it was read at ``position``."""
+        """The complete batches in ``data``, which was read at ``position``."""
         view = memoryview(data)
         at, limit = 0, len(data)
         while limit - at >= HEADER_SIZE:

@@ -1,12 +1,10 @@
-"""How far a log is on disk, and how it gets there.
+"""Syncs of one log, and its recovery point. Everything below the recovery point survives a power cut, and
+recovery need not read it. It moves up only after the syncs of the files and of the folder have returned (a
+synced file whose name was not synced is lost), and it moves down *before* the log is truncated below it.
 
-The recovery point is a promise: everything below it survives a power cut, and recovery need not look at it.
-It moves up only when the syncs it rests on have returned, those of the folder included (a file that was
-synced but whose name was not is gone), and it moves down *before* the log is truncated below it.
-
-A sync is prepared by the event loop and carried out by a thread, so both may be at work at once: whatever
-was truncated in between makes the thread's result void, and descriptors are duplicated so that nobody closes
-a file under it.
+The event loop prepares a sync and a thread runs it, at the same time as other work of the loop. A truncation
+in between makes the result of the sync void. The thread syncs duplicated descriptors, which the loop does not
+close.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ class Durability:
     def __init__(
         self, folder: Path, recovery_point: Offset, siblings: SharedNames, *, new: bool = False
     ) -> None:
-        """``siblings`` are the names beside the folder's own."""
+        """``siblings`` syncs the names in the parent folder."""
         self.recovery_point = recovery_point
         self._siblings = siblings
         self._new = siblings.added() if new else 0
-        """Not 0: the folder's own name is not durable yet."""
+        """Not 0 while the folder's own name is not durable."""
         self._folder = folder
         self._lock = Lock()
         self.cuts = 0
@@ -52,8 +50,8 @@ class Durability:
         self._names_changed += 1
 
     def cut(self, end_offset: Offset) -> bool:
-        """The log is about to end there. True if that breaks the promise in the checkpoint file, so that the
-        file must be written first."""
+        """The log is about to be truncated to ``end_offset``. True if the checkpointed recovery point lies
+        above it, so that the checkpoint must be written first."""
         with self._lock:
             self.cuts += 1
             if end_offset >= self.recovery_point:
@@ -62,9 +60,8 @@ class Durability:
             return True
 
     def begin(self, end_offset: Offset, files: Sequence[BatchFile]) -> Callable[[bool], None]:
-        """Take up what ``files`` hold below ``end_offset``: durable when the returned call has returned.
-        That call blocks, may be made in any thread, and must be made; its argument says whether the recovery
-        point may follow."""
+        """Returns a function that makes ``files`` durable up to ``end_offset``. It blocks, may run in any
+        thread, and must be called; its argument says whether the recovery point may advance."""
         descriptors: list[int] = []
         try:
             for file in files:

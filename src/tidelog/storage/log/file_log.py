@@ -1,15 +1,15 @@
-"""A partition's log in Kafka's segment files: the port of ``core.log`` on a disk.
+"""A partition's log in Kafka's segment files: implements ``core.log_port`` on disk.
 
 Rules of this file:
 
-* An append is one write to the page cache, stamped in place; nothing on its way waits for a disk. What waits
-  (syncs, checkpoints, removals) is handed to ``upkeep`` and done in order, in some thread.
+* An append is one write to the page cache, stamped in place; it never waits for a disk. Work that waits
+  (syncs, checkpoints, removals) goes to ``upkeep``, which does it in order in a thread.
 * ``start_offset``, ``end_offset`` and the tail change only after the files did: a failed write leaves the log
-  as it was, and says so with ``StorageFailure``.
-* Whatever speaks of records that are about to be dropped (recovery point, snapshots, index files) stops doing
-  so before they are.
-* Offsets may be missing where records were cleaned away, here or on the leader, but a segment always ends
-  where the next begins: compaction keeps the last batch of what it rewrites, if need be without records.
+  as it was and raises ``StorageFailure``.
+* Before records are dropped, everything that refers to them is updated or removed: recovery point, snapshots,
+  index files.
+* Offsets may be missing where compaction removed records, here or on the leader. But a segment always ends
+  where the next begins: compaction keeps the last batch of a segment, if necessary without records.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from tidelog.wire.batch import RecordBatch
 from tidelog.wire.records import leader_change_batch
 
 REPLAYED_BYTES = 1 << 20
-"""So much of the end is told to the producers' states even if a snapshot knows it: a snapshot has only the
-last batch of each producer, but a client may send any of its last five again."""
+"""This much of the log's end is replayed into the producer states even if a snapshot covers it: a snapshot
+holds only the last batch of each producer, but a client may resend any of its last five."""
 _NEVER: Millis = 1 << 62
 
 
@@ -98,7 +98,8 @@ class FileLog:
         self.end_offset = opened.end_offset
         self.epochs = opened.epochs
         self.cleaned_to = opened.cleaned_to
-        """Below, no two records have the same key. Unless it is ``NEVER_CLEANED``, offsets may be missing."""
+        """Below this offset no two records have the same key. Unless it is ``NEVER_CLEANED``, offsets may be
+        missing."""
         self.segments = Segments(opened.segments)
         self._active = self.segments.active
         self._shared = shared
@@ -201,7 +202,8 @@ class FileLog:
         self._active = created
         self._clean_state = None
         self._durability.names_changed()
-        # Without indexes and snapshot the next start reads more of the log: a full disk may refuse them.
+        # Indexes and snapshot are optional, so a full disk may refuse them: without them the next start reads
+        # more.
         self._upkeep.sync_later(
             self._upkeep.begin_sync(base, self.segments.starting_with(self.recovery_point)[:-1]),
             [lambda: sealed.save_indexes(indexes), self._producers.take_snapshot(base)],
@@ -236,7 +238,7 @@ class FileLog:
         return batches
 
     def _verify_epochs(self, segment: Segment, batches: list[RecordBatch]) -> None:
-        """The leader epoch is not under the CRC, but the epoch cache knows what it must be."""
+        """The CRC does not cover the leader epoch, so compare it with the epoch cache."""
         if not batches:
             return
         known = self.epochs.epoch_at
@@ -252,7 +254,7 @@ class FileLog:
                 raise CorruptLog(segment.path, position, reason)
 
     def offset_for_timestamp(self, timestamp: Millis) -> TimestampSearch:
-        """The first record that is not older."""
+        """The first record with this timestamp or a later one."""
         return self._search(first_since(self.segments, timestamp, self.start_offset))
 
     def offset_of_max_timestamp(self) -> TimestampSearch:
@@ -271,7 +273,7 @@ class FileLog:
             where = error.filename or self.folder
             raise StorageFailure(f"cannot read {where}: {error.strerror or error}") from None
 
-    # ------------------------------------------------------------ losing an end
+    # ------------------------------------------------------------ truncation
 
     def truncate_to(self, offset: Offset) -> None:
         if offset >= self.end_offset:
@@ -285,7 +287,7 @@ class FileLog:
             if segment.sparse:
                 end = segment.end_before(position)
         if end < self.start_offset:
-            # A batch that began below the start reached beyond ``offset``, and went whole.
+            # A batch that begins below the log's start and ends beyond ``offset`` is removed whole.
             self.restart_at(self.start_offset)
             return
         self._upkeep.remove(self._drop(end, end, lambda: self.segments.truncate(segment, position, end)))
@@ -294,7 +296,7 @@ class FileLog:
 
     def restart_at(self, offset: Offset) -> None:
         fresh, start = self._segment(offset), self.start_offset
-        # A start that is checkpointed above would hide what is appended then.
+        # If the checkpointed start stayed above ``offset``, new records would be below the log's start.
         self._owes_checkpoint |= offset < start
         self.start_offset = min(offset, start)
         try:
@@ -307,7 +309,7 @@ class FileLog:
         self._upkeep.remove(dropped, start_moved=True)
 
     def _drop(self, end: Offset, snapshots: Offset, drop: Callable[[], list[Path]]) -> list[Path]:
-        """Whatever speaks of what is at or beyond ``end`` stops doing so before the files are dropped."""
+        """Update everything that refers to records at or beyond ``end``, then drop the files."""
         self._upkeep.check()
         cleaned, self.cleaned_to = self.cleaned_to, min(self.cleaned_to, end)
         self._owes_checkpoint |= self._durability.cut(end) or end < cleaned
@@ -324,8 +326,8 @@ class FileLog:
         return dropped
 
     def _settle(self) -> None:
-        """The folder's checkpoints may still say of this log what is no longer true, if they could not be
-        written. Until they are, nothing is appended or dropped: the next start would judge it by them."""
+        """Write the checkpoints that an earlier failed write left outdated. Until that succeeds nothing is
+        appended or dropped: the next start would use the outdated offsets."""
         if self._owes_checkpoint:
             self._shared.checkpoint_now()
             self._owes_checkpoint = False
@@ -343,28 +345,28 @@ class FileLog:
         self._upkeep.attempt(lambda: self.segments.drop_below(self.start_offset, renames))
         return renames.deleted
 
-    # ------------------------------------------------------------ losing what is obsolete
+    # ------------------------------------------------------------ compaction
 
     def expect_gaps(self) -> None:
-        """From now on offsets may be missing. That must be in a checkpoint before it is true: who opens the
-        files has to know."""
+        """From now on offsets may be missing. The caller must checkpoint that before the first swap, for the
+        next recovery."""
         self.cleaned_to = max(self.cleaned_to, 0)
         for segment in self.segments:
             segment.sparse = True
 
     @property
     def cuts(self) -> int:
-        """How often the log has lost its end: who works on a copy of it must know."""
+        """How often the log was truncated. Compaction compares it to see whether its copy is outdated."""
         return self._durability.cuts
 
     def replace(self, obsolete: list[Segment], cleaned: Segment) -> bool:
-        """Put a segment, written under names of its own, in the place of those it was made from. False if
-        they are not all there any more, and then nothing happens."""
+        """Replace the obsolete segments by ``cleaned``, which was written under other names. Returns False
+        and does nothing if the log no longer has all of them."""
         if not self.segments.have(obsolete):
             return False
         end = self.segments.end_of(obsolete[-1])
         replacement = self._segment(cleaned.base_offset)
-        replacement.know_as(cleaned)
+        replacement.copy_positions_from(cleaned)
         self._upkeep.check()
         try:
             self._upkeep.remove(swap_in(obsolete, replacement))
@@ -376,7 +378,7 @@ class FileLog:
         return True
 
     def last_offsets_of_producers(self) -> dict[int, Offset] | None:
-        """The last offset of each producer: its batch says how the sequence goes on. None: not known here."""
+        """The last offset of each producer, whose batch holds its sequence number. None: not loaded."""
         return self._producers.last_offsets()
 
     # ------------------------------------------------------------ producers and epochs
@@ -386,7 +388,7 @@ class FileLog:
         if known >= 0:
             recent = self._active.index.before(max(self._active.size - REPLAYED_BYTES, 0))
             start = recent.last_offset if recent is not None else self._active.base_offset
-            # As a whole or not at all: stopping half-way would take the states back behind the snapshot.
+            # All batches or none: stopping half-way would leave the states older than the snapshot.
             self._replay(lambda: list(self._scan(start, known)))
         self._replay(lambda: self._scan(max(known, self.start_offset), self.end_offset))
 
@@ -395,8 +397,8 @@ class FileLog:
             with self._reading():
                 self._producers.replay(batches())
         except StorageFailure as failure:
-            # Who reads this part of the log is told so. Producers may still append behind it.
-            self._shared.report(f"producers of {self.tp} may be forgotten: {failure}")
+            # Readers of this part of the log get the error. Producers may still append.
+            self._shared.report(f"cannot restore all producers of {self.tp}: {failure}")
 
     def _scan(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
         start = max(start, self.start_offset)
@@ -408,7 +410,7 @@ class FileLog:
                     yield batch
 
     def expire_producers(self, before: Millis) -> int:
-        """Forget the producers that have been silent since; returns how many."""
+        """Forget producers without a batch since ``before``; returns how many."""
         return self._producers.expire(before)
 
     def epochs_changed(self) -> None:
@@ -418,16 +420,16 @@ class FileLog:
 
     @property
     def recovery_point(self) -> Offset:
-        """Everything below is on disk."""
+        """Everything below this offset is on disk."""
         return self._durability.recovery_point
 
     @property
     def failure(self) -> str:
-        """Why nothing can be appended any more; empty while it can."""
+        """Why the log refuses appends; empty while it accepts them."""
         return self._upkeep.failure
 
     def begin_sync(self) -> Callable[[], None]:
-        """Take up everything appended so far: see ``Upkeep.begin_sync``."""
+        """Sync everything appended so far: see ``Upkeep.begin_sync``."""
         end, durable = self.end_offset, self.recovery_point
         return self._upkeep.begin_sync(end, self.segments.starting_with(durable) if end > durable else [])
 
@@ -448,9 +450,8 @@ class FileLog:
         )
 
     def begin_close(self) -> Callable[[], None]:
-        """Prepare the end. The returned call blocks and may be made in any thread; after it, ``release``.
-
-        It raises ``StorageFailure`` if not everything is on disk then.
+        """Prepare closing. The returned function blocks and may run in any thread; call ``release`` after it.
+        It raises ``StorageFailure`` if not everything is on disk.
         """
         upkeep, active = self._upkeep, self._active
         self._shared.dirty.discard(self)
@@ -487,13 +488,13 @@ class FileLog:
             raise StorageFailure(self.failure)
 
     def release(self) -> None:
-        """Let go of files and memory."""
+        """Close files and free memory."""
         self._shared.tails.leave(self._tail)
         for segment in self.segments:
             segment.close()
 
     def abandon(self) -> None:
-        """The log is deleted, and its folder about to be: nothing that is still under way matters."""
+        """The log is deleted, and its folder will be: cancel pending work."""
         self._upkeep.abandon()
         self._shared.dirty.discard(self)
         self.release()

@@ -1,4 +1,4 @@
-"""The sparse indexes of a segment, in Kafka's format: where an offset is, and when an offset was.
+"""The sparse indexes of a segment, in Kafka's format: offset to position, and timestamp to offset.
 
 ``.index`` holds 8-byte entries (relative offset of a batch's *last* record, position of the batch), about one
 for every ``index.interval.bytes`` of the log; ``.timeindex`` 12-byte entries (largest timestamp so far,
@@ -7,10 +7,9 @@ field, so a lookup is a binary search.
 
 Indexes can always be rebuilt from the log, therefore:
 
-* those of the segment that is written to live in memory and reach the disk when it is sealed. Kafka maps the
-  file instead, and dies of SIGBUS on a full disk;
-* nothing an index says is believed: whoever follows an entry checks that the batch it finds is the batch
-  that the entry speaks of.
+* indexes of the active segment are kept in memory and written to disk when it is sealed. Kafka maps the file
+  instead, and dies of SIGBUS on a full disk;
+* entries are not trusted: a reader that follows an entry checks that it leads to the right batch.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ class _SparseIndex:
         self.path = path
         self.base_offset = base_offset
         self._entries: bytearray | bytes | mmap.mmap | None = None
-        """None: in the file only."""
+        """None: only in the file."""
         self._saved: bytes | None = None
-        """The sealed content that the file is known to hold."""
+        """The sealed content that has been written to the file."""
 
     def __len__(self) -> int:
         return len(self._buffer()) // self.entry.size
@@ -56,7 +55,7 @@ class _SparseIndex:
         return self._entries
 
     def grow(self) -> bytearray:
-        """The entries as a buffer that can grow: the segment is being written to."""
+        """The entries as a growing buffer, because the segment is being written to."""
         entries = self._entries
         if type(entries) is not bytearray:
             grown = bytearray(self._buffer())
@@ -69,29 +68,30 @@ class _SparseIndex:
         self._entries = bytearray()
 
     def seal(self) -> bytes:
-        """No more entries for now: this is what ``save`` must write, in whatever thread."""
+        """Stop adding entries. Returns the content for ``save``, which any thread may call."""
         content = bytes(self._buffer())
         self._unmap()
         self._entries = content
         return content
 
     def save(self, content: bytes) -> None:
-        """Write what ``seal`` gave. If the index has grown again since, its memory stays the truth."""
+        """Write the content that ``seal`` returned. If the index has grown since, memory stays
+        authoritative."""
         write_synced(self.path, content)
         self._saved = content
 
     def save_unsaved(self) -> None:
-        """Write what was sealed, if that has not been done or did not succeed."""
+        """Write the sealed content if no earlier write succeeded."""
         if type(self._entries) is bytes and self._entries is not self._saved:
             self.save(self._entries)
 
     def remove_file(self) -> None:
-        """What the file says is no longer true, and memory has it all."""
+        """Remove the outdated file. Memory holds all entries."""
         self.grow()
         self.path.unlink(missing_ok=True)
 
     def release(self) -> None:
-        """Keep nothing in memory that the file has as well."""
+        """Free memory whose content is also in the file."""
         if isinstance(self._entries, mmap.mmap):
             self._unmap()
         elif type(self._entries) is bytes and self._entries is self._saved:
@@ -103,7 +103,7 @@ class _SparseIndex:
             self._entries = None
 
     def file_fault(self) -> str | None:
-        """Kafka's sanity check of the file: why it must be rebuilt, None if it need not be."""
+        """Kafka's sanity check: why the file must be rebuilt, or None."""
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
@@ -135,7 +135,8 @@ class OffsetIndex(_SparseIndex):
         return IndexEntry(self.base_offset + relative, position)
 
     def lookup(self, offset: Offset) -> IndexEntry | None:
-        """The last entry whose batch ends at or before ``offset``; None: search from the segment's start."""
+        """The last entry whose batch ends at or before ``offset``. None: the reader must search from the
+        segment's start."""
         buffer, unpack, target = self._buffer(), self.entry.unpack_from, offset - self.base_offset
         slot = bisect_right(range(len(buffer) // 8), target, key=lambda slot: unpack(buffer, slot * 8)[0]) - 1
         return self.at(slot) if slot >= 0 else None
@@ -165,7 +166,7 @@ class OffsetIndex(_SparseIndex):
 class TimeEntry(NamedTuple):
     timestamp: Millis
     last_offset: Offset
-    """Of the batch that brought this timestamp, the largest so far."""
+    """Last offset of the batch with this timestamp, the largest so far."""
 
 
 class TimeIndex(_SparseIndex):
@@ -174,7 +175,7 @@ class TimeIndex(_SparseIndex):
     entry = Struct(">qi")
 
     def append(self, timestamp: Millis, last_offset: Offset) -> None:
-        """Note the largest timestamp so far, unless the last entry says it already."""
+        """Add the largest timestamp so far, unless the last entry has it already."""
         entries = self._entries
         if type(entries) is not bytearray:
             entries = self.grow()
@@ -187,8 +188,8 @@ class TimeIndex(_SparseIndex):
         return TimeEntry(timestamp, self.base_offset + relative)
 
     def lookup(self, timestamp: Millis) -> TimeEntry | None:
-        """The last entry that is not later: records with this timestamp or a larger one come not before the
-        batch it names. None: they may be anywhere in the segment."""
+        """The last entry with an earlier or equal timestamp. Records with this timestamp or a later one are
+        in its batch or after it. None: they may be anywhere in the segment."""
         buffer, unpack = self._buffer(), self.entry.unpack_from
         count = len(buffer) // 12
         slot = bisect_right(range(count), timestamp, key=lambda slot: unpack(buffer, slot * 12)[0]) - 1
@@ -209,7 +210,7 @@ class TimeIndex(_SparseIndex):
 
 
 def _mapped(path: Path) -> mmap.mmap | bytearray:
-    """A file's content without reading it; what does not exist (any more) is empty."""
+    """The memory-mapped content of a file; empty if the file does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -3,10 +3,10 @@
 Reading every field of every record (``wire.records``) takes several times as long, and compaction
 copies what it keeps. Nothing here is trusted: bytes that cannot be records raise ``CorruptBatch``.
 
-Ten kilobytes may stand for a hundred megabytes and millions of records. So nothing is inflated beyond
-``INFLATED_MAX``, and a batch with more than ``RECORDS_MAX`` records is not looked into at all: a compacted
-topic does not take it. Within these bounds the event loop inflates what is small, has a thread do the rest,
-and goes through the records a few at a time.
+Ten kilobytes can inflate to a hundred megabytes and millions of records. So nothing is inflated beyond
+``INFLATED_MAX``, and a batch with more than ``RECORDS_MAX`` records is not read at all: a compacted topic
+refuses it. Within these bounds the event loop inflates small batches itself and large ones in a thread, and
+reads a few records at a time.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tidelog.wire.records import RECORD_SIZE_MIN
 RECORDS_MAX = 250_000
 INFLATED_MAX = 64 << 20
 KEYLESS_MAX = 1_000
-"""So many records without a key are told apart; then it is enough."""
+"""At most this many records without a key are reported."""
 
 _AT_ONCE = 500
-"""Records that are read in a fraction of a millisecond."""
+"""Records that can be read in a fraction of a millisecond."""
 _INFLATED_HERE_MAX = 128 << 10
-"""What is inflated in a fraction of a millisecond."""
+"""Bytes that can be inflated in a fraction of a millisecond."""
 
 KeyedRecord = tuple[int, bytes | None, bool, int, int, int]
 """Offset, key, whether there is a value, timestamp as a difference to the base timestamp of the batch, where
@@ -38,7 +38,7 @@ the record begins (with its length) and where it ends. A plain tuple: there are 
 
 
 class BatchTooLarge(CorruptBatch):
-    """Not necessarily corrupt, but more than is looked into."""
+    """Not necessarily corrupt, but beyond the limits of this module."""
 
 
 def content_of(batch: RecordBatch, limit: int = INFLATED_MAX) -> bytes:
@@ -58,7 +58,7 @@ def content_of(batch: RecordBatch, limit: int = INFLATED_MAX) -> bytes:
 
 
 def content_in_steps(batch: RecordBatch) -> StepsAndJobs[bytes]:
-    """The same for the event loop."""
+    """``content_of`` in steps, for the event loop."""
     if batch.compression is Compression.NONE or batch.record_count > RECORDS_MAX:
         return content_of(batch)
     try:
@@ -73,7 +73,7 @@ def keyed_records(batch: RecordBatch, content: bytes) -> list[KeyedRecord]:
 
 
 def records_by_part(batch: RecordBatch, content: bytes) -> Iterator[list[KeyedRecord]]:
-    """The same, a few at a time."""
+    """``keyed_records``, a few at a time."""
     position = 0
     for first in range(0, batch.record_count, _AT_ONCE):
         count = min(batch.record_count - first, _AT_ONCE)
@@ -92,11 +92,11 @@ def records_by_part(batch: RecordBatch, content: bytes) -> Iterator[list[KeyedRe
 
 
 def _records(base_offset: int, count: int, data: bytes, position: int) -> list[KeyedRecord]:
-    """So many records from ``position`` on."""
+    """``count`` records from ``position`` on."""
     records: list[KeyedRecord] = []
     size = len(data)
     for _ in range(count):
-        # Most of these numbers have one byte: then the call is spared.
+        # Most of these numbers have one byte: avoid the call.
         start = position
         length = data[position]
         if length < 0x80:
@@ -134,8 +134,8 @@ def _records(base_offset: int, count: int, data: bytes, position: int) -> list[K
 
 
 def keyless_records(batch: RecordBatch) -> StepsAndJobs[list[int]]:
-    """What a compacted topic refuses: the records without a key, by their places in the batch, up to
-    ``KEYLESS_MAX`` of them. ``CorruptBatch`` if that cannot be told."""
+    """The records without a key, which a compacted topic refuses, by index in the batch; at most
+    ``KEYLESS_MAX``. ``CorruptBatch`` if the records cannot be read."""
     content = yield from content_in_steps(batch)
     return (yield from _keyless(batch, content))
 
@@ -153,7 +153,7 @@ def _keyless(batch: RecordBatch, content: bytes) -> Steps[list[int]]:
 
 
 def shifted(content: bytes, record: KeyedRecord, by_ms: int) -> bytes:
-    """The bytes of a record whose batch has a base timestamp that is less by ``by_ms``."""
+    """The bytes of a record after the base timestamp of its batch was lowered by ``by_ms``."""
     _, _, _, timestamp_delta, start, end = record
     _, position = read_varlong(content, start)
     _, behind = read_varlong(content, position + 1)

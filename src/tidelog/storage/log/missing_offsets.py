@@ -1,15 +1,14 @@
-"""Offsets that a log should have and does not: what its checkpoints know better than its segment files.
-
-A file that is gone leaves no torn batch behind, so a log whose last or first segments were removed looks like
-a whole one that is shorter. But others have written down how far it went:
+"""Offsets that a log should have and does not, found by comparing segment files with checkpoints. A missing
+file leaves no torn batch behind, so a log whose last or first segments were removed looks like a shorter,
+complete log. But the checkpoints record how far it went:
 
 * the *recovery point* is lowered before the log is truncated below it, so a log that ends below it has lost
   records that were on disk;
-* the *high watermark*: a log that ends below it lost records that were committed, in a power cut that came
-  before they were synced, or with a file. (Or a leader elected out of sync made it truncate them, and the
-  broker was killed before the watermark was checkpointed again.)
-* the *log start*: files are removed from the front only after it was checkpointed (``Upkeep``), so a log
-  that starts above it has lost a file, unless what was taken out is still there under another name;
+* the *high watermark*: a log that ends below it lost committed records: in a power cut before they were
+  synced, or with a file. (Or the log was truncated after an unclean election, and the broker was killed
+  before it checkpointed the watermark again.)
+* the *log start*: files are removed from the front only after it was checkpointed (``Upkeep``), so a log that
+  starts above it has lost a file, unless the removed file still exists under another name;
 * the *next segment* begins where the one before it ends.
 """
 
@@ -23,7 +22,7 @@ from tidelog.storage.checkpoints import Checkpointed
 
 
 class Witness(Enum):
-    """Who knows of the offsets, as the end of a sentence about them."""
+    """The checkpoint or file that proves that offsets are missing; the value completes the message."""
 
     RECOVERY_POINT = "the log ends at {first}, the recovery point is {end}"
     HIGH_WATERMARK = "the log ends at {first}, the high watermark was {end}"

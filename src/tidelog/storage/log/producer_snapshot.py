@@ -1,9 +1,9 @@
-"""Kafka's ``.snapshot`` files: what a partition knew of its idempotent producers at an offset.
+"""Kafka's ``.snapshot`` files: the state of a partition's idempotent producers at an offset.
 
 int16 version 1, uint32 CRC-32C of what follows, int32 count, then per producer: int64 id, int16 epoch, int32
 last sequence, int64 last offset, int32 offset delta of the last batch, int64 timestamp, int32 coordinator
-epoch, int64 first offset of its transaction. The name says the offset: the snapshot speaks of everything
-below. A snapshot saves reading the log; one that cannot be read costs time, not truth.
+epoch, int64 first offset of its transaction. The file name holds the offset: the snapshot covers everything
+below. A snapshot only saves time: if it cannot be read, the log is read instead.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_TRANSACTION = -1
 class SnapshotEntry(NamedTuple):
     producer: ProducerEntry
     timestamp: Millis
-    """The largest of its last batch: what expiry goes by."""
+    """The largest timestamp of its last batch, used for expiry."""
 
 
 def encode_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
@@ -78,5 +78,5 @@ def snapshot_path(folder: Path, offset: Offset) -> Path:
 
 
 def snapshot_offsets(folder: Path) -> list[Offset]:
-    """Where snapshots were taken, oldest first."""
+    """The offsets of the snapshots in a folder, oldest first."""
     return sorted(int(path.stem) for path in folder.glob("*" + SNAPSHOT_SUFFIX) if path.stem.isdecimal())

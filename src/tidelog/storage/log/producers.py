@@ -1,8 +1,7 @@
-"""What a log remembers of its producers across restarts: snapshots, and the batches since.
-
-The replication core owns the states and keeps them in step with every append; the log only writes them down
-when a segment is rolled and when it is closed, and tells them again after opening or truncating. Timestamps
-are kept here because expiry (``producer.id.expiration.ms``) is about time, and the core has none.
+"""Producer states across restarts: snapshots, and the batches since. The replication core owns the states and
+updates them with every append. The log writes snapshots when it rolls a segment and when it is closed, and
+restores the states after opening or truncating. Timestamps are kept here because expiry
+(``producer.id.expiration.ms``) needs a clock, and the core has none.
 """
 
 from __future__ import annotations
@@ -42,29 +41,28 @@ class ProducerMemory:
         self._states: ProducerStates | None = None
         self._last_timestamps: dict[int, Millis] = {}
         self._snapshots = snapshots
-        """Where there is one, oldest first."""
+        """Offsets of the snapshots, oldest first."""
         self._unwritten: dict[Offset, bytes] = {}
-        """Snapshots that a thread has still to write: what the folder has under their names may be older."""
+        """Snapshots that a thread has yet to write. Files with the same names may be older."""
         self._outdated: set[Offset] = set()
-        """Snapshots that newer ones replace: once those are written, their files are removed."""
+        """Snapshots replaced by newer ones. Their files are removed once the newer ones are written."""
         self._writing = Lock()
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to remember, here or in a snapshot."""
+        """Whether the log has any producers, in memory or in a snapshot."""
         return bool(self._last_timestamps or self._snapshots)
 
     def note(self, batch: RecordBatch) -> None:
-        """A batch of a producer was appended. The core updates the states itself, a moment later."""
+        """Record the append of a producer's batch. The core updates the states itself."""
         self._last_timestamps[batch.producer_id] = batch.max_timestamp
 
-    # ------------------------------------------------------------ writing down
+    # ------------------------------------------------------------ snapshots
 
     def take_snapshot(self, offset: Offset) -> Callable[[], None] | None:
-        """The states as they are at ``offset``, the end of the log: the returned call writes them down.
-
-        None if nobody has asked for them since the log was opened: then they are in the snapshots there are
-        and in the log, and not here.
+        """Take the states at ``offset``, the end of the log; the returned function writes them to a file.
+        None if the states were not restored since the log was opened: then the existing snapshots and the log
+        hold them.
         """
         if self._states is None:
             return None
@@ -83,7 +81,7 @@ class ProducerMemory:
         def write() -> None:
             with self._writing:
                 if self._unwritten.get(offset) is not content:
-                    return  # there is a newer one, or what it spoke of was cut off
+                    return  # replaced by a newer one, or its batches were truncated
                 write_synced(snapshot_path(self._folder, offset), content)
                 del self._unwritten[offset]
                 for old in list(self._outdated):
@@ -92,8 +90,8 @@ class ProducerMemory:
         return write
 
     def cut(self, end_offset: Offset) -> bool:
-        """Remove the snapshots that speak of more than there is below ``end_offset``; False if there were
-        none. Here and now: once the log has grown again, nothing would tell them from those that are true."""
+        """Remove the snapshots beyond ``end_offset``; False if there were none. It must happen at once: after
+        new appends nothing would distinguish them from valid ones."""
         with self._writing:
             beyond = [offset for offset in (*self._snapshots, *self._outdated) if offset > end_offset]
             for offset in beyond:
@@ -106,11 +104,11 @@ class ProducerMemory:
         snapshot_path(self._folder, offset).unlink(missing_ok=True)
         self._outdated.discard(offset)
 
-    # ------------------------------------------------------------ telling again
+    # ------------------------------------------------------------ restoring
 
     def begin_restore(self, states: ProducerStates, end_offset: Offset) -> Offset:
-        """Make ``states`` those of the newest snapshot that can be read; returns the offset from which on the
-        log must be told to them (``replay``). -1: from its start, there is no snapshot."""
+        """Load the newest readable snapshot into ``states``. Returns the offset from which the caller must
+        ``replay`` the log; -1 if there is no snapshot: from the log's start."""
         self._states = states
         states.clear()
         self._last_timestamps.clear()
@@ -141,15 +139,15 @@ class ProducerMemory:
             return None
 
     def last_offsets(self) -> dict[int, Offset] | None:
-        """The last offset of each producer; None if nobody has asked for the states since opening the log."""
+        """The last offset of each producer; None if the states were not restored since the log was opened."""
         if self._states is None:
             return None
         return {entry.producer_id: entry.last_offset for entry in self._states.entries()}
 
-    # ------------------------------------------------------------ forgetting
+    # ------------------------------------------------------------ expiry
 
     def expire(self, before: Millis) -> int:
-        """Forget the producers whose last batch is older; returns how many. One whose batch came without a
+        """Forget producers whose last batch is older; returns how many. A producer whose batch has no
         timestamp stays."""
         silent = [
             producer for producer, last in self._last_timestamps.items() if NO_TIMESTAMP < last < before

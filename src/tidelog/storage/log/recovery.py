@@ -1,11 +1,10 @@
-"""Opening the folder of one log: trust what a clean shutdown left, and re-scan what a crash may have torn.
-
-Below the recovery point everything was synced before the point was written down, so only the size of the
-indexes is looked at. From the segment of the recovery point on, every batch is read (header, CRC, offsets
-without a gap unless the log was compacted, leader epochs in order) and the indexes are built anew. The log
-ends before the first batch that fails: the file is cut there and later segments are dropped, because what
-follows a hole was never acknowledged as durable. Every such loss becomes a finding for whoever started the
-broker, and so do offsets that only the checkpoints still know of (``missing_offsets``).
+"""Open the folder of one log: trust it after a clean shutdown, re-scan its end after a crash. Everything
+below the recovery point was synced before the point was checkpointed, so only the size of the indexes is
+checked there. From the segment of the recovery point on, every batch is read (header, CRC, offsets without a
+gap unless the log was compacted, leader epochs in order) and the indexes are rebuilt. The log ends before the
+first batch that fails: the file is truncated there and later segments are dropped, because records after a
+hole were never acknowledged as durable. Every such loss becomes a finding in the broker's log, and so do
+offsets that only the checkpoints still name (``missing_offsets``).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Opening a log found something: its tail was cut, offsets are missing, an index was built anew."""
+    """A finding of recovery: the tail was truncated, offsets are missing, or an index was rebuilt."""
 
     tp: TopicPartition
     log_end_offset: Offset
@@ -51,7 +50,7 @@ class Recovered:
 
 @dataclass(slots=True)
 class OpenedLog:
-    """What was found in the folder. The last segment is ready to be written to."""
+    """The content of the folder. The last segment is ready for writing."""
 
     segments: list[Segment]
     start_offset: Offset
@@ -59,26 +58,27 @@ class OpenedLog:
     recovery_point: Offset
     epochs: EpochCache
     new: bool = False
-    """The folder was made for it just now."""
+    """The folder was created just now."""
     clean: bool = False
-    """Nothing in the folder needs to change when the log is closed without having been changed."""
+    """If the log does not change, closing it need not write anything."""
     epochs_differ: bool = False
-    """From their checkpoint: it must be written."""
+    """The epochs differ from their checkpoint, which must be written."""
     cleaned_to: Offset = NEVER_CLEANED
     owes_checkpoint: bool = False
-    """The folder's checkpoints say more of it than there is: they must be written before it grows again."""
+    """The folder's checkpoints name offsets beyond the log's end: they must be written before the next
+    append."""
     taken_out: list[Path] = field(default_factory=list)
-    """Segments that were renamed for removal, and may be why the log starts where it does. They are left to
-    be removed when that start is checkpointed."""
+    """Segments that were renamed for removal. They may explain the log's start, so they are removed only when
+    that start is checkpointed."""
     snapshots: list[Offset] = field(default_factory=list)
-    """Of producers: what they speak of is all there."""
+    """Offsets of the producer snapshots that the log fully covers."""
     truncated_bytes: int = 0
     missing: list[MissingOffsets] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
 
 
 def new_log(folder: Path, config: LogConfig, shared: Shared) -> OpenedLog:
-    """The first segment of a log whose folder was made just now: there is nothing in it to be looked for."""
+    """The first segment of a log whose folder was created just now, without a scan."""
     segment = Segment(folder, 0, shared.open_files, config.index_interval_bytes)
     segment.create()
     return OpenedLog([segment], 0, 0, 0, EpochCache(), new=True)
@@ -124,7 +124,7 @@ class LogOpener:
             found[0].create()
         if not opened.taken_out:
             opened.missing += missing_at_the_front(checkpointed, found[0].base_offset)
-        # Recovery starts with the segment of the recovery point; what comes before is taken as it is.
+        # Recovery starts with the segment of the recovery point; earlier segments are trusted.
         first = max((slot for slot, s in enumerate(found) if s.base_offset <= recovery_point), default=0)
         self._load_sealed(found[: len(found) if clean else first + 1], clean=clean)
         if clean and self._trust(found[-1]):
@@ -142,8 +142,8 @@ class LogOpener:
     # ------------------------------------------------------------ files
 
     def _remove_leftovers(self) -> None:
-        """What a crash interrupted: files renamed for removal or not yet renamed into place, and indexes that
-        lost their segment."""
+        """Remove what an interrupted change left: files renamed for removal or not yet renamed into place,
+        and indexes without a segment."""
         for path in list(self._folder.iterdir()):
             lonely = (
                 path.suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX) and not path.with_suffix(LOG_SUFFIX).exists()
@@ -167,21 +167,21 @@ class LogOpener:
         self._opened.truncated_bytes += lost_bytes
 
     def _load_sealed(self, found: list[Segment], *, clean: bool) -> None:
-        """All but the last, which is written to again."""
+        """Load all segments but the last, which becomes the active one."""
         for segment, following in pairwise(found):
             fault = segment.load_sealed(trusted=clean)
             if fault:
                 self._find(fault)
             end = segment.end_if_sound()
             segment.release()
-            # Other brokers leave a gap where they have cleaned the end of a segment away.
+            # Kafka leaves a gap where it compacted away the end of a segment.
             if end is not None and end < following.base_offset and not segment.sparse:
                 self._opened.missing.append(MissingOffsets(end, following.base_offset, Witness.NEXT_SEGMENT))
 
     # ------------------------------------------------------------ after a clean shutdown
 
     def _trust(self, last: Segment) -> bool:
-        """Read only the very end of the log. False if it is not what a clean shutdown leaves."""
+        """Read only the very end of the log. False if it does not look like a clean shutdown."""
         try:
             fault = last.load_sealed(trusted=True)
             if fault:
@@ -198,8 +198,8 @@ class LogOpener:
     def _scan(self, found: list[Segment], first: int, recovery_point: Offset) -> None:
         opened = self._opened
         expected = found[first].base_offset
-        # Beyond the recovery point the checkpoint may be of another time: learn epochs from the batches. So
-        # too if there is no checkpoint, because somebody removed it.
+        # Beyond the recovery point the epoch checkpoint may be outdated, or missing: learn the epochs from
+        # the batches.
         self._epochs_known_to = recovery_point if self._epochs.entries else 0
         self._epochs.truncate_from_end(recovery_point)
         for slot in range(first, len(found)):
@@ -213,19 +213,19 @@ class LogOpener:
             sound, expected, reason = self._scan_segment(segment)
             if sound < whole:
                 self._find(f"cut {whole - sound} bytes at offset {expected}: {reason}", whole - sound)
-                # First what follows: else a start that is interrupted here leaves a hole for the next one.
+                # Drop later segments first: a crash here must not leave a hole in the log.
                 self._cut_after(slot, "")
                 segment.cut(sound)
                 break
             if slot < len(found) - 1:
                 indexes = segment.seal()
-                # On a full disk memory keeps them, and the next start reads the log again.
+                # On a full disk memory keeps them, and the next start scans the log again.
                 with suppress(OSError):
                     segment.save_indexes(indexes)
         opened.end_offset = expected
 
     def _scan_segment(self, segment: Segment) -> tuple[int, Offset, str]:
-        """Index what is sound. Returns how many bytes that are, which offset comes next, and why no more."""
+        """Index the valid batches. Returns their size, the next offset, and why the scan ended."""
         segment.start_indexes()
         segment.remove_index_files()
         position, end, reason = 0, segment.base_offset, ""
@@ -242,12 +242,12 @@ class LogOpener:
         return position, end, reason
 
     def _learn_epoch(self, epoch: Epoch, base_offset: Offset) -> str:
-        """As a follower does with what it fetches; returns what is wrong with it."""
+        """Add the epoch as a follower does with fetched batches; returns what is wrong with it."""
         known = self._epochs.epoch_at(base_offset)
         if epoch in (NO_EPOCH, known):
             return ""
         if base_offset < self._epochs_known_to:
-            # Known to be right, but for what lies below the log's start and was forgotten.
+            # The epochs are known, except those below the log's start, which were dropped.
             wrong = known != NO_EPOCH and self._shared.verify_epochs
         else:
             wrong = epoch < known and self._shared.verify_epochs
@@ -256,7 +256,7 @@ class LogOpener:
         return f"leader epoch {epoch} in {known}" if wrong else ""
 
     def _cut_after(self, slot: int, reason: str) -> None:
-        """The log ends with this segment."""
+        """Drop all segments after this one."""
         opened = self._opened
         kept, dropped = opened.segments[: slot + 1], opened.segments[slot + 1 :]
         opened.segments = kept
@@ -269,7 +269,7 @@ class LogOpener:
             segment.remove_files()
 
     def _restart(self, offset: Offset) -> None:
-        """Everything that was left lies below the start of the log."""
+        """All remaining segments are below the log's start: begin with an empty one."""
         self._find(f"nothing left above the log's start {offset}")
         for segment in reversed(self._opened.segments):
             segment.remove_files()
@@ -280,8 +280,8 @@ class LogOpener:
 
 
 def _sound_snapshots(folder: Path, durable: Offset) -> list[Offset]:
-    """Those there are, once the others are removed: a snapshot of more than is known to be durable may be of
-    a log that was truncated since."""
+    """The valid snapshots; the others are removed. A snapshot beyond the recovery point may describe batches
+    that were truncated since."""
     found = snapshot_offsets(folder)
     for offset in found:
         if offset > durable:

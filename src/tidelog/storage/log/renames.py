@@ -1,8 +1,7 @@
-"""Several renames as one step: until the last of them, all can be taken back.
-
-A log is changed by renaming its files, and a disk may refuse any of them. Half of a change would be another
-log than the one in memory, so what was renamed before gets its old name again. If the disk refuses that too,
-``NotUndone`` says so: then only a start that reads the folder knows what is there.
+"""Several renames as one step that can be undone. A log is changed by renaming its files, and the disk may
+refuse any rename. Half of a change would leave files that differ from the log in memory, so the earlier
+renames are undone. If the disk refuses that too, ``NotUndone`` is raised: then the log cannot be used until
+the broker is restarted and reads the folder again.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _numbers = count()
 
 
 class NotUndone(OSError):
-    """The disk refused a change, and then to take back the part of it that was made."""
+    """The disk refused a change, and then refused to undo the part that was made."""
 
 
 class Renames:
@@ -31,17 +30,17 @@ class Renames:
         self._made.append((path, to))
 
     def mark_deleted(self, path: Path) -> None:
-        """Give a file a name that no start takes for a part of the log. One that is not there is left out."""
+        """Rename a file so that no start loads it as part of the log. A missing file is ignored."""
         to = path.with_name(path.name + DELETED_SUFFIX)
         if to.exists():
-            # A file that had this name before is about to be removed, under the name that it has now.
+            # A file with this name is already scheduled for removal under it.
             to = path.with_name(f"{path.name}.{next(_numbers)}{DELETED_SUFFIX}")
         with suppress(FileNotFoundError):
             self.rename(path, to)
 
     @property
     def deleted(self) -> list[Path]:
-        """What is left to be removed, once nothing will be taken back."""
+        """The renamed files, to be removed when the change is complete."""
         return [to for _, to in self._made if to.suffix == DELETED_SUFFIX]
 
     def undo(self) -> None:

@@ -1,7 +1,7 @@
-"""Which records of a log have been kept long enough: by age, by size, and never beyond the high watermark.
-
-Whole segments go, the oldest first. The active one goes only if everything goes: then it is rolled first.
-The result is an offset; advancing the log's start to it is what deletes, because the core must follow.
+"""Retention: which segments of a log are too old or too many, never beyond the high watermark. Whole segments
+are deleted, the oldest first. The active segment is deleted only with all others, after a roll. The result is
+an offset. The caller deletes by advancing the log's start to it through the core, which must know the new
+start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.storage.log.segment import Segment
 
 
 def retained_from(log: FileLog, now_ms: Millis, high_watermark: Offset) -> Offset:
-    """Where the log must start so that only what its topic's settings keep is left."""
+    """The offset at which the log must start according to the topic's settings."""
     start = log.start_offset
     if not log.config.deletes:
         return start
@@ -32,13 +32,13 @@ def retained_from(log: FileLog, now_ms: Millis, high_watermark: Offset) -> Offse
 
 
 def _excess(log: FileLog) -> int:
-    """By how many bytes the log is too large."""
+    """How many bytes the log exceeds its size limit."""
     allowed = log.config.retention_bytes
     return log.size_bytes - allowed if allowed >= 0 else -1
 
 
 def _may_go(log: FileLog, segment: Segment, excess: int, now_ms: Millis) -> bool:
-    """The segment is too old, or the log is large enough without it."""
+    """Whether the segment is too old, or the log reaches its size limit without it."""
     if 0 <= segment.size <= excess:
         return True
     allowed = log.config.retention_ms
@@ -46,7 +46,7 @@ def _may_go(log: FileLog, segment: Segment, excess: int, now_ms: Millis) -> bool
 
 
 def newest(segment: Segment) -> Millis:
-    """The time of its newest record; where that is not known, of the last write."""
+    """The time of its newest record; without timestamps, the time of the last write."""
     if segment.max_timestamp >= 0 and segment.corruption is None:
         return segment.max_timestamp
     return os.stat(segment.path).st_mtime_ns // 1_000_000

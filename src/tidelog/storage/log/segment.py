@@ -1,7 +1,7 @@
 """One segment of a log: a file of batches and its two sparse indexes.
 
 The indexes follow the batches (``note``), never the other way round. An index that contradicts the file is
-rebuilt from it on the spot; batches that contradict each other are corruption, and are not served.
+rebuilt at once. Batches that contradict each other are corrupt and are not served.
 """
 
 from __future__ import annotations
@@ -52,40 +52,40 @@ class Segment(BatchFile):
         *,
         suffix: str = "",
     ) -> None:
-        """``suffix`` comes after the names of the files: not yet, or no longer, those of a segment."""
+        """``suffix`` is appended to the file names while, or after, they are not part of the log."""
         super().__init__(folder / file_name(base_offset, LOG_SUFFIX + suffix), base_offset, open_files)
         self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX + suffix), base_offset)
         self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX + suffix), base_offset)
         self.corruption: CorruptLog | None = None
-        """What was found when the file had to be read as a whole: timestamps beyond it are not known."""
+        """The error found when the whole file was read: timestamps beyond it are unknown."""
         self._interval_bytes = index_interval_bytes
         self._forget_contents()
 
     def _forget_contents(self) -> None:
         self.bytes_since_entry = 0
         self.first_timestamp: Millis = NO_TIMESTAMP
-        """Of the first batch: what ``segment.ms`` is measured from."""
+        """Timestamp of the first batch, from which ``segment.ms`` counts."""
         self.max_timestamp: Millis = NO_TIMESTAMP
         self.max_timestamp_offset: Offset = self.base_offset
         """The last offset of the first batch that has the largest timestamp."""
 
-    # ------------------------------------------------------------ a segment's life
+    # ------------------------------------------------------------ lifecycle
 
     def create(self) -> None:
-        """Make the file of a new segment, and write to it from now on."""
+        """Create the file of a new, active segment."""
         self.start_indexes()
-        # Those of a segment that had the name before, and could not be taken away with it.
+        # Remove index files of an earlier segment with this name that could not be renamed with it.
         self.remove_index_files()
         self.open_for_writing(create=True)
 
     def activate(self) -> None:
-        """Write to this segment again: it is the last one of its log."""
+        """Make this segment, the last of its log, the active one again."""
         self.index.grow()
         self.time_index.grow()
         self.open_for_writing()
 
     def seal(self) -> tuple[bytes, bytes]:
-        """Write no more to this segment. What is returned is for ``save_indexes``."""
+        """Stop writing to this segment. Pass the returned value to ``save_indexes``."""
         if self.max_timestamp > NO_TIMESTAMP:
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         if self.active:
@@ -94,7 +94,7 @@ class Segment(BatchFile):
         return self.index.seal(), self.time_index.seal()
 
     def save_indexes(self, sealed: tuple[bytes, bytes]) -> None:
-        # The time index first: beyond what the offset index covers, times are read from the log.
+        # The time index first: times beyond the offset index are read from the log.
         self.time_index.save(sealed[1])
         self.index.save(sealed[0])
 
@@ -103,7 +103,8 @@ class Segment(BatchFile):
         self.index.save_unsaved()
 
     def remove_index_files(self) -> None:
-        """They may be ahead of the log now. Until the segment is sealed, memory has its indexes."""
+        """The files may be ahead of the log after a truncation. Until the segment is sealed its indexes are
+        in memory."""
         self.index.remove_file()
         self.time_index.remove_file()
 
@@ -122,20 +123,21 @@ class Segment(BatchFile):
         self.close_file()
 
     def mark_deleted(self, renames: Renames) -> None:
-        """Take the files out of the log. They stay open: that it ends here may still be undone."""
+        """Rename the files out of the log. They stay open, because the renames may still be undone."""
         renames.mark_deleted(self.path)
         for index in (self.index, self.time_index):
-            # Without its segment it is nothing: the next start removes it, as does a segment of this name.
+            # An index without its segment is harmless: the next start removes it, and so does a new segment
+            # of this name.
             with suppress(OSError):
                 renames.mark_deleted(index.path)
 
     def remove_files(self) -> None:
-        """The log first: an index alone is nothing."""
+        """The log first: an index without its log is ignored."""
         self.close()
         unlink_all((self.path, self.index.path, self.time_index.path))
 
-    def know_as(self, written: Segment) -> None:
-        """These are the files that were written under other names: what is known of those holds for them."""
+    def copy_positions_from(self, written: Segment) -> None:
+        """Take over size and timestamps of ``written``, whose files are renamed to this segment's names."""
         self.size = written.size
         self.sparse = written.sparse
         self.first_timestamp = written.first_timestamp
@@ -151,8 +153,8 @@ class Segment(BatchFile):
         self.note(batch, position)
 
     def note(self, batch: RecordBatch, position: int) -> None:
-        """Count a batch that is at ``position`` of the file now: timestamps and indexes, as Kafka does. The
-        timestamp of a batch that compaction left without records is nobody's."""
+        """Add the batch at ``position`` to timestamps and indexes, as Kafka does. The timestamp of a batch
+        that compaction left without records does not count."""
         timestamp = batch.max_timestamp
         if position == 0:
             self.first_timestamp = timestamp
@@ -167,12 +169,12 @@ class Segment(BatchFile):
         self.bytes_since_entry += len(batch.data)
 
     def index_is_full(self, bytes_max: int) -> bool:
-        """There is no room for one more entry, or for the last entry that sealing may add."""
+        """Whether there is no room for one more entry and for the one that sealing may add."""
         return self.index.size + 8 > bytes_max or self.time_index.size + 24 > bytes_max
 
     def truncate(self, position: int, end_offset: Offset) -> None:
-        """Drop what is at or beyond ``position``, where the batch of ``end_offset`` begins. After an OSError
-        all of it is still there."""
+        """Drop everything from ``position``, where the batch of ``end_offset`` begins. After an OSError
+        nothing has changed."""
         self.remove_index_files()
         self.cut(position)
         self.index.truncate(position)
@@ -188,8 +190,8 @@ class Segment(BatchFile):
     # ------------------------------------------------------------ reading
 
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> list[RecordBatch]:
-        """Batches from the one that holds ``start`` on, none that reaches beyond ``end``; the first whatever
-        its size, then as many as fit, perhaps fewer. ``CorruptLog`` if ``start`` is not in the segment."""
+        """Batches from the one that holds ``start``, none beyond ``end``: the first of any size, then as many
+        as fit, perhaps fewer. ``CorruptLog`` if ``start`` is not in the segment."""
         batches = self.read_at(*self.locate(start), max_bytes)
         if not batches:
             raise CorruptLog(self.path, self.size, f"the file ends before offset {start}")
@@ -202,7 +204,7 @@ class Segment(BatchFile):
         return self.walk(*self._start_of_search(offset), offset)
 
     def end_if_sound(self) -> Offset | None:
-        """Where it ends, as far as headers tell; None if they do not."""
+        """The end offset according to the headers; None if they are inconsistent."""
         everything = self.base_offset + RELATIVE_OFFSET_MAX + 1
         try:
             return self.locate(everything)[1]
@@ -210,8 +212,8 @@ class Segment(BatchFile):
             return None
 
     def end_before(self, position: int) -> Offset:
-        """Where the batch ends that comes before the one at ``position``. In a sparse file that is not where
-        the next one begins."""
+        """The end offset of the batch before ``position``. In a sparse file the next batch may begin
+        later."""
         entry = self.index.before(position - 1) if position else None
         base_offset = self._base_offset_at(entry) if entry is not None else None
         start, end = (0, self.base_offset)
@@ -224,7 +226,7 @@ class Segment(BatchFile):
         return end
 
     def since(self, timestamp: Millis, start: Offset) -> Iterator[RecordBatch]:
-        """The batches from ``start`` on, but for those that the time index says are older."""
+        """The batches from ``start`` on, without those that are older according to the time index."""
         entry = self.time_index.lookup(timestamp)
         if entry is not None and not self._is_true(entry):
             self.rebuild_indexes()
@@ -235,7 +237,7 @@ class Segment(BatchFile):
             yield batch
 
     def _start_of_search(self, offset: Offset) -> tuple[int, Offset]:
-        """Position and base offset of a batch that is not far before ``offset``."""
+        """Position and base offset of a batch not far before ``offset``."""
         entry = self.index.lookup(offset)
         if entry is not None and self._base_offset_at(entry) is None:
             self.rebuild_indexes()
@@ -248,7 +250,7 @@ class Segment(BatchFile):
         return entry.position, base_offset
 
     def _base_offset_at(self, entry: IndexEntry) -> Offset | None:
-        """The base offset of the batch that an entry speaks of; None if there is no such batch."""
+        """The base offset of the batch that an index entry points to; None if there is no such batch."""
         header = self.header_at(entry.position)
         return header.base_offset if header is not None and header.last_offset == entry.last_offset else None
 
@@ -261,13 +263,13 @@ class Segment(BatchFile):
             and header.max_timestamp == entry.timestamp
         )
 
-    # ------------------------------------------------------------ after opening, truncating, or in doubt
+    # ------------------------------------------------------------ loading and rebuilding
 
     def load_sealed(self, *, trusted: bool) -> str:
-        """Learn of a segment that is only read what is needed to do so. Returns what was wrong with it.
+        """Load what is needed to read a sealed segment. Returns what was wrong with it.
 
-        After a crash the indexes may be from before the last appends to the segment. What they lack is read
-        from the log: a largest timestamp that is too small would let retention delete it too early.
+        After a crash the indexes may be from before the last appends to the segment. The rest is read from
+        the log: with too small a largest timestamp retention would delete the segment too early.
         """
         self.size = os.stat(self.path).st_size
         fault = self._index_fault()
@@ -289,8 +291,8 @@ class Segment(BatchFile):
         return fault
 
     def _index_fault(self) -> str:
-        """Why the indexes must be rebuilt; empty if they need not be. A look at their size and at the last
-        entry: the others are looked at when they are followed."""
+        """Why the indexes must be rebuilt; empty if they need not be. Checks their size and the last entry;
+        readers check the other entries when they follow them."""
         for index in (self.index, self.time_index):
             fault = index.file_fault()
             if fault:
@@ -304,14 +306,14 @@ class Segment(BatchFile):
         return ""
 
     def _has_timestamps(self) -> bool:
-        """Nearly always the first batch answers this. Compaction may have left none with records."""
+        """Whether the batches have timestamps. Nearly always the first batch answers this; compaction may
+        have left none with records."""
         return any(batch.record_count for _, batch in self.scan(0, self.base_offset))
 
     def load_contents(self) -> Offset:
-        """Learn from the file what is written down nowhere else; returns the segment's end offset.
-
-        Only what follows the last index entries is read: when they were made, everything before was counted.
-        ``CorruptLog`` if that does not lead to the end of the file.
+        """Learn from the file what the indexes do not hold; returns the segment's end offset. Reads only the
+        batches after the last index entries, because the entries cover everything before. ``CorruptLog`` if
+        that does not lead to the end of the file.
         """
         self._forget_contents()
         first = self.header_at(0)
@@ -329,13 +331,13 @@ class Segment(BatchFile):
         return end
 
     def start_indexes(self) -> None:
-        """Begin to index the file anew: every batch in it will be noted again."""
+        """Start empty indexes. The caller then calls ``note`` for every batch."""
         self.index.clear()
         self.time_index.clear()
         self._forget_contents()
 
     def rebuild_indexes(self) -> None:
-        """Read the file and index it anew, as far as it holds batches."""
+        """Read the file and rebuild its indexes, up to the first invalid batch."""
         self.start_indexes()
         self.corruption = None
         try:
@@ -344,6 +346,6 @@ class Segment(BatchFile):
         except CorruptLog as error:
             self.corruption = error
         if not self.active:
-            # A full disk does not matter here: then memory keeps them.
+            # A full disk is no problem here: memory keeps the indexes.
             with suppress(OSError):
                 self.save_indexes(self.seal())

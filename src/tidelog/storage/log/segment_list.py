@@ -1,6 +1,5 @@
-"""The segments of one log in order: which one holds an offset, and what goes when the log loses an end.
-
-There is always at least one. The last is the active one, the only one that is written to.
+"""The segments of one log in order: find the one of an offset, drop segments at either end. There is always
+at least one. The last is the active segment, the only one that is written to.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Segments:
         return self._segments[-1]
 
     def holding(self, offset: Offset) -> Segment:
-        """The segment in which ``offset`` is, or would be."""
+        """The segment whose range includes ``offset``."""
         return self._segments[self._slot(offset)]
 
     def starting_with(self, offset: Offset) -> list[Segment]:
@@ -52,7 +51,7 @@ class Segments:
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def have(self, some: list[Segment]) -> bool:
-        """Whether these are in the log, one after the other."""
+        """Whether these segments are in the log, consecutively."""
         slot = self._slot(some[0].base_offset)
         return self._segments[slot : slot + len(some)] == some
 
@@ -60,7 +59,7 @@ class Segments:
         return self._bases[self._slot(sealed.base_offset) + 1]
 
     def replace(self, some: list[Segment], one: Segment) -> None:
-        """Put ``one``, which has the base offset of the first, in the place of them all."""
+        """Replace them all by ``one``, which has the base offset of the first."""
         slot = self._slot(one.base_offset)
         self._segments[slot : slot + len(some)] = [one]
         self._bases[slot : slot + len(some)] = [one.base_offset]
@@ -69,19 +68,19 @@ class Segments:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
-    # ------------------------------------------------------------ losing an end
+    # ------------------------------------------------------------ dropping
 
     def truncate(self, kept: Segment, position: int, end_offset: Offset) -> list[Path]:
-        """End the log at ``position`` of ``kept``, where ``end_offset`` comes next, and write to that segment
-        from now on. Returns the files that are left to be removed. After an OSError the log is as it was,
-        unless that is ``NotUndone``."""
+        """End the log at ``position`` of ``kept``, with ``end_offset`` as the next offset, and make that
+        segment active. Returns the files to remove. After an OSError the log is unchanged, except after
+        ``NotUndone``."""
         dropped = self._segments[self._slot(kept.base_offset) + 1 :]
         sealed = not kept.active
         renames = Renames()
         try:
             if sealed:
                 kept.activate()
-            # The last first, so that a crash half-way leaves a log without a gap.
+            # The last segment first, so that a crash half-way leaves no gap.
             for segment in reversed(dropped):
                 segment.mark_deleted(renames)
             kept.truncate(position, end_offset)
@@ -94,7 +93,7 @@ class Segments:
         return renames.deleted
 
     def restart(self, fresh: Segment) -> list[Path]:
-        """Begin anew with ``fresh``, of which there is no file yet. The rest is as in ``truncate``."""
+        """Replace all segments by ``fresh``, which has no file yet. Otherwise like ``truncate``."""
         first = self._segments[0]
         if first.base_offset == fresh.base_offset:
             return self.truncate(first, 0, first.base_offset)
@@ -112,14 +111,14 @@ class Segments:
         return renames.deleted
 
     def drop_below(self, offset: Offset, renames: Renames) -> None:
-        """Drop every segment that holds only offsets below ``offset``, the oldest first. An OSError ends it:
-        the rest stays in the log, and can be dropped later."""
+        """Drop every segment with only offsets below ``offset``, the oldest first. After an OSError the rest
+        stays in the log, and can be dropped later."""
         while len(self._segments) > 1 and self._bases[1] <= offset:
             self._segments[0].mark_deleted(renames)
             self._close(self._segments[:1])
 
     def _close(self, dropped: list[Segment]) -> None:
-        """Forget segments that follow each other: their files have no place in the log any more."""
+        """Close consecutive segments that are no longer part of the log."""
         if dropped:
             slot = self._slot(dropped[0].base_offset)
             del self._segments[slot : slot + len(dropped)], self._bases[slot : slot + len(dropped)]

@@ -1,15 +1,14 @@
-"""Putting a cleaned segment in the place of those it was made from, so that a crash leaves one or the other.
+"""Replace segments by their compacted version, so that a crash leaves the old or the new ones. The file names
+are Kafka's, and show how far a swap got:
 
-The names are Kafka's, and each says how far it got:
+* ``.cleaned``: being written. The next start deletes it.
+* ``.swap``: complete and synced; the old segments may be removed. The rename of the ``.log`` is the step that
+  decides: after it the next start finishes the swap.
+* no suffix: part of the log. This is the last rename, after all old segments were removed.
 
-* ``.cleaned``: being written. After a crash it is worth nothing.
-* ``.swap``: complete and synced; the segments it was made from may go. The rename of the ``.log`` is the one
-  step that decides: from then on whoever opens the log finishes the swap.
-* no suffix: in its place. That is the last rename, when nothing else is left of the old segments.
-
-A file system with a journal keeps renames in order, so a power cut leaves the state after one of them. What a
-swap replaces follows from the file alone: everything from its base offset to the end of its last batch, which
-is why the last batch is never cleaned away as a whole.
+A file system with a journal keeps renames in order, so a power cut leaves the state after one of them. The
+file alone determines what a swap replaces: everything from its base offset to the end of its last batch. That
+is why compaction never removes the last batch of a segment.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _EVERYTHING: Offset = 1 << 62
 
 
 def swap_in(obsolete: list[Segment], replacement: Segment) -> list[Path]:
-    """``replacement`` has been written, with the suffix ``.cleaned``. Returns what is left to be removed.
-    After an OSError everything is as it was, unless that is ``NotUndone``."""
-    # The log comes last each time: what it is called decides.
+    """``replacement`` was written with the suffix ``.cleaned``. Returns the files to remove. After an OSError
+    nothing has changed, except after ``NotUndone``."""
+    # The ``.log`` is renamed last each time, because its name decides.
     paths = [replacement.index.path, replacement.time_index.path, replacement.path]
     renames = Renames()
     try:
@@ -42,7 +41,7 @@ def swap_in(obsolete: list[Segment], replacement: Segment) -> list[Path]:
             renames.rename(_with(path, CLEANED_SUFFIX), _with(path, SWAP_SUFFIX))
         for segment in obsolete[1:]:
             segment.mark_deleted(renames)
-        # The first has the names of its replacement. Its log goes with the last rename.
+        # The first segment has the names of its replacement. The last rename overwrites its ``.log``.
         for path in paths[:-1]:
             renames.mark_deleted(path)
         for path in paths:
@@ -56,7 +55,7 @@ def swap_in(obsolete: list[Segment], replacement: Segment) -> list[Path]:
 
 
 def complete_swaps(folder: Path) -> Iterator[str]:
-    """Finish what a crash interrupted; a line about each."""
+    """Finish swaps that a crash interrupted. Returns one line about each."""
     swaps = sorted(folder.glob("*" + LOG_SUFFIX + SWAP_SUFFIX))
     for swap in swaps:
         base = int(swap.name.removesuffix(LOG_SUFFIX + SWAP_SUFFIX))
@@ -64,8 +63,8 @@ def complete_swaps(folder: Path) -> Iterator[str]:
         try:
             end = _end_of(swap, base)
         except CorruptLog:
-            # It was synced before it got that name, so this is no crash but bit rot. If what it was made from
-            # is still there, that is better.
+            # It was synced before it got that name, so this is bit rot and not a crash. If the old segments
+            # still exist, keep them.
             if place.exists():
                 continue
             end = base
@@ -93,7 +92,7 @@ def _complete(folder: Path, base: Offset, end: Offset) -> None:
     for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX):
         path = folder / file_name(base, suffix)
         swap = _with(path, SWAP_SUFFIX)
-        # An index that is not there any more is in its place already.
+        # A missing index has been renamed already.
         if swap.exists():
             os.rename(swap, path)
 

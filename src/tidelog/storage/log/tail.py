@@ -1,8 +1,7 @@
-"""The end of a log in memory: what was just written is what most readers ask for next.
-
-A tail is a suffix of its log, so ``first_offset`` alone says whether a read can be served from it. All tails
-of a broker share one budget; when it is used up, the largest give way first. Offsets, positions and batches
-are parallel lists, so a read is three binary searches and a slice, however many batches it returns.
+"""The end of a log, cached in memory: most readers ask for the newest records. A tail is a suffix of its log,
+so ``first_offset`` alone decides whether it can serve a read. All tails of a broker share one budget; when it
+is used up, the largest tails shrink first. Offsets, positions and batches are parallel lists, so a read is
+three binary searches and a slice, however many batches it returns.
 
 A batch is a slice of the request that brought it. A tail that kept it would keep the whole request, so small
 slices of large buffers are copied: the budget counts what is really held.
@@ -18,14 +17,14 @@ from tidelog.wire.batch import RecordBatch
 TAIL_BYTES = 4 << 20
 ALL_TAILS_BYTES = 64 << 20
 _OVERHEAD_BYTES = 512
-"""What a batch costs in memory besides its bytes, about."""
+"""Approximate memory of a batch besides its bytes."""
 _TRIM_SHARE = 0.75
 _PINNED_SHARE = 0.75
-"""A slice that is less than this of its buffer is copied."""
+"""A slice below this share of its buffer is copied."""
 
 
 class TailBudget:
-    """The bound over all tails of a broker."""
+    """The memory limit of all tails of a broker."""
 
     __slots__ = ("_tails", "limit", "used")
 
@@ -42,7 +41,7 @@ class TailBudget:
         self._tails.remove(tail)
 
     def enforce(self) -> None:
-        """Cut the tails down to an equal share. That frees a quarter at least, so it happens rarely."""
+        """Shrink the tails to an equal share. That frees at least a quarter, so it happens rarely."""
         if self.used <= self.limit:
             return
         holding = [tail for tail in self._tails if tail.bytes]
@@ -56,14 +55,14 @@ class Tail:
 
     def __init__(self, end_offset: Offset, budget: TailBudget, limit: int = TAIL_BYTES) -> None:
         self.first_offset = end_offset
-        """Everything from here to the log's end is in the tail."""
+        """The tail holds everything from here to the log's end."""
         self.bytes = 0
         self._budget = budget
         self._limit = limit
         self._batches: list[RecordBatch] = []
         self._offsets: list[Offset] = []
         self._starts: list[int] = [0]
-        """Where each batch begins, counting bytes, and where the last one ends."""
+        """The byte position at which each batch begins, and the end of the last."""
         budget.join(self)
 
     def push(self, batch: RecordBatch) -> None:
@@ -91,7 +90,7 @@ class Tail:
             return []
         first = max(bisect_right(self._offsets, start) - 1, 0)
         if first + 1 < len(batches) and batches[first].next_offset <= start:
-            first += 1  # ``start`` was cleaned away: what comes next is the answer
+            first += 1  # compaction removed ``start``: return the next batch
         stop = len(batches)
         if batches[-1].next_offset > end:
             stop = bisect_left(self._offsets, end, first)
@@ -105,7 +104,7 @@ class Tail:
         return batches[first:stop]
 
     def truncate(self, end_offset: Offset) -> None:
-        """The log ends at ``end_offset`` now, where a batch begins."""
+        """Truncate to ``end_offset``, where a batch begins."""
         if end_offset <= self.first_offset:
             self.clear(end_offset)
             return
@@ -117,7 +116,7 @@ class Tail:
         self.first_offset = end_offset
 
     def shrink_to(self, limit: int) -> None:
-        """Forget the oldest batches until no more than ``limit`` bytes are held."""
+        """Drop the oldest batches until at most ``limit`` bytes are held."""
         excess = self.bytes - limit
         first = 0
         starts = self._starts
@@ -129,7 +128,7 @@ class Tail:
             self._keep(first, len(self._batches))
 
     def forget_below(self, offset: Offset) -> None:
-        """The files have other batches there now. None of the tail's reaches across ``offset``."""
+        """Drop batches that compaction replaced in the files. No batch of the tail spans ``offset``."""
         if offset > self.first_offset:
             first = bisect_left(self._offsets, offset)
             self._keep(first, len(self._batches))

@@ -1,8 +1,7 @@
-"""Offsets by time (ListOffsets): the time index narrows the search to a batch, its records decide.
-
-A header may say that a batch holds a younger record than it does; then the search goes on with the next. So
-it is made in steps, and begins each of them anew from the offset it has come to: the log may have lost an end
-in between.
+"""Find offsets by timestamp (ListOffsets): the time index narrows the search to a batch, its records decide.
+A header may claim a newer record than the batch holds; then the search continues with the next batch. The
+search runs in steps. Each step starts again from the offset reached, because the log may have been truncated
+at either end in between.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TimestampSearch = StepsAndJobs[TimestampedOffset | None]
 
 
 def first_since(segments: Segments, timestamp: Millis, start: Offset) -> TimestampSearch:
-    """The first record from ``start`` on that is not older than ``timestamp``."""
+    """The first record from ``start`` on with ``timestamp`` or a later one."""
     position = start
     while (batch := next(_batches(segments, timestamp, position), None)) is not None:
         found = yield from _first_of(batch, timestamp, start)
@@ -47,14 +46,14 @@ def with_max_timestamp(segments: Segments, start: Offset) -> TimestampSearch:
     largest = max((segment.max_timestamp for segment in segments), default=None)
     found = None if largest is None else (yield from first_since(segments, largest, start))
     if found is None:
-        # The record lies below the start, was compacted, or has no timestamp. Look at all that is left.
+        # The record is below the start, was compacted, or has no timestamp. Search the rest.
         largest = yield from _largest_timestamp(segments, start)
         found = None if largest is None else (yield from first_since(segments, largest, start))
     return found
 
 
 def _largest_timestamp(segments: Segments, start: Offset) -> Steps[Millis | None]:
-    """As the headers of batches with records say."""
+    """The largest timestamp in the headers of batches with records."""
     largest = None
     while batches := list(islice(_batches(segments, -1, start), _HEADERS_AT_ONCE)):
         for batch in batches:
@@ -66,7 +65,8 @@ def _largest_timestamp(segments: Segments, start: Offset) -> Steps[Millis | None
 
 
 def _batches(segments: Segments, timestamp: Millis, start: Offset) -> Iterator[RecordBatch]:
-    """The batches from ``start`` on that say they are not older. To be used up before the log can change."""
+    """The batches from ``start`` on whose headers are not older. The caller must consume it before the log
+    can change."""
     for segment in segments:
         if segment.max_timestamp >= timestamp or segment.corruption is not None:
             for batch in segment.since(timestamp, start):
@@ -85,7 +85,7 @@ def _first_of(batch: RecordBatch, timestamp: Millis, start: Offset) -> Timestamp
                     return TimestampedOffset(at, offset)
             yield None
     except CorruptBatch:
-        # Whole as it was sent, but not what its producer said it was: the batch is all that can be dated.
+        # The CRC is right but the producer sent invalid records: use the timestamp of the batch.
         if batch.base_offset >= start:
             return TimestampedOffset(batch.max_timestamp, batch.base_offset)
     return None

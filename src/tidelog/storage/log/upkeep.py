@@ -1,10 +1,9 @@
-"""What a log does behind its appends: syncs, checkpoints, removals, in order and in some thread.
-
-The event loop hands work over and goes on. Work comes in two kinds. What can be done without (an index, a
-snapshot, the removal of a file) is attempted: if the disk refuses it, somebody is told and the log goes on. A
-sync that fails is different: the kernel drops the pages it could not write, so nobody knows any more what is
-on the disk, and a second sync would succeed and mean nothing. From then on the log takes no more appends,
-until the broker is started again and reads what is really there.
+"""Background work of a log: syncs, checkpoints, removals, in order, in a thread. The event loop submits work
+and continues. There are two kinds of work. Optional work (an index, a snapshot, the removal of a file) is
+attempted: if the disk refuses it, the broker logs that and the log continues. A failed sync is different: the
+kernel drops the pages it could not write, so the content of the disk is unknown, and a second sync would
+succeed without meaning anything. From then on the log refuses appends until the broker is restarted and reads
+the files.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Upkeep:
         self, folder: Path, durability: Durability, epochs_written: Epochs | None, shared: Shared
     ) -> None:
         self.failure = ""
-        """Why nothing can be appended any more."""
+        """Why the log refuses appends."""
         self._folder = folder
         self._durability = durability
         self._shared = shared
@@ -61,31 +60,32 @@ class Upkeep:
             self.failure = f"{self._folder} failed: {reason}; check the disk and start the broker again"
 
     def refused(self, what: str, error: OSError) -> StorageFailure:
-        """The disk refused a change of the log. Unless that could not be undone, it can be tried again."""
+        """The disk refused a change of the log. The caller may try again, unless the change could not be
+        undone."""
         if isinstance(error, NotUndone):
             self.failed(error)
             return StorageFailure(self.failure)
         return StorageFailure(f"cannot {what} {self._folder}: {error.strerror or error}")
 
     def check(self) -> None:
-        """Nothing more is written to a log that has failed: see ``failure``."""
+        """Raise ``StorageFailure`` if the log has failed."""
         if self.failure:
             raise StorageFailure(self.failure)
 
     def abandon(self) -> None:
-        """The log is deleted, and its folder about to be. What is still to be done must not be done any more:
-        a log of the same name may take the folder's place, and it would be done there."""
+        """The log is deleted, and its folder will be. Pending work must not run: it would act on a new log of
+        the same name."""
         self._deleted = True
 
     # ------------------------------------------------------------ work
 
     def sync_later(self, sync: Job, attempts: Sequence[Job | None], then: Job) -> None:
-        """Sync in the background, attempting some other writes before so that they are part of it."""
+        """Sync in the background. Some other writes are attempted first, so that the sync covers them."""
 
         def run() -> None:
             for write in attempts:
                 self.attempt(write)
-            # Also for a log that is deleted: only the sync itself lets go of its files.
+            # Also for a deleted log: only the sync closes its files.
             with suppress(StorageFailure):  # the next append will raise it
                 sync()
             then()
@@ -93,7 +93,7 @@ class Upkeep:
         self._jobs.submit(run)
 
     def attempt(self, job: Job | None) -> bool:
-        """Do what can be done without; False if the disk did not take it."""
+        """Run an optional job; False if the disk refused it."""
         if self._deleted:
             return False
         try:
@@ -112,12 +112,12 @@ class Upkeep:
         self.attempt(job)
 
     def finish(self) -> None:
-        """Do here what is still to be done."""
+        """Run pending jobs in this thread."""
         self._jobs.finish()
 
     def remove(self, paths: list[Path], *, start_moved: bool = False) -> None:
-        """Remove files that were taken out of the log by renaming them. If the log starts elsewhere now, that
-        is checkpointed before: as long as it is not, the files say why those offsets are not there."""
+        """Remove files that were renamed out of the log. A new log start is checkpointed first: until then
+        the renamed files explain to recovery why the offsets are missing."""
         if paths:
             self._durability.names_changed()
             if start_moved:
@@ -128,7 +128,7 @@ class Upkeep:
     # ------------------------------------------------------------ epochs
 
     def checkpoint_epochs(self, epochs: Epochs) -> None:
-        """Write them down, soon, and in any case before the recovery point moves."""
+        """Schedule a write of the epochs. It happens before the recovery point moves."""
         self._epochs = epochs
         self.attempt_later(self.write_epochs)
 
@@ -142,8 +142,8 @@ class Upkeep:
     # ------------------------------------------------------------ syncs
 
     def begin_sync(self, end_offset: Offset, files: Sequence[BatchFile]) -> Callable[[], None]:
-        """Take up what ``files`` hold below ``end_offset``: once the returned call has returned, it is on
-        disk. The call blocks, must be made, and raises ``StorageFailure`` if that cannot be any more."""
+        """Returns a function that syncs ``files`` up to ``end_offset``. It blocks, must be called, and raises
+        ``StorageFailure`` if the log has failed."""
         sync: Callable[[bool], None] | None = None
         try:
             sync = self._durability.begin(end_offset, files)
@@ -151,8 +151,8 @@ class Upkeep:
             self.failed(error)
 
         def finish() -> None:
-            # The recovery point may pass an epoch's first batch only when the epoch is checkpointed: below
-            # the point nobody reads batches to learn of it.
+            # The recovery point may pass an epoch's first batch only when the epoch is checkpointed: recovery
+            # does not read batches below the point.
             epochs_written = self.attempt(self.write_epochs)
             try:
                 if sync is not None:
