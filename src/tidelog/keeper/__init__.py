@@ -1,1 +1,1 @@
-"""The coordination service behind the port ``core.coordination``: what ZooKeeper is to Kafka."""
+"""The coordination service behind ``core.keeper_port``: ZooKeeper, or tidelog's own."""

@@ -1,19 +1,18 @@
-"""How a process speaks to the keeper, whichever it is: the interface, and ``connect`` that takes a URL.
-
-The rules that every adapter keeps (``tests/keeper/test_contract.py`` holds them all to these):
+"""The keeper client: its interface, and ``connect``, which takes a URL. Every adapter keeps these rules
+(``tests/keeper/test_contract.py`` tests all adapters):
 
 * Everything happens on the event loop that ran ``start``. Notices arrive there one by one, in the order in
-  which the keeper spoke. Nothing blocks.
-* A connection that breaks is made again, for ever, with back-off. Coming back within the session time-out it
-  tells ``SessionResumed``; too late, or for the first time, ``SessionStarted``.
-* While there is no connection a call is dropped. So is the answer that a broken connection took with it: the
-  caller repeats at ``SessionResumed`` what is still unanswered, and forgets everything at ``SessionStarted``.
-  No answer ever crosses from one session into the next.
-* A watch is heard once. Nobody can know what happened to a watched node while the connection was broken, so
-  every watch that is still pending fires right after ``SessionResumed``: a watch may fire without a change,
-  and never misses one. Watches die with their session.
-* A call with more bytes than the keeper takes is answered ``TOO_LARGE`` and changes nothing.
-* A node whose bytes cannot be understood is, to a call, not there; a line in the log says which.
+  which the keeper sent them. Nothing blocks.
+* After a connection breaks the client reconnects, without limit, with back-off. Within the session time-out
+  the notice is ``SessionResumed``; after it, or on the first connection, ``SessionStarted``.
+* While there is no connection calls are dropped, and a broken connection loses its answers. The caller
+  repeats unanswered calls at ``SessionResumed``, and forgets all calls at ``SessionStarted``. No answer ever
+  crosses from one session into the next.
+* A watch fires once. A watched node may change while the connection is broken, so every pending watch fires
+  right after ``SessionResumed``: a watch may fire without a change, but never misses one. Watches end with
+  their session.
+* A call larger than the keeper accepts is answered ``TOO_LARGE`` and changes nothing.
+* A call treats a node with unreadable bytes as missing; a log message names the node.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from tidelog.core.types import Millis
 Notice = KeeperReply | WatchFired | SessionStarted | SessionResumed
 
 SESSION_TIMEOUT_MS = 6000
-"""What Kafka 2.4 and earlier used. Later ones take 18 s, for the sake of cloud networks."""
+"""The default of Kafka 2.4 and earlier. Later versions use 18 s, because of cloud networks."""
 
 _ADDRESS = r"(?:\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):\d{1,5}"
 _EMBEDDED = re.compile(rf"embedded://({_ADDRESS})/?")
@@ -44,29 +43,28 @@ _ZOOKEEPER = re.compile(rf"zookeeper://({_ADDRESS}(?:,{_ADDRESS})*)((?:/[^/\s]+)
 
 
 class KeeperUnreachable(ConnectionError):
-    """No answer came. A write may or may not have been executed."""
+    """The keeper did not answer. A write may or may not have been executed."""
 
 
 class KeeperConnection(Protocol):
     @property
     def connected(self) -> bool:
-        """There is a session, and a connection to speak in it."""
+        """Whether there is a session with an open connection."""
 
     def start(self, notify: Callable[[Notice], None]) -> None:
-        """Begin to connect, from within the event loop; ``notify`` is called on it with every notice."""
+        """Start to connect; call it on the event loop. ``notify`` is called there with every notice."""
 
     def call(self, call: KeeperCall) -> None:
-        """Ask for an operation, to be answered by ``KeeperReply``. Calls are executed in their order."""
+        """Send an operation; the answer is a ``KeeperReply``. The keeper executes calls in order."""
 
     async def request(self, operation: Operation, timeout_s: float = 10.0) -> Result:
-        """The answer itself, for tools that ask one thing after the other.
-
-        Waits for a connection. Raises ``KeeperUnreachable`` if there is none in time or if it breaks, and
-        ``MalformedValue`` where a call would not find the node.
+        """Send an operation and wait for the result: for tools. Waits for a connection. Raises
+        ``KeeperUnreachable`` if there is none in time or if it breaks, and ``MalformedValue`` for a node with
+        unreadable bytes.
         """
 
     async def close(self) -> None:
-        """End the session now, ephemeral nodes and all, as far as the keeper can be reached."""
+        """End the session and its ephemeral nodes now, if the keeper can be reached."""
 
 
 def connect(url: str, session_timeout_ms: Millis = SESSION_TIMEOUT_MS) -> KeeperConnection:

@@ -1,7 +1,6 @@
-"""What all connections to a keeper have in common: who waits for which answer, and which watches are pending.
-
-An adapter inherits ``KeeperConnectionBase``, carries operations out in ``_send``, and reports what it hears
-through ``_opened``, ``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
+"""The common part of all connections to a keeper: pending requests and pending watches. An adapter inherits
+``KeeperConnectionBase``, executes operations in ``_send``, and reports events through ``_opened``,
+``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ from tidelog.keeper.values import MalformedValue
 
 log = logging.getLogger("tidelog.keeper")
 
-STAND_IN = Get("/")
-"""Sent in the place of a call that is too large, so that ``TOO_LARGE`` comes in its turn and its session."""
+PLACEHOLDER = Get("/")
+"""Sent in place of a call that is too large, so that ``TOO_LARGE`` is answered in order and in the same
+session."""
 
 
-def say_too_large(operation: Operation, size: int) -> None:
+def log_too_large(operation: Operation, size: int) -> None:
     log.error("a %s of %s bytes is too large for the keeper", type(operation).__name__, size)
 
 
@@ -42,10 +42,10 @@ class KeeperConnectionBase(ABC):
         self._notify: Callable[[Notice], None] = lambda _: None
         self._ready = asyncio.Event()
         self._requests: dict[int, asyncio.Future[Result]] = {}
-        """Awaited requests, by numbers below zero: those above are the caller's own."""
+        """Awaited requests, with negative numbers: positive numbers are the caller's own."""
         self._requested = 0
         self._watches: dict[tuple[str, bool], None] = {}
-        """The pending ones, by path and whether they are about children, in the order they were set."""
+        """Pending watches, by path and whether they are about children, in the order they were set."""
 
     @property
     def connected(self) -> bool:
@@ -75,7 +75,7 @@ class KeeperConnectionBase(ABC):
         except TimeoutError:
             raise KeeperUnreachable(f"the keeper did not answer within {timeout_s:g} s") from None
 
-    # ------------------------------------------------------------ for the adapter to fill in
+    # ------------------------------------------------------------ implemented by the adapter
 
     @abstractmethod
     def _begin(self) -> None:
@@ -83,12 +83,12 @@ class KeeperConnectionBase(ABC):
 
     @abstractmethod
     def _send(self, number: int, operation: Operation) -> None:
-        """Carry out a call; there is a connection, as far as is known."""
+        """Execute a call. The connection was open when last checked."""
 
     @abstractmethod
     async def close(self) -> None: ...
 
-    # ------------------------------------------------------------ for the adapter to report
+    # ------------------------------------------------------------ called by the adapter
 
     def _opened(self, session: int, *, resumed: bool) -> None:
         self._ready.set()
@@ -108,7 +108,7 @@ class KeeperConnectionBase(ABC):
     def _answered(
         self, number: int, operation: Operation, result: Result, unreadable: Sequence[MalformedValue] = ()
     ) -> None:
-        if operation is STAND_IN:
+        if operation is PLACEHOLDER:
             result = Result(KeeperError.TOO_LARGE)
         elif isinstance(operation, Get) and operation.watch:
             self._watches[operation.path, False] = None
@@ -127,7 +127,7 @@ class KeeperConnectionBase(ABC):
                 answer.set_result(result)
 
     def _fail(self, number: int, why: str) -> None:
-        """There will be no answer to this one."""
+        """The keeper will not answer this request."""
         answer = self._requests.get(number)
         if answer is not None and not answer.done():
             answer.set_exception(KeeperUnreachable(why))

@@ -2,18 +2,19 @@
 
 Rules of this file:
 
-* Pure: no IO, clock or dice, and no set is ever iterated. Equal calls give equal trees and equal answers.
+* Pure: no IO, clock or randomness, and no set is ever iterated. Equal calls give equal trees and equal
+  answers.
 * A write is checked completely before it changes anything, so a refused write needs no repair. A ``Multi``
-  runs its writes one after the other, each seeing the earlier ones, and takes them back, last first, when
-  one is refused. What a write did is a ``_Change``; the list of changes is both the undo log and, once
-  everything is done, the list of what watches must hear. Hence a refused ``Multi`` cannot have fired any.
-* Whatever has an order that a caller may see is ordered here: nodes by path (as strings, so a parent comes
-  before its children), the watchers of one path by when they asked.
+  runs its writes in order, each sees the earlier ones, and undoes them, last first, when one is refused. A
+  ``_Change`` records what a write did; the list of changes is both the undo log and, at the end, the list of
+  watches to fire. Hence a refused ``Multi`` cannot fire a watch.
+* Every order that a caller can see is fixed: nodes by path (as strings, so a parent comes before its
+  children), watchers of one path by the order of their requests.
 * A node does not refer to its parent: without cycles a tree is freed as soon as the simulator drops it.
 
 As in ZooKeeper, a sequential suffix is the number of children, of any kind, that the parent has ever had.
-ZooKeeper's further errors are folded into the port's: a child of an ephemeral node, a relative path and an
-empty name are NO_PARENT, since no node may be their parent; deleting the root is NOT_EMPTY.
+ZooKeeper's further errors map to those of the port: a child of an ephemeral node, a relative path and an
+empty name are NO_PARENT, since no node can be their parent; deleting the root is NOT_EMPTY.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ PERSISTENT = 0
 """The owner of a node that belongs to no session; session ids start above it."""
 
 Notifications = list[tuple[int, WatchFired]]
-"""Which session is to be told that which of its watches fired, in order."""
+"""The fired watches, each with its session, in order."""
 
 _Watchers = dict[str, dict[int, None]]
-"""Path to the sessions that watch it: a dict because, unlike a set, it remembers who asked first."""
+"""Path to the sessions that watch it. A dict, because it keeps the order of insertion."""
 
 
 class _Entry:
-    """A place in the tree. The node in it is immutable and replaced by every SetValue."""
+    """A position in the tree. Its node is immutable and replaced by every SetValue."""
 
     __slots__ = ("children", "children_created", "node")
 
@@ -78,7 +79,7 @@ class Tree:
 
     def __init__(self) -> None:
         self._entries = {ROOT: _Entry(StoredNode(None, Stat(created=0, version=0)))}
-        self._ephemerals: dict[int, dict[str, None]] = {}  # by open session: the paths it owns
+        self._ephemerals: dict[int, dict[str, None]] = {}  # open session to the paths it owns
         self._data_watches: _Watchers = {}
         self._child_watches: _Watchers = {}
         self._sessions_opened = 0
@@ -93,9 +94,8 @@ class Tree:
         return session in self._ephemerals
 
     def close_session(self, session: int) -> Notifications:
-        """End a session, by wish or by expiry, and delete its ephemeral nodes in one transaction.
-
-        Its watches go first, as nobody is left to hear of them. A session that is closed stays closed.
+        """End a session, by request or by expiry, and delete its ephemeral nodes in one transaction. Its
+        watches are removed first, because their client is gone. A closed session stays closed.
         """
         self.forget_watches(session)
         changes: list[_Change] = []
@@ -107,15 +107,15 @@ class Tree:
         return self._fire(changes)
 
     def forget_watches(self, session: int) -> None:
-        """Nobody listens for them any more, though the session lives on."""
+        """Remove the watches of a session whose connection broke; the session lives on."""
         _forget(self._data_watches, session)
         _forget(self._child_watches, session)
 
     def apply(self, session: int, operation: Operation) -> tuple[Result, Notifications]:
-        """Execute one operation atomically and say which watches it fired.
+        """Execute one operation atomically. Returns the result and the fired watches.
 
-        The port has no error for an expired session, because an adapter must tell its client so in another
-        way: it asks ``has_session`` first, and an operation that comes here regardless is a bug.
+        The port has no error for an expired session, because an adapter reports expiry in another way: it
+        checks ``has_session`` first. An operation of an expired session is a bug of the adapter.
         """
         if session not in self._ephemerals:
             raise InvariantViolation(f"session {session} is not open: {operation}")
@@ -134,7 +134,7 @@ class Tree:
         return result, self._fire(changes)
 
     def make_path(self, path: str) -> Notifications:
-        """Create a persistent node and its parents where they are missing, each in its own transaction."""
+        """Create a persistent node and its missing parents, each in its own transaction."""
         if path in self._entries:
             return []
         fired = self.make_path(_parent_of(path))
@@ -145,12 +145,12 @@ class Tree:
         return fired + self._fire(changes)
 
     def get(self, path: str) -> StoredNode | None:
-        """What an observer without a session sees."""
+        """Read a node without a session."""
         entry = self._entries.get(path)
         return None if entry is None else entry.node
 
     def dump(self) -> dict[str, Any]:
-        """Everything that can influence an answer to come, as plain values: equal dumps, equal futures."""
+        """The full state as plain values: trees with equal dumps answer future calls equally."""
         entries = self._entries.items()
         return {
             "zxid": self._zxid,
@@ -163,7 +163,7 @@ class Tree:
 
     @classmethod
     def load(cls, dump: dict[str, Any]) -> Tree:
-        """The tree that was dumped, without its watches: those are between a keeper and its connections."""
+        """The tree of a dump, without watches: those belong to connections."""
         tree = cls()
         tree._zxid = dump["zxid"]
         tree._sessions_opened = dump["sessions opened"]
@@ -224,7 +224,7 @@ class Tree:
         return Result(found if isinstance(found, KeeperError) else None)
 
     def _find(self, write: SetValue | Delete | Check) -> _Entry | KeeperError:
-        """The entry a write is about, unless it is missing or not at the version the writer named."""
+        """The entry that a write changes, or an error if it is missing or has another version."""
         entry = self._entries.get(write.path)
         if entry is None:
             return KeeperError.NO_NODE
@@ -296,14 +296,14 @@ class Tree:
                 entry.node = before
 
     def _fire(self, changes: list[_Change]) -> Notifications:
-        """Take the watches these changes concern out of the tree: a watch is heard once."""
+        """Remove and return the watches that these changes fire: a watch fires once."""
         fired: Notifications = []
         for path, _, before, after in changes:
             for session in self._data_watches.pop(path, ()):
                 fired.append((session, WatchFired(path, children=False)))
             if not self._child_watches or (before is not None and after is not None):
                 continue
-            # Only a node that goes can have a child watch of its own here: a missing one accepts none.
+            # Only a deleted node can have a child watch of its own here: a missing node accepts none.
             for concerned in (path, _parent_of(path)):
                 for session in self._child_watches.pop(concerned, ()):
                     fired.append((session, WatchFired(concerned, children=True)))

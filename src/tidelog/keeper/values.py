@@ -1,7 +1,6 @@
-"""What is stored at a path, as bytes: the JSON of Kafka 2.7 (its ``ZkData``), so that its tools can read it.
-
-The core works with plain Python values; the simulator keeps them as they are, and everything that leaves a
-process passes through here. The path alone says which format a value has:
+"""Values in the keeper as bytes: the JSON of Kafka 2.7 (its ``ZkData``), so that its tools can read it. The
+core works with plain Python values; the simulator stores them as they are, and a process encodes them here.
+The path alone determines the format of a value:
 
 =============================================  ===============================================================
 ``/brokers/ids/N``                             ``BrokerEndpoint``
@@ -16,8 +15,8 @@ process passes through here. The path alone says which format a value has:
 ``/cluster/id``                                ``str``
 =============================================  ===============================================================
 
-Anything else is the plain value as JSON, and no value at all (``None``) is no bytes at all, at every path.
-Bytes that do not fit their path raise ``MalformedValue``, which says where.
+At other paths a value is plain JSON. ``None`` is empty bytes at every path. Bytes that do not fit their path
+raise ``MalformedValue``, which names the path.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ WHY_LENGTH_MAX = 120
 
 
 class MalformedValue(ValueError):
-    """The bytes at a path are not what Kafka or tidelog would have put there."""
+    """The bytes at a path do not have the format that Kafka and tidelog write there."""
 
     def __init__(self, path: str, stored: bytes, why: str) -> None:
         shown = stored if len(stored) <= QUOTED_BYTES_MAX else stored[:QUOTED_BYTES_MAX] + b"..."
@@ -63,7 +62,7 @@ class MalformedValue(ValueError):
 
 
 def encode(path: str, value: Any, now: Millis) -> bytes:
-    """The bytes to store; ``now`` is the wall clock, which Kafka writes into some of them."""
+    """The bytes to store; ``now`` is the wall clock, which some formats contain."""
     if value is None:
         return b""
     to_json, _ = _format_of(path)
@@ -82,7 +81,7 @@ def decode(path: str, stored: bytes | None) -> Any:
 
 
 def encode_operation(operation: Operation, now: Millis) -> Operation:
-    """The operation with bytes in the place of values."""
+    """The operation with bytes instead of values."""
     if isinstance(operation, Multi):
         return Multi(tuple(_encode_write(write, now) for write in operation.writes))
     return _encode_write(operation, now) if isinstance(operation, (Create, SetValue)) else operation
@@ -95,7 +94,7 @@ def _encode_write(write: Write, now: Millis) -> Write:
 
 
 def decode_result(operation: Operation, result: Result) -> tuple[Result, list[MalformedValue]]:
-    """The answer with values in the place of bytes, and what is missing in it because nobody can read it."""
+    """The result with values instead of bytes, and the errors of nodes that are left out as unreadable."""
     if not result.ok or not isinstance(operation, (Get, Children, Subtree)):
         return result, []
     stored = {operation.path: result.value} if isinstance(operation, Get) else result.nodes
@@ -236,12 +235,12 @@ def _format_of(path: str) -> _Format:
     return _PLAIN
 
 
-# ---------------------------------------------------------------- the nodes that every cluster has
+# ---------------------------------------------------------------- nodes of every cluster
 
 
 def standard_nodes(now: Millis) -> list[Create]:
-    """What the keeper, or else the first broker, creates where it is missing: parents first, values as bytes.
-    The cluster's id is new each time; the first one stored counts."""
+    """Nodes that the keeper, or else the first broker, creates if they are missing: parents first, values as
+    bytes. The cluster id is new in each call; only the first one is stored."""
     nodes: dict[str, Create] = {}
     for path in (*PERSISTENT, CLUSTER_ID):
         names = path.split("/")[1:]

@@ -1,1 +1,1 @@
-"""Our own keeper: one process, its protocol, its journal, and the client of it."""
+"""The embedded keeper: server, protocol, journal and client."""

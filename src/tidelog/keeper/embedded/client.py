@@ -1,8 +1,7 @@
-"""The connection to an embedded keeper: a session that outlives the sockets it is spoken on (``protocol``).
-
-The client says something every third of the time-out. A keeper that has said nothing for two thirds of it is
-given up on, so that there is still a third left to come back within the session. While the event loop has no
-time to speak, a thread does (``heartbeat``).
+"""The client of an embedded keeper: a session that outlives its connections (``protocol``). The client sends
+a ping every third of the time-out. It closes a connection that was silent for two thirds of the time-out, so
+that a third is left to reconnect within the session. While the event loop is too busy to send, a thread does
+(``heartbeat``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import cast
 
 from tidelog.core.keeper_port import Operation
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
+from tidelog.keeper.connection import PLACEHOLDER, KeeperConnectionBase, log, log_too_large
 from tidelog.keeper.embedded.heartbeat import Heartbeat
 from tidelog.keeper.embedded.protocol import (
     ANSWER_BYTES_MAX,
@@ -44,7 +43,7 @@ class RemoteConnection(KeeperConnectionBase):
         self._port = port
         self.timeout_ms = session_timeout_ms
         self.session = 0
-        """The last one we were given, and what proves that it is ours."""
+        """The last session, and the secret that proves its ownership."""
         self.secret = ""
         self._link: _Link | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -58,11 +57,11 @@ class RemoteConnection(KeeperConnectionBase):
         while True:
             try:
                 link = await self._connect()
-            except (OSError, UnicodeError) as error:  # a time-out, a name that cannot be one
+            except (OSError, UnicodeError) as error:  # a time-out, or an invalid host name
                 self.complain(f"it cannot be reached: {str(error) or 'time-out'}")
             else:
                 await link.lost
-                if link.spoken:
+                if link.has_session:
                     pause_s = PAUSE_FIRST_S
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(pause_s * 2, PAUSE_MAX_S, self.timeout_ms / 6000)
@@ -70,9 +69,11 @@ class RemoteConnection(KeeperConnectionBase):
     async def _connect(self) -> _Link:
         loop = asyncio.get_running_loop()
         connecting = loop.create_task(loop.create_connection(lambda: _Link(self), self._host, self._port))
-        connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # too late to matter
+        connecting.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # avoids a warning about an unread exception
         try:
-            # A loop that is late finds the time over before it looks at the sockets: it looks once more.
+            # A late event loop sees the time-out before it polls the sockets, so it polls once more.
             for seconds in (self.timeout_ms / 3000, LOOK_AGAIN_S):
                 done, _ = await asyncio.wait([connecting], timeout=seconds)
                 if done:
@@ -96,7 +97,7 @@ class RemoteConnection(KeeperConnectionBase):
         if self._link is not None:
             self._link.abort()
 
-    # ------------------------------------------------------------ what a link reports
+    # ------------------------------------------------------------ called by the link
 
     def welcomed(self, link: _Link, session: int, secret: str, *, resumed: bool) -> None:
         self._link = link
@@ -112,7 +113,7 @@ class RemoteConnection(KeeperConnectionBase):
         self._fired(path, children)
 
     def complain(self, what: str) -> None:
-        """Once, however many attempts to connect end in the same way."""
+        """Log a problem once, however many attempts to connect fail in the same way."""
         if what != self._complaint:
             self._complaint = what
             log.warning("keeper %s:%d: %s", self._host, self._port, what)
@@ -124,7 +125,7 @@ class RemoteConnection(KeeperConnectionBase):
 
 
 class _Link(asyncio.Protocol):
-    """One TCP connection: from the greeting until something breaks."""
+    """One TCP connection, from the hello until it breaks."""
 
     def __init__(self, owner: RemoteConnection) -> None:
         self._owner = owner
@@ -136,14 +137,16 @@ class _Link(asyncio.Protocol):
         self._heard = self._loop.time()
         self._beat: asyncio.TimerHandle | None = None
         self._heartbeat: Heartbeat | None = None
-        self.spoken = False
-        """The keeper gave us a session on it."""
+        self.has_session = False
+        """The keeper has opened a session on this connection."""
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
-    # ------------------------------------------------------------ what asyncio tells
+    # ------------------------------------------------------------ called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by its looks
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport does not inherit from asyncio's
         owner = self._owner
         self.send(
             {
@@ -181,14 +184,14 @@ class _Link(asyncio.Protocol):
             number = field(message, "reply", int)
             operation = self._calls.pop(number, None)
             if operation is None:
-                raise KeeperProtocolError(f"an answer to call {number}, which was not made")
+                raise KeeperProtocolError(f"an answer to call {number}, which is not pending")
             self._owner.received(number, operation, message)
         elif "fired" in message:
             self._owner.watch_fired(field(message, "fired", str), field(message, "children", bool))
         elif "session" in message:
             self._timeout_s = field(message, "timeout_ms", int) / 1000
-            self.spoken = True
-            self._stand_in()
+            self.has_session = True
+            self._start_heartbeat()
             self._owner.welcomed(
                 self,
                 field(message, "session", int),
@@ -198,15 +201,15 @@ class _Link(asyncio.Protocol):
         elif "refused" in message:
             self._owner.complain(str(message["refused"])[:200])
         elif "pong" not in message and "closed" not in message:
-            raise KeeperProtocolError("a message it cannot mean")
+            raise KeeperProtocolError("an unknown message")
 
     def call(self, number: int, operation: Operation) -> None:
         encoded = encode_operation(operation, time.time_ns() // 1_000_000)
         data = frame({"call": number, "operation": operation_to_json(encoded)})
         if len(data) > REQUEST_BYTES_MAX:
-            say_too_large(operation, len(data))
-            operation = STAND_IN
-            data = frame({"call": number, "operation": operation_to_json(STAND_IN)})
+            log_too_large(operation, len(data))
+            operation = PLACEHOLDER
+            data = frame({"call": number, "operation": operation_to_json(PLACEHOLDER)})
         if self._transport is not None:
             self._calls[number] = operation
             self._transport.write(data)
@@ -221,8 +224,8 @@ class _Link(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _stand_in(self) -> None:
-        """From now on there is a session to keep."""
+    def _start_heartbeat(self) -> None:
+        """Start the heartbeat thread for the new session."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         if sock is not None and self._heartbeat is None:
             self._heartbeat = Heartbeat(sock.fileno(), frame(PING), self._timeout_s / 3)
@@ -234,10 +237,12 @@ class _Link(asyncio.Protocol):
     def _keep_alive(self, planned: float) -> None:
         now = self._loop.time()
         late_s = now - planned
-        if now - self._heard - late_s > self._timeout_s * 2 / 3:  # while we were stopped we heard nobody
+        if (
+            now - self._heard - late_s > self._timeout_s * 2 / 3
+        ):  # time in which this process was stopped does not count
             self.abort()
             return
-        if self.spoken:
+        if self.has_session:
             self.send(PING)
         if self._heartbeat is not None:
             self._heartbeat.loop_spoke()

@@ -1,4 +1,4 @@
-"""The keeper's directory: whose it is, and that only one keeper uses it at a time."""
+"""The keeper's directory: its format marker, and a lock so that only one keeper uses it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LOCK_FILE = "lock"
 
 
 class KeeperStorageError(Exception):
-    """The keeper's files cannot be used as they are. Says in one line which, and why."""
+    """The keeper cannot use its files. The message names the file and the reason in one line."""
 
 
 class DataDir:
-    """Holds the directory until closed. A lock of a process that died is free again at once."""
+    """Locks the directory until closed. The system releases the lock of a process that died."""
 
     __slots__ = ("_lock", "path")
 
@@ -65,7 +65,7 @@ class DataDir:
 
 
 def write_durably(path: Path, content: bytes, *, fsync: bool = True) -> None:
-    """The whole file or none of it, whenever the power goes."""
+    """Replace a file so that a power cut leaves the old or the new content."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
         file.write(content)

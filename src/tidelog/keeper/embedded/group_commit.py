@@ -1,8 +1,8 @@
 """Group commit: commands are executed in the order they were submitted, and only once they are on disk.
 
-While one batch is being written and synced, in a thread, the next one gathers: the slower the disk, the
-larger the batches. Since nothing is executed before it is durable, the tree never shows what a power cut
-could take back, and a reader need not wait for anybody's write.
+While a thread writes and syncs one batch, the next one gathers: the slower the disk, the larger the batches.
+Since nothing is executed before it is durable, the tree never shows a write that a power cut could undo, and
+reads never wait for writes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class GroupCommit:
     __slots__ = ("_failed", "_gathering", "_log", "_state", "_stopping", "_task", "_wake")
 
     def __init__(self, state: KeeperState, log: Journal | None, failed: Callable[[Exception], None]) -> None:
-        """Without a log a command is executed at once. After ``failed``, say by a full disk, none ever is."""
+        """Without a log commands are executed at once. After ``failed``, for example on a full disk, none is
+        executed."""
         self._state = state
         self._log = log
         self._failed = failed
@@ -31,7 +32,7 @@ class GroupCommit:
         self._task = None if log is None else asyncio.create_task(self._commit_batches(log))
 
     def submit(self, command: Command | None, execute: Callable[[], None]) -> None:
-        """``command`` None: nothing to log, only a turn to wait for."""
+        """``command`` None: nothing to log, but execute it in order."""
         if self._log is None:
             execute()
         else:
@@ -39,7 +40,7 @@ class GroupCommit:
             self._wake.set()
 
     async def stop(self) -> None:
-        """Execute what was submitted, and no more."""
+        """Execute the submitted commands, then stop."""
         self._stopping = True
         self._wake.set()
         if self._task is not None:

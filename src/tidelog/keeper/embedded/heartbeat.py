@@ -1,15 +1,14 @@
-"""Says "I am here" for an event loop that has no time to: a thread with a descriptor of the same connection.
-
-A turn of the loop takes milliseconds, but on a machine with forty busy processes a millisecond takes forty. A
-broker that has its hands full then falls silent for longer than its session, is taken for dead, and goes on
-serving as a leader beside the one that was elected in its place. Apache Kafka has no such trouble: the client
-of ZooKeeper sends its heartbeats from a thread of its own.
+"""Sends pings for a busy event loop, from a thread with a descriptor of the same connection. A turn of the
+loop takes milliseconds, but forty times as long on a machine with forty busy processes. A busy broker would
+then be silent for longer than its session time-out and lose its session, while it still serves as a leader
+beside its elected successor. Apache Kafka avoids this in the same way: the client of ZooKeeper sends its
+heartbeats from its own thread.
 
 Rules of the file:
 
-* It speaks only when the loop is late, so that it hardly ever does, and only whole frames.
-* It vouches for a loop that was seen to turn not long ago. One that hangs for good shall lose its session.
-* The descriptor is a duplicate and belongs to it, so that it cannot be somebody else's by now.
+* It sends only when the loop is late, which is rare, and only whole frames.
+* It sends only if the loop ran not long ago. A loop that hangs for good must lose its session.
+* The descriptor is a duplicate that this thread owns, so its number cannot be reused for another file.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import threading
 import time
 
 LATE_AFTER = 1.5
-"""In units of the interval at which the loop means to speak."""
+"""In units of the interval at which the loop should send."""
 VOUCHED_FOR_S = 20.0
-"""How long a loop may take for one turn. Longer than any that only lacks a processor."""
+"""How long one turn of the loop may take. A loop that only lacks processor time is faster."""
 
 
 class Heartbeat:
@@ -36,11 +35,11 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self.spoken = 0
-        """How often it stood in for the loop."""
+        """How many pings it has sent."""
         threading.Thread(target=self._watch, name="keeper-heartbeat", daemon=True).start()
 
     def loop_spoke(self) -> None:
-        """The loop is alive, and has just said so itself."""
+        """The loop has just sent a message itself."""
         self._said = self._turned = time.monotonic()
 
     def stop(self) -> None:
@@ -61,7 +60,7 @@ class Heartbeat:
             if self._descriptor < 0:
                 return
             try:
-                # A connection that takes less than these few bytes is no use anyway; the loop will find out.
+                # A partial write means that the connection is stuck; the loop will close it.
                 os.write(self._descriptor, self._frame)
             except OSError:
                 return

@@ -1,16 +1,16 @@
-"""The embedded keeper's write-ahead log: what was promised survives ``kill -9`` and power cuts.
+"""The embedded keeper's write-ahead log: acknowledged writes survive ``kill -9`` and power cuts.
 
 Files in the keeper's directory, numbers in 20 digits:
 
 * ``log.N``: entries from number N on (``journal_entries``), each a list of commands (``state``);
-* ``snapshot.N``: one entry, number N: the state after the commands of entry N. The log starts anew behind it,
-  and what is older goes.
+* ``snapshot.N``: one entry, number N: the state after the commands of entry N. A new log file starts behind
+  it, and older files are deleted.
 
-Recovery reads the newest snapshot and every entry behind it. It cuts off what a crash left half-written, and
-refuses everything that no crash explains, with the name of the file: a keeper that forgets on its own would
-let two brokers lead with one epoch.
+Recovery reads the newest snapshot and every entry behind it. It removes an incomplete entry at the end. Any
+other damage is refused with the name of the file: a keeper that lost writes would let two brokers lead in one
+epoch.
 
-Nothing here knows asyncio; the calls block and are made from a thread.
+The calls block; the keeper makes them in a thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Journal:
     def __init__(
         self, data_dir: Path, *, fsync: bool = True, snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES
     ) -> None:
-        """Take the directory. Raises ``KeeperStorageError`` if it is not ours to take."""
+        """Lock the directory. Raises ``KeeperStorageError`` if it cannot be used."""
         self._dir = DataDir(data_dir)
         self._fsync = fsync
         self._snapshot_after_bytes = snapshot_after_bytes
@@ -42,7 +42,7 @@ class Journal:
         self._last = 0
         """The number of the last entry."""
         self._bytes = 0
-        """Of log since the last snapshot."""
+        """Size of the log since the last snapshot."""
 
     @property
     def wants_snapshot(self) -> bool:
@@ -51,7 +51,7 @@ class Journal:
     # ------------------------------------------------------------ writing
 
     def append(self, commands: list[list[Any]]) -> None:
-        """On disk when it returns. After an ``OSError`` the log must not be appended to again."""
+        """Durable when it returns. After an ``OSError`` nothing may be appended any more."""
         data = journal_entries.pack(self._last + 1, _to_json(commands))
         unwritten = memoryview(data)
         while unwritten:
@@ -62,7 +62,7 @@ class Journal:
         self._bytes += len(data)
 
     def rotate(self, snapshot: Any) -> None:
-        """Start the log anew behind a snapshot of the state that the last entry led to."""
+        """Write a snapshot of the state after the last entry, and start a new log file behind it."""
         path = self._dir.path / _name("snapshot", self._last)
         write_durably(path, journal_entries.pack(self._last, _to_json(snapshot)), fsync=self._fsync)
         self._begin_file(self._last + 1)
@@ -98,7 +98,7 @@ class Journal:
     # ------------------------------------------------------------ recovery
 
     def recover(self, restore: Callable[[Any], None], replay: Callable[[list[Any]], None]) -> None:
-        """Feed the state what is on disk: a snapshot, if there is one, and the commands since."""
+        """Load the state from disk: a snapshot, if there is one, and the commands since."""
         for leftover in self._dir.path.glob("*.tmp"):
             leftover.unlink()
         snapshots = self._numbers("snapshot")
@@ -162,7 +162,7 @@ class Journal:
             self._continue_file(path, end)
 
     def _continue_file(self, path: Path, end: int) -> None:
-        """Append behind the last good entry; what a crash left half-written behind it goes."""
+        """Continue behind the last good entry; an incomplete entry behind it is removed."""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
         os.ftruncate(self._file, end)
         if self._fsync:
@@ -186,7 +186,7 @@ def _to_json(value: Any) -> bytes:
 
 
 def _understand(path: Path, entry: Entry, use: Callable[[Any], object]) -> None:
-    """Whatever is wrong with an entry whose checksum is right, the keeper says so instead of falling over."""
+    """Turn any error in an entry with a correct checksum into a ``KeeperStorageError``."""
     try:
         use(json.loads(entry.body))
     except (
@@ -197,4 +197,4 @@ def _understand(path: Path, entry: Entry, use: Callable[[Any], object]) -> None:
         KeeperProtocolError,
         InvariantViolation,
     ) as error:
-        raise KeeperStorageError(f"{path}: entry {entry.number} makes no sense: {error}") from None
+        raise KeeperStorageError(f"{path}: entry {entry.number} is invalid: {error}") from None

@@ -1,10 +1,10 @@
-"""Entries of the keeper's journal as bytes, and what a file of them is worth after a crash.
+"""Entries of the keeper's journal as bytes, and how to read a file of them after a crash.
 
-An entry is what one group commit wrote: marker, length of the body, number, CRC32C of all that follows the
-marker, body. Entries are numbered without gaps, and one is written only when the one before it is on disk.
-Hence a crash can spoil the last entry and no other, and one rule tells a crash from a damaged disk: a bad
-entry with a good one after it was good once. (That a commit is *one* entry matters: of several written in
-one go, the disk may keep the second and lose the first.)
+One group commit writes one entry: marker, length of the body, number, CRC32C of all that follows the marker,
+body. Entries are numbered without gaps, and each is written only when the one before it is on disk. Hence a
+crash can damage only the last entry, and one rule separates a crash from a damaged disk: a bad entry with a
+good one after it means a damaged disk. (A commit must be *one* entry: of several entries in one write the
+disk may keep the second and lose the first.)
 
 The body is JSON in ASCII, so the marker, whose first byte is not ASCII, cannot occur inside one.
 """
@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 class Damaged(Exception):
-    """A bad entry that no crash explains. Says where in the file."""
+    """A bad entry that is not the result of a crash. The message names the position."""
 
 
 def pack(number: int, body: bytes) -> bytes:
@@ -38,7 +38,7 @@ def pack(number: int, body: bytes) -> bytes:
 
 
 def read(data: bytes, first: int) -> tuple[list[Entry], int]:
-    """The entries of a file whose first one must be number ``first``, and where the last good one ends."""
+    """The entries of a file, which must begin with number ``first``, and the end of the last good one."""
     entries: list[Entry] = []
     position = 0
     while position < len(data):
@@ -67,7 +67,7 @@ def _entry_at(data: bytes, position: int) -> Entry | None:
 
 
 def _check_nothing_follows(data: bytes, position: int, expected: int) -> None:
-    """A crash leaves nothing good behind the entry it interrupted."""
+    """After a crash no good entry can follow the incomplete one."""
     later = data.find(MARKER, position)
     while later >= 0:
         entry = _entry_at(data, later)

@@ -1,6 +1,6 @@
 """The embedded keeper's wire format: frames of JSON, each after its length (four bytes, big-endian).
 
-A client opens with ``hello`` and is told its session; from then on both sides speak when they like.
+A client opens with ``hello`` and receives its session; then both sides may send at any time.
 
 ====================================================  =======================================================
 client                                                keeper
@@ -13,9 +13,9 @@ client                                                keeper
 ``{"close": 1}``                                      ``{"closed": 1}``
 ====================================================  =======================================================
 
-A client that comes back names its session and the secret it was given with it. If that session is over, or
-was never here, it is given a new one (``resumed`` is false). Operations and results are lists (below); a
-value is the text that ``values`` made of it, or null. The journal uses the same lists.
+A client that reconnects sends its session and the secret of that session. If the session has ended, or is
+unknown, it gets a new one (``resumed`` is false). Operations and results are lists (below); a value is the
+text that ``values`` encodes, or null. The journal uses the same lists.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from tidelog.core.keeper_port import (
 
 PROTOCOL = "tidelog-keeper-1"
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
-"""Room for a topic of some hundred thousand partitions. A keeper buffers no more than this for a stranger."""
+"""Room for a topic of some hundred thousand partitions. A keeper buffers at most this for each connection."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """Room for the subtree of some two hundred thousand partitions."""
 
@@ -57,7 +57,7 @@ Message = dict[str, Any]
 
 
 class KeeperProtocolError(Exception):
-    """The peer sent what this protocol does not allow. The connection cannot go on."""
+    """The peer violated the protocol. The connection must be closed."""
 
 
 def frame(message: Message) -> bytes:
@@ -105,7 +105,7 @@ def _parse(body: bytes) -> Message:
 
 
 def field(message: Message, name: str, kind: type) -> Any:
-    """A field that must be there and of this kind (``bool`` is not an ``int`` here)."""
+    """A required field of this type (``bool`` does not count as ``int``)."""
     value = message.get(name)
     if type(value) is not kind:
         raise KeeperProtocolError(f"{name!r} is {_shown(value)}, not {kind.__name__}")
@@ -113,7 +113,7 @@ def field(message: Message, name: str, kind: type) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """In a few words: a stranger's value may be megabytes, and lists in lists too deep to be written out."""
+    """A short form of a peer's value, which may have megabytes, or lists nested too deeply to print."""
     return type(value).__name__ if isinstance(value, list | dict) else repr(value)[:SHOWN_LENGTH_MAX]
 
 
@@ -153,7 +153,9 @@ def operation_from_json(stored: Any) -> Operation:
 
 
 def _write_from_json(stored: Any) -> Write:
-    if isinstance(stored, list) and stored[:1] == [MULTI]:  # looked at first: they could be nested for ever
+    if isinstance(stored, list) and stored[:1] == [
+        MULTI
+    ]:  # checked first: they could be nested without limit
         raise KeeperProtocolError("a multi inside a multi")
     operation = operation_from_json(stored)
     if isinstance(operation, Write):
@@ -162,7 +164,7 @@ def _write_from_json(stored: Any) -> Write:
 
 
 class _Value:
-    """Stands for a value among the kinds of arguments: text or null."""
+    """Marks an argument that is a value: text or null."""
 
 
 _OPERATIONS: dict[str, tuple[Callable[..., Operation], tuple[type, ...]]] = {
@@ -191,7 +193,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def result_to_json(operation: Operation, result: Result) -> list[Any]:
-    """``[error, value, path]``, where the shape of a value depends on what was asked."""
+    """``[error, value, path]``; the shape of the value depends on the operation."""
     value = result.value
     if not result.ok:
         pass  # None, or the index of the write of a Multi that was refused

@@ -1,16 +1,14 @@
-"""The keeper that ``tidelog up`` brings along: ZooKeeper's job for the clusters of one machine.
+"""The keeper that ``tidelog up`` starts: replaces ZooKeeper for clusters on one machine. It serves the pure
+``Tree`` on a TCP port (``protocol``), with a journal so that a restart loses nothing (``group_commit``,
+``journal``). This file owns the sessions: their connections and their time-outs. Its rules:
 
-The pure ``Tree`` behind a TCP port (``protocol``), with a journal so that a restart forgets nothing
-(``group_commit``, ``journal``). This file owns the sessions: who is connected in which, and whose time has
-run out. Its rules:
-
-* A session lives as long as its client is heard within the time-out, on whichever connection. The newest
-  connection of a session wins; the older one is cut, unread bytes and all, so that nothing said on it can be
-  executed after what is said on the new one.
-* Time runs out on this process's clock only while this process runs: after it was stopped or starved for a
-  while, everybody gets that while on top, because for that while nobody could have been heard.
-* After a restart every known session gets its full time-out to come back, as in ZooKeeper.
-* Watches belong to a connection and die with it; the client fires what was pending when it is back.
+* A session lives as long as its client sends something within the time-out, on any connection. The newest
+  connection of a session wins; the older one is closed with its unread bytes, so that its requests cannot be
+  executed after those of the new one.
+* Time-outs count only while this process runs. If it was stopped or had no processor time, all deadlines move
+  by that time, because the keeper could not receive anything meanwhile.
+* After a restart every known session gets its full time-out to reconnect, as in ZooKeeper.
+* Watches belong to a connection and end with it; a client that reconnects fires its pending watches itself.
 """
 
 from __future__ import annotations
@@ -45,13 +43,13 @@ log = logging.getLogger("tidelog.keeper")
 
 @dataclass(slots=True)
 class _Presence:
-    """A session that may be heard of again."""
+    """An open session: its deadline, and its connection if there is one."""
 
     timeout_s: float
     deadline: float
     peer: SessionConnection | None = None
     kept: bool = False
-    """Silence does not end it: somebody else decides when it ends."""
+    """The time-out does not end it; only ``expire`` does."""
 
 
 class EmbeddedKeeper:
@@ -90,15 +88,16 @@ class EmbeddedKeeper:
     # ------------------------------------------------------------ starting and stopping
 
     async def start(self) -> None:
-        """Recover, then listen. Raises ``KeeperStorageError`` or ``OSError`` if either is impossible."""
+        """Recover, then listen. Raises ``KeeperStorageError`` or ``OSError`` if that fails."""
         loop = asyncio.get_running_loop()
         self._stopped = loop.create_future()
         try:
-            await self._recovered()
+            await self._recover_in_thread()
             self._commits = GroupCommit(self._state, self._log, self._failed)
             for number, session in self._state.sessions.items():
                 self._await(number, session)
-            # Known to `stop` before it serves: asyncio waits a turn once it does, and may be cancelled there.
+            # Set before serving: `start_serving` may be cancelled while it waits, and `stop` must find the
+            # server.
             self._server = await loop.create_server(
                 lambda: SessionConnection(self), self._host, self.port, start_serving=False
             )
@@ -119,19 +118,20 @@ class EmbeddedKeeper:
             peer.abort()
         if self._commits is not None:
             await self._commits.stop()
-        log, self._log = self._log, None  # it may be stopped twice, as when the start was given up
+        log, self._log = self._log, None  # `stop` may be called twice, for example after a cancelled start
         if log is not None:
             log.close()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_result(None)
 
     async def wait(self) -> None:
-        """Until the keeper is stopped; raises what stopped it if it was not ``stop``."""
+        """Wait until the keeper stops. Raises the error if a failure stopped it."""
         if self._stopped is not None:
             await asyncio.shield(self._stopped)
 
-    async def _recovered(self) -> None:
-        """A thread cannot be cancelled: whoever gives up the start waits for it before closing its files."""
+    async def _recover_in_thread(self) -> None:
+        """Recover in a thread. A thread cannot be cancelled, so a cancelled start waits for it before closing
+        files."""
         recovering = asyncio.ensure_future(asyncio.to_thread(self._recover))
         try:
             await asyncio.shield(recovering)
@@ -140,7 +140,7 @@ class EmbeddedKeeper:
             raise
 
     def _recover(self) -> None:
-        """Runs in a thread, before anybody is listened to."""
+        """Runs in a thread, before the keeper accepts connections."""
         if self._data_dir is not None:
             self._log = Journal(
                 self._data_dir, fsync=self._fsync, snapshot_after_bytes=self._snapshot_after_bytes
@@ -151,13 +151,13 @@ class EmbeddedKeeper:
             self._log.append(commands)
 
     def _failed(self, error: Exception) -> None:
-        """What was logged may not be what was executed: go, rather than go on."""
+        """Stop the keeper: log and state may differ after a failed commit."""
         log.error("keeper: stopped, because a commit failed: %s", error)
         if self._ticks is not None:
             self._ticks.cancel()
         if self._stopped is not None and not self._stopped.done():
             self._stopped.set_exception(error)
-            self._stopped.exception()  # marks it as looked at: not everybody waits
+            self._stopped.exception()  # avoids a warning if `wait` is never called
         if self._server is not None:
             self._server.close()
         for peer in list(self._peers):
@@ -179,7 +179,7 @@ class EmbeddedKeeper:
             self._state.tree.forget_watches(peer.session)
 
     def greeted(self, peer: SessionConnection, timeout_ms: Millis, session: int, secret: str) -> None:
-        """A client wants its session back, or a first one."""
+        """A client asks for its old session, or for a new one."""
         presence = self._present.get(session)
         known = self._state.sessions.get(session)
         if presence is not None and known is not None and _same(known.secret, secret):
@@ -203,7 +203,7 @@ class EmbeddedKeeper:
             self._attach(peer, number, session, resumed=False)
 
     def _await(self, number: int, session: Session) -> None:
-        """Give a session its full time from now."""
+        """Start the time-out of a session."""
         timeout_s = session.timeout_ms / 1000
         self._present[number] = _Presence(timeout_s, asyncio.get_running_loop().time() + timeout_s)
 
@@ -225,28 +225,28 @@ class EmbeddedKeeper:
         if presence is not None:
             presence.deadline = asyncio.get_running_loop().time() + presence.timeout_s
 
-    # ------------------------------------------------------------ for whoever runs it in the own process
+    # ------------------------------------------------------------ for callers in the same process
 
     def node(self, path: str) -> StoredNode | None:
-        """What is at a path now, with its value decoded."""
+        """The node at a path, with its value decoded."""
         found = self._state.tree.get(path)
         return None if found is None else StoredNode(decode(path, found.value), found.stat)
 
     def keep(self, session: int) -> None:
-        """From now on whoever calls this says when the session ends (``expire``), and its time-out does not
-        count: for a client that is silenced on purpose, to the moment."""
+        """Suspend the time-out of a session; the caller ends it with ``expire``. For tests and scenarios that
+        silence a client and need the exact moment of expiry."""
         if session in self._present:
             self._present[session].kept = True
 
     def let_go(self, session: int, heard_at: float) -> None:
-        """The time-out counts again, from a moment of the event loop's clock on."""
+        """Resume the time-out, counted from ``heard_at`` on the event loop's clock."""
         presence = self._present.get(session)
         if presence is not None:
             presence.kept = False
             presence.deadline = heard_at + presence.timeout_s
 
     def expire(self, sessions: Iterable[int]) -> None:
-        """Their time is up, at the same moment: nobody can see one of them gone and another still there."""
+        """Expire sessions together: no client can see one expired and another still open."""
         for session in sessions:
             presence = self._present.get(session)
             if presence is not None:
@@ -258,7 +258,7 @@ class EmbeddedKeeper:
     # ------------------------------------------------------------ ends
 
     def close_session(self, peer: SessionConnection) -> None:
-        """The client leaves. It hears of it when its ephemeral nodes are gone."""
+        """The client ends its session. The answer follows when its ephemeral nodes are deleted."""
         self._end(peer.session, peer)
 
     def _end(self, session: int, peer: SessionConnection | None = None) -> None:
@@ -327,7 +327,7 @@ def _same(secret: str, claimed: str) -> bool:
 
 
 def _standard_commands(state: KeeperState) -> list[Command]:
-    """Make the nodes of every cluster where they are missing, in a session of the keeper's own."""
+    """Create the nodes that every cluster needs and that are missing, in a session of the keeper itself."""
     missing = [c for c in standard_nodes(time.time_ns() // 1_000_000) if state.tree.get(c.path) is None]
     if not missing:
         return []

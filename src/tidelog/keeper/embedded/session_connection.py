@@ -1,7 +1,7 @@
-"""One client's connection, as the embedded keeper sees it: frames in, frames out, and a bound on everything.
-
-A peer that sends faster than it is served is not read for a while; one that does not fetch its notifications
-is cut off, since they may not be dropped and not be kept for ever: it comes back and reads anew.
+"""One client's connection to the embedded keeper: frames in, frames out, all queues bounded. The keeper stops
+reading from a peer that sends faster than it is served. It disconnects a peer that does not read its
+notifications, because they may neither be dropped nor kept without limit: the client reconnects and reads
+again.
 """
 
 from __future__ import annotations
@@ -40,25 +40,27 @@ class SessionConnection(asyncio.Protocol):
         self._reader = JsonFrameReader(REQUEST_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._unread = False
-        """The peer does not read as fast as we write."""
+        """The peer reads more slowly than the keeper writes."""
         self._unread_notice_bytes = 0
         self._greeted = False
         self._silence: asyncio.TimerHandle | None = None
         self.session = 0
         """Set by the keeper once the session is open."""
         self.calls_waiting = 0
-        """Calls of this connection whose turn has not come."""
+        """Calls of this connection that wait for execution."""
         self._watched: set[tuple[str, bool]] = set()
 
     @property
     def closed(self) -> bool:
         return self._transport is None
 
-    # ------------------------------------------------------------ what asyncio tells
+    # ------------------------------------------------------------ called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one only by its looks
-        self._silence = asyncio.get_running_loop().call_later(HELLO_WITHIN_S, self._said_nothing)
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport does not inherit from asyncio's
+        self._silence = asyncio.get_running_loop().call_later(HELLO_WITHIN_S, self._hello_timed_out)
         self._keeper.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -69,19 +71,19 @@ class SessionConnection(asyncio.Protocol):
                 self._received(message)
         except KeeperProtocolError as error:
             self.drop(f"it sent {error}")
-        self._hold_back()
+        self._throttle_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
 
     def pause_writing(self) -> None:
         self._unread = True
-        self._hold_back()
+        self._throttle_reading()
 
     def resume_writing(self) -> None:
         self._unread = False
         self._unread_notice_bytes = 0
-        self._hold_back()
+        self._throttle_reading()
 
     # ------------------------------------------------------------ messages
 
@@ -89,7 +91,7 @@ class SessionConnection(asyncio.Protocol):
         if not self._greeted:
             self._greet(message)
         elif not self.session:
-            raise KeeperProtocolError("a message before it was given a session")
+            raise KeeperProtocolError("a message before it had a session")
         elif "call" in message:
             operation = operation_from_json(message.get("operation"))
             self._keeper.call(self, field(message, "call", int), operation)
@@ -99,11 +101,11 @@ class SessionConnection(asyncio.Protocol):
         elif "close" in message:
             self._keeper.close_session(self)
         else:
-            raise KeeperProtocolError(f"a message it cannot mean: {', '.join(message)[:60]!r}")
+            raise KeeperProtocolError(f"an unknown message: {', '.join(message)[:60]!r}")
 
     def _greet(self, message: Message) -> None:
         if message.get("hello") != PROTOCOL:
-            raise KeeperProtocolError(f"no greeting of {PROTOCOL}")
+            raise KeeperProtocolError(f"no hello of {PROTOCOL}")
         timeout_ms: Millis = field(message, "timeout_ms", int)
         session = field(message, "session", int)
         secret = field(message, "secret", str)
@@ -122,7 +124,7 @@ class SessionConnection(asyncio.Protocol):
             raise KeeperProtocolError(f"more than {WATCHES_MAX} watches")
 
     def notify(self, watch: WatchFired) -> None:
-        """Unlike answers, of which there are never more than calls were read, these come unasked."""
+        """Send a notification. Unlike answers, notifications are not limited by the number of calls."""
         self._watched.discard((watch.path, watch.children))
         if self._transport is not None:
             notice = frame({"fired": watch.path, "children": watch.children})
@@ -133,12 +135,12 @@ class SessionConnection(asyncio.Protocol):
 
     def call_finished(self) -> None:
         self.calls_waiting -= 1
-        self._hold_back()
+        self._throttle_reading()
 
-    # ------------------------------------------------------------ bounds and ends
+    # ------------------------------------------------------------ limits and closing
 
-    def _hold_back(self) -> None:
-        """Read on only while what was read before is being dealt with."""
+    def _throttle_reading(self) -> None:
+        """Stop reading while too many calls wait, and resume when they are served."""
         if self._transport is None or self._transport.is_closing():
             return
         busy = self._unread or self.calls_waiting >= CALLS_WAITING_MAX
@@ -147,8 +149,8 @@ class SessionConnection(asyncio.Protocol):
         elif not busy and not self._transport.is_reading():
             self._transport.resume_reading()
 
-    def _said_nothing(self) -> None:
-        self.drop(f"it said nothing for {HELLO_WITHIN_S:g} s")
+    def _hello_timed_out(self) -> None:
+        self.drop(f"it sent nothing for {HELLO_WITHIN_S:g} s")
 
     def drop(self, why: str) -> None:
         if self._transport is not None:
@@ -157,7 +159,7 @@ class SessionConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Break the connection, and with it whatever is still on its way."""
+        """Close the connection at once and drop unsent data."""
         if self._transport is not None:
             self._transport.abort()
             self._leave()

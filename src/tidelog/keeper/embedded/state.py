@@ -1,14 +1,14 @@
-"""What the embedded keeper remembers across a restart: the tree, and the sessions that may come back to it.
+"""The state of the embedded keeper that survives a restart: the tree and the sessions. A *command* is a
+change of this state as a JSON list; the write-ahead log holds commands. The keeper logs a command first and
+executes it afterwards, and a restart executes the logged commands: since the tree is a pure state machine,
+both reach the same state. Commands that will be refused are logged too, because the result is not known
+before execution.
 
-A *command* is a change of this state as a JSON list: what the write-ahead log holds. The running keeper logs
-a command first and executes it afterwards, and a restart executes what was logged: since the tree is a pure
-state machine, both arrive at the same state. Commands that will be refused are logged too; nobody knows yet.
-
-===========================================  =====================================================
-``["open", secret, timeout_ms]``             a session, which gets the next id
-``["close", session]``                       its end, by wish or by expiry
-``["apply", session, operation]``            a write (``protocol``); nothing if the session is over
-===========================================  =====================================================
+===========================================  ===================================================== ``["open",
+secret, timeout_ms]``             a session, which gets the next id ``["close", session]``
+its end, by request or by expiry ``["apply", session, operation]``            a write (``protocol``); nothing
+if the session is over ===========================================
+=====================================================
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Command = list[Any]
 @dataclass(slots=True, frozen=True)
 class Session:
     secret: str
-    """Whoever knows it may take up the session from a new connection."""
+    """A client that knows the secret may resume the session on a new connection."""
     timeout_ms: Millis
 
 
@@ -65,7 +65,7 @@ class KeeperState:
         return self.tree.close_session(session)
 
     def apply(self, session: int, operation: Operation) -> tuple[Result, Notifications] | None:
-        """None if the session ended before its operation came to be executed."""
+        """None if the session ended before its operation was executed."""
         return self.tree.apply(session, operation) if session in self.sessions else None
 
     def replay(self, command: Command) -> None:
@@ -83,7 +83,7 @@ class KeeperState:
     # ------------------------------------------------------------ snapshots
 
     def copy(self) -> dict[str, Any]:
-        """The state of this moment. Nodes are immutable, so it is a matter of copying some dicts."""
+        """A copy of the state. Nodes are immutable, so only some dicts are copied."""
         return {"tree": self.tree.dump(), "sessions": dict(self.sessions)}
 
     def restore(self, snapshot: Any) -> None:
@@ -102,7 +102,7 @@ class KeeperState:
 
 
 def snapshot_to_json(copied: dict[str, Any]) -> dict[str, Any]:
-    """What ``copy`` took, for ``restore``: the slow half, which may run in another thread."""
+    """Encode a copy for ``restore``. This is slow and may run in another thread."""
     tree = copied["tree"]
     return {
         "zxid": tree["zxid"],

@@ -1,17 +1,14 @@
-"""The connection to a real ZooKeeper, through kazoo: for clusters of several machines.
+"""The connection to ZooKeeper, through kazoo: for clusters of several machines. kazoo keeps the session
+alive, and reconnects, on its own thread. This file orders its events and reports them on the event loop:
 
-kazoo keeps the session alive, and reconnects, on a thread of its own. This file makes one story out of what
-it says there, and tells it on the event loop:
-
-* Each connection that kazoo makes has its own ``Requests``, which kazoo's thread shuts before anything else
-  happens. A call goes to the one the loop knows of, so that a call made in one session cannot slip into the
-  next one while the loop has not yet heard of the change.
-* kazoo drops its watches when a connection breaks, so ours fire on ``SessionResumed`` like everybody's.
-* An operation of several requests holds back the calls behind it, so that calls are executed in order.
-* Before ``SessionStarted`` is told, the chroot and the nodes of every cluster are made where missing.
-
-Reads are answered by the member one is connected to, which may lag behind the others: as in Kafka, whoever
-must be sure writes conditionally. ZooKeeper clips the session time-out to between 2 and 20 of its ticks.
+* Each connection of kazoo has its own ``Requests``, which kazoo's thread closes first when the connection
+  breaks. The loop sends a call to the ``Requests`` that it knows, so that a call of one session cannot reach
+  the next session before the loop knows of the change.
+* kazoo drops its watches when a connection breaks, so pending watches fire on ``SessionResumed``.
+* An operation of several requests delays the calls behind it, so that calls are executed in order.
+* Before ``SessionStarted`` the chroot and the nodes of every cluster are created if they are missing. The
+  connected member answers reads and may lag behind the others: as in Kafka, a caller that must be sure writes
+  conditionally. ZooKeeper limits the session time-out to between 2 and 20 of its ticks.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
 from tidelog.core.keeper_port import Children, Create, Multi, Operation, Result, SetValue, Subtree
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import STAND_IN, KeeperConnectionBase, log, say_too_large
+from tidelog.keeper.connection import PLACEHOLDER, KeeperConnectionBase, log, log_too_large
 from tidelog.keeper.values import decode_result, encode_operation, standard_nodes
 from tidelog.keeper.zookeeper.requests import InlineHandler, Requests
 
@@ -43,11 +40,11 @@ CLOSE_WITHIN_S = 5.0
 PAUSE_FIRST_S = 0.05
 PAUSE_MAX_S = 2.0
 VALUE_BYTES_MAX = 1_000_000
-"""ZooKeeper hangs up on a request of more than 1 MiB, however often it is repeated."""
+"""ZooKeeper closes the connection at a request of more than 1 MiB, so repeating it does not help."""
 
 _kazoo_log = logging.getLogger("tidelog.keeper.kazoo")
 _kazoo_log.addHandler(logging.NullHandler())
-_kazoo_log.propagate = False  # it tells of every attempt to connect; whoever wants that adds a handler
+_kazoo_log.propagate = False  # it logs every attempt to connect; silent unless a handler is added
 
 
 class ZooKeeperConnection(KeeperConnectionBase):
@@ -68,35 +65,35 @@ class ZooKeeperConnection(KeeperConnectionBase):
             hosts, self._timeout_s, handler=handler, connection_retry=pauses, logger=_kazoo_log
         )
         self._newest: Requests | None = None
-        """As kazoo's thread sees it."""
+        """The current one, set by kazoo's thread."""
         self._known: Requests | None = None
-        """As the loop sees it: a little later."""
+        """The one that the event loop knows, a little later."""
         self._session = 0
-        """The one that was announced last."""
+        """The last session that was announced."""
         self._waiting: deque[tuple[int, Operation]] = deque()
-        """Calls behind an operation of several requests."""
+        """Calls that wait for an operation of several requests."""
         self._listing = False
 
     # ------------------------------------------------------------ connections
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.call_later(self._timeout_s, self._say_if_unreachable)
+        self._loop.call_later(self._timeout_s, self._warn_if_unreachable)
         self._client.add_listener(self._changed)
         self._client.start_async()
 
-    def _say_if_unreachable(self) -> None:
+    def _warn_if_unreachable(self) -> None:
         if self._known is None and not self._session:
             log.warning("ZooKeeper at %s cannot be reached yet; still trying", self._hosts)
 
     def _changed(self, state: str) -> None:
-        """On kazoo's thread."""
+        """Called on kazoo's thread."""
         if self._newest is not None:
             self._newest.broke()
         connected = state == KazooState.CONNECTED
         requests = Requests(self._client, self._loop, self._chroot, self._fired) if connected else None
         self._newest = requests
-        with suppress(RuntimeError):  # the loop was closed: nobody is left to hear it
+        with suppress(RuntimeError):  # the loop was closed
             self._loop.call_soon_threadsafe(self._adopt, requests)
 
     def _adopt(self, requests: Requests | None) -> None:
@@ -113,18 +110,19 @@ class ZooKeeperConnection(KeeperConnectionBase):
             requests.spawn(self._announce(requests))
 
     async def _announce(self, requests: Requests) -> None:
-        """If the connection breaks on the way, the next one begins again."""
+        """Create the standard nodes, then announce the session. If the connection breaks, the next one starts
+        over."""
         try:
             await requests.make(standard_nodes(_now()))
         except _UNHEARD:
             return
         except Exception as error:
-            log.error("ZooKeeper at %s does not let us make our nodes: %s", self._hosts, _said(error))
+            log.error("ZooKeeper at %s refuses to create the cluster's nodes: %s", self._hosts, _said(error))
         self._session = requests.session
         self._opened(self._session, resumed=False)
 
     async def close(self) -> None:
-        """kazoo may be stuck in an attempt to connect: it gets a thread that nobody has to wait for."""
+        """Stop kazoo in a daemon thread, because it may hang in an attempt to connect."""
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -151,8 +149,8 @@ class ZooKeeperConnection(KeeperConnectionBase):
             number, operation = self._waiting.popleft()
             encoded = encode_operation(operation, _now())
             if (size := _value_bytes(encoded)) > VALUE_BYTES_MAX:
-                say_too_large(operation, size)
-                operation = encoded = STAND_IN
+                log_too_large(operation, size)
+                operation = encoded = PLACEHOLDER
             self._listing = isinstance(operation, (Children, Subtree))
             requests.execute(encoded, self._then(number, operation))
 
@@ -169,14 +167,14 @@ class ZooKeeperConnection(KeeperConnectionBase):
         return then
 
     def _refused(self, number: int, operation: Operation, error: Exception) -> None:
-        """For a reason that the port does not know, such as missing rights: nothing one could go on with."""
-        what = f"ZooKeeper does not take a {type(operation).__name__}: {_said(error)}"
+        """ZooKeeper refused for a reason that the port does not know, such as missing rights."""
+        what = f"ZooKeeper refuses a {type(operation).__name__}: {_said(error)}"
         log.error("%s", what)
         self._fail(number, what)
 
 
 _UNHEARD = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
-"""The answer got lost with the connection: whoever asked hears of that, and asks again."""
+"""The answer was lost with the connection: the caller is notified of that, and asks again."""
 
 
 def _value_bytes(encoded: Operation) -> int:

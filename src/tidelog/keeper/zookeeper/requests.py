@@ -1,18 +1,17 @@
 """The port's operations as ZooKeeper requests, and ZooKeeper's answers as the port's results.
 
-Where ZooKeeper has no single request for an operation, it is put together from several, and the result is
-not a snapshot of one moment: a node that goes away in between is left out. A watch is set by the *first*
-request, so whatever changes in between also fires it; the caller hears of that right after the result.
+Where ZooKeeper has no single request for an operation, several are combined, and the result is not a snapshot
+of one moment: a node deleted in between is left out. The *first* request sets the watch, so a change in
+between also fires it; the caller is notified right after the result.
 
 * ``Get`` with a watch is ``exists`` + ``get``: a plain ``get`` of a missing node would leave no watch.
-* ``Children`` is ``getChildren`` + a ``get`` of each, unless names are enough; ``Subtree`` goes on so, level
+* ``Children`` is ``getChildren`` + a ``get`` of each, unless names are enough; ``Subtree`` repeats that level
   by level.
-* ZooKeeper does not answer the creates of a ``Multi`` with their stats. They are all known: a new node has
-  version 0, and the transaction that made it is the one the answer is stamped with.
+* ZooKeeper does not return the stats of nodes created in a ``Multi``, but they follow: a new node has version
+  0, and its transaction is that of the answer.
 
-kazoo normally runs the callbacks of answers and those of watches on two threads, which loses the order in
-which the server spoke. With ``InlineHandler`` both run on the thread that reads the socket, and post what
-they heard to the event loop.
+kazoo normally runs the callbacks of answers and of watches on two threads, which loses the server's order.
+With ``InlineHandler`` both run on the thread that reads the socket, and post to the event loop.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from tidelog.core.keeper_port import (
 )
 
 Heard = Callable[[Exception | None, Any, int], None]
-"""What kazoo made of an answer: an error or a value, and the transaction the answer is stamped with."""
+"""An answer from kazoo: an error or a value, and the transaction id in its header."""
 
 Then = Callable[[Result | Exception], None]
 
@@ -75,9 +74,9 @@ _ERRORS: dict[type[Exception], KeeperError] = {
 
 
 class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """No threads for callbacks: ours only post to the event loop and never block."""
+    """Runs callbacks without extra threads: they only post to the event loop and never block."""
 
-    running = False  # what makes kazoo run the callbacks of a result at once instead of queueing them
+    running = False  # makes kazoo run the callbacks of a result at once instead of queueing them
     client: KazooClient = None
 
     def start(self) -> None: ...
@@ -90,7 +89,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(
         self, readers: list[Any], writers: list[Any], _errors: list[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """kazoo's own makes an epoll object for each call, and it calls several times for each answer."""
+        """kazoo's own function creates an epoll object for each call, several times per answer."""
         poll = select.poll()
         for file in readers:
             poll.register(file, select.POLLIN)
@@ -104,7 +103,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 class _StampedResult(AsyncResult):  # type: ignore[misc]
-    """Remembers which transaction was the last one when it was answered, on the thread that read it."""
+    """Stores the last transaction id at the time of the answer, on the thread that read it."""
 
     zxid = 0
 
@@ -114,7 +113,7 @@ class _StampedResult(AsyncResult):  # type: ignore[misc]
 
 
 class _Watch:
-    """A watch is heard after the answer to the operation that set it, even if it fired before."""
+    """Delays a watch until the operation that set it is answered, even if it fires earlier."""
 
     __slots__ = ("_on_watch", "answered", "fired")
 
@@ -133,7 +132,7 @@ class _Watch:
 
 
 class Requests:
-    """What is asked on one connection, from when kazoo reports it until it breaks."""
+    """The requests on one connection, from when kazoo reports it until it breaks."""
 
     def __init__(
         self,
@@ -142,7 +141,7 @@ class Requests:
         chroot: str,
         on_watch: Callable[[str, bool], None],
     ) -> None:
-        """``on_watch`` hears the path of a watch that fired, and whether it was about children."""
+        """``on_watch`` is called with the path of a fired watch, and whether it was about children."""
         self._client = client
         self._loop = loop
         self._chroot = chroot
@@ -156,23 +155,24 @@ class Requests:
         self.session: int = client.client_id[0]
 
     def broke(self) -> None:
-        """On kazoo's thread: what is not sent by now never will be, not even on the next connection."""
+        """Called on kazoo's thread: unsent requests are dropped, and not sent on the next connection."""
         with self._lock:
             self._broken = True
 
     def end(self) -> None:
-        """On the loop, which has heard all there was to hear: nothing further of this connection counts."""
+        """Called on the loop after all answers were delivered: ignore everything further from this
+        connection."""
         self._over = True
         for task in self._tasks:
             task.cancel()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work that goes on until it is done or the connection is."""
+        """Run a task until it is done or the connection ends."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # ------------------------------------------------------------ kazoo's thread and the loop's
+    # ------------------------------------------------------------ from kazoo's thread to the loop
 
     def _ask(self, submit: Callable[[], Any], heard: Heard) -> None:
         with self._lock:
@@ -182,15 +182,15 @@ class Requests:
         asked.rawlink(lambda result: self._post(heard, result.exception, result.value, result.zxid))
 
     def _post(self, heard: Callable[..., None], *what: Any) -> None:
-        """From any thread. The loop is woken once for many: two threads that wake each other are slow."""
+        """Callable from any thread. Wakes the loop once for many calls, because waking it is slow."""
         self._posted.append((heard, what))
         if not self._woken:
             self._woken = True
-            with suppress(RuntimeError):  # the loop was closed: nobody is left to hear it
+            with suppress(RuntimeError):  # the loop was closed
                 self._loop.call_soon_threadsafe(self._hear_posted)
 
     def _hear_posted(self) -> None:
-        self._woken = False  # first, so that what is posted from now on wakes again
+        self._woken = False  # first, so that later posts wake the loop again
         while self._posted:
             heard, what = self._posted.popleft()
             if not self._over:
@@ -200,7 +200,7 @@ class Requests:
         watch = _Watch(lambda: self._on_watch(path, children))
 
         def fired(event: Any) -> None:
-            if event.type != "NONE":  # that one tells of the session, of which we hear elsewhere
+            if event.type != "NONE":  # a session event; the listener reports those
                 self._post(watch.hear)
 
         return watch, fired
@@ -276,7 +276,7 @@ class Requests:
         stats: list[Stat | None] = []
         for index, (write, answer) in enumerate(zip(writes, answers, strict=True)):
             if isinstance(answer, (RolledBackError, RuntimeInconsistency)):
-                continue  # not the write that was refused, only its company
+                continue  # this write was not refused itself, only rolled back
             if isinstance(answer, Exception):
                 return _refusal(write, answer, index)
             if isinstance(write, Create):
@@ -288,7 +288,7 @@ class Requests:
     # ------------------------------------------------------------ operations of several requests
 
     async def make(self, nodes: Iterable[Create]) -> None:
-        """Create what is missing, the chroot first. Raises what ZooKeeper has against it."""
+        """Create missing nodes, the chroot first. Raises ZooKeeper's error."""
         names = self._chroot.split("/")[1:]
         ancestors = ["/" + "/".join(names[:depth]) for depth in range(1, len(names) + 1)]
         wanted = [(path, b"") for path in ancestors] + [(self._full(n.path), n.value) for n in nodes]
@@ -328,7 +328,7 @@ class Requests:
         return found
 
     async def _answers(self, request: Callable[[str], Any], paths: Iterable[str]) -> dict[str, Any]:
-        """Ask the same of many nodes at once, and leave out those that are gone."""
+        """Send the same request for many nodes at once, and leave out deleted ones."""
         asked = {path: self._answer(partial(request, self._full(path))) for path in paths}
         if asked:
             await asyncio.wait(asked.values())
@@ -339,7 +339,7 @@ class Requests:
         }
 
     def _answer(self, submit: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Never comes if the connection breaks; then whoever waits for it is cancelled."""
+        """Wait for an answer. If the connection breaks, the waiting task is cancelled."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def heard(error: Exception | None, answer: Any, _zxid: int) -> None:
@@ -364,7 +364,7 @@ def _stat(stat: Any) -> Stat:
 
 
 def _refusal(operation: Operation, error: Exception, index: int | None = None) -> Result | Exception:
-    """As the port calls it, or the error itself if the port has no name for it."""
+    """The port's error, or the exception itself if the port has no error for it."""
     known = _ERRORS.get(type(error))
     if isinstance(operation, Create) and known is KeeperError.NO_NODE:
         known = KeeperError.NO_PARENT
