@@ -131,7 +131,7 @@ def test_a_dead_broker_shows(topics: Topics, name: str):
 
 
 def test_a_topic_that_is_not_there_is_said_not_to_be(topics: Topics, name: str):
-    missing = f"topic {name}: there is no such topic (UNKNOWN_TOPIC_OR_PARTITION)"
+    missing = f"topic {name}: the topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"
     assert refused(topics("describe", name)) == missing
     for words in (("delete", name), ("partitions", name, "2"), ("alter", name, "-c", "retention.ms=1")):
         message = refused(topics(*words))

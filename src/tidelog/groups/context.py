@@ -1,7 +1,6 @@
-"""What the parts of one coordinator share: its rules, its time, and its outbox.
-
-``now`` is a clock for deadlines that starts anywhere; ``time_of_day`` is compared with what other
-coordinators wrote into records, and so must be everybody's. Both belong to the world around.
+"""The state that the parts of one coordinator share: configuration, time, and effects. ``now`` is a clock for
+deadlines with any origin. ``time_of_day`` is compared with timestamps that other coordinators wrote into
+records, so it is the wall clock. The driver supplies both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tidelog.wire.errors import ErrorCode
 
 @dataclass(slots=True, frozen=True)
 class GroupConfig:
-    """Kafka's defaults."""
+    """Settings of the coordinator, with Kafka's defaults."""
 
     session_timeout_ms_min: Millis = 6_000
     session_timeout_ms_max: Millis = 1_800_000
@@ -31,14 +30,14 @@ class GroupConfig:
 
 @dataclass(slots=True)
 class Tally:
-    """What has happened, for whoever watches. It may outlive a coordinator: the world may hand one and the
-    same to all of them."""
+    """Counters for metrics. The broker passes one tally to all of its coordinators, so it outlives each of
+    them."""
 
     rebalances: int = 0
-    """Generations that began with members in them."""
+    """Generations that began with at least one member."""
     members_expired: int = 0
     commits: int = 0
-    """Requests of which every position was taken."""
+    """Commit requests that succeeded for all their partitions."""
     positions: int = 0
 
 
@@ -50,8 +49,8 @@ class Answer:
 
 @dataclass(slots=True, frozen=True)
 class Write:
-    """Append these records, as one batch, and say ``written`` with this number once they are committed, or
-    once it is known that they may never be."""
+    """Append these records as one batch. The driver calls ``written`` with this number once they are
+    committed or have failed."""
 
     number: int
     entries: tuple[Entry, ...]
@@ -59,7 +58,7 @@ class Write:
 
 @dataclass(slots=True, frozen=True)
 class WakeAt:
-    """Call ``wake`` then or later. An earlier request for a wake-up stays valid."""
+    """The driver must call ``wake`` at this time or later. Earlier requests stay valid."""
 
     at: Millis
 
@@ -81,12 +80,12 @@ class Context:
         self.config = config
         self.time_of_day = time_of_day
         self.draw_id = draw_id
-        """A text that nobody has drawn before."""
+        """Returns a new unique text."""
         self.tally = tally
         self.effects: list[Effect] = []
         self.timers = Timers()
         self.now: Millis = 0
-        """When the coordinator was last told something."""
+        """The time of the current input."""
         self._writes = 0
         self._then: dict[int, Then] = {}
 
@@ -105,10 +104,10 @@ class Context:
         if next_wake is not None:
             self.effects.append(WakeAt(next_wake))
 
-    # ------------------------------------------------------------ writing
+    # ------------------------------------------------------------ writes
 
     def write(self, entries: tuple[Entry, ...], then: Then) -> None:
-        """Writes become visible in the order in which they were made: it is a log."""
+        """Request a write. Writes take effect in order, as in any log."""
         self._writes += 1
         self._then[self._writes] = then
         self.effects.append(Write(self._writes, entries))

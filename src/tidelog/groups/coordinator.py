@@ -1,9 +1,10 @@
 """The coordinator of all groups in one partition of ``__consumer_offsets``: requests in, effects out.
 
-It lives as long as one leadership of that partition. First it is told every record of the log (``load``),
-then that this was all (``loaded``); until then it answers that it is loading. When another broker leads, it
-is told to ``hand_over``, and forgotten. In between: ``receive`` for requests, ``written`` for its writes,
-``wake`` when time has passed; after each, the world carries out what it finds in ``effects``.
+It lives as long as one leadership of that partition. First the driver passes every record of the log to
+``load`` and calls ``loaded``; until then requests are answered with COORDINATOR_LOAD_IN_PROGRESS. When
+another broker leads, the driver calls ``hand_over`` and drops the coordinator. In between it calls
+``receive`` for requests, ``written`` for completed writes, ``wake`` when time has passed, and executes
+``effects`` after each call.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from tidelog.groups.write_errors import of_group
 from tidelog.wire.errors import ErrorCode
 
 _MAY_BE_NAMELESS = (CommitRequest, PositionsRequest, DescribeRequest, DeleteRequest, ForgetRequest)
-"""Tools and consumers without a group may use the empty name, as in Kafka; members may not."""
+"""These requests may have an empty group name, as in Kafka: tools and consumers without a group send it."""
 
 
 class Coordinator:
@@ -61,12 +62,13 @@ class Coordinator:
         self._groups: dict[str, Group] = {}
         self._loading = True
         self.topics: set[str] = set()
-        """Those in which any group may have a position, for whoever knows which topics there are."""
+        """Topics in which any group may have committed offsets. The broker compares them with the existing
+        topics."""
 
     # ------------------------------------------------------------ the log
 
     def load(self, record: GroupRecord | PositionRecord) -> None:
-        """The records of the log, in order: what comes later replaces what came before."""
+        """Apply a record of the log. Records come in order; a later one replaces an earlier one."""
         group = self._groups.get(record.group)
         if group is None:
             group = self._groups[record.group] = Group(record.group)
@@ -88,7 +90,7 @@ class Coordinator:
         self._loading = False
         for group in list(self._groups.values()):
             if group.generation == 0 and not group.positions:
-                del self._groups[group.id]  # only tombstones speak of it
+                del self._groups[group.id]  # the log has only tombstones of it
             else:
                 self._membership.take_over(group)
 
@@ -115,7 +117,7 @@ class Coordinator:
         ctx.now = now
         error = self._refusal(request)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and isinstance(request, HeartbeatRequest):
-            # It may well be a member. It is told when we know better.
+            # The sender may be a member. Membership is known only after loading.
             ctx.answer(to, HeartbeatResponse(ErrorCode.NONE))
             return
         if error is not ErrorCode.NONE:
@@ -153,7 +155,7 @@ class Coordinator:
         if not self._loading:
             return ErrorCode.NONE
         if isinstance(request, SyncRequest):
-            # Whatever rebalance it was part of is forgotten: the member shall join again.
+            # The rebalance state is not in the log, so the member must join again.
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
@@ -182,13 +184,13 @@ class Coordinator:
 
     def _commit(self, group: Group | None, request: CommitRequest, to: ReplyTo) -> None:
         if group is None and request.generation >= 0:
-            # We have never heard of this generation, or it is long gone.
+            # The group, and so this generation, does not exist.
             self._ctx.answer(to, refusal(request, ErrorCode.ILLEGAL_GENERATION))
         else:
             self.topics.update(tp.topic for tp in request.positions)
             self._offsets.commit(self._group(request.group), request, to)
 
-    # ------------------------------------------------------------ groups as a whole
+    # ------------------------------------------------------------ groups
 
     def groups(self) -> Iterable[ListedGroup]:
         for group in self._groups.values():
@@ -201,10 +203,10 @@ class Coordinator:
         if group.state is not State.EMPTY:
             self._ctx.answer(to, DeleteResponse(ErrorCode.NON_EMPTY_GROUP))
         else:
-            self._bury(group, lambda error: self._ctx.answer(to, DeleteResponse(of_group(error))))
+            self._delete_in_log(group, lambda error: self._ctx.answer(to, DeleteResponse(of_group(error))))
 
     def topics_deleted(self, topics: Collection[str], now: Millis) -> None:
-        """Positions in these mean nothing any more. A topic of the same name that comes later starts at 0."""
+        """Drop committed offsets of deleted topics. A new topic of the same name starts at 0."""
         self._ctx.now = now
         if self._loading:
             return
@@ -214,12 +216,12 @@ class Coordinator:
             gone = [tp for tp in tps if tp.topic in topics]
             if gone and group.state is not State.DEAD:
                 self._offsets.drop(group, gone)
-                forgotten.difference_update(tp.topic for tp in gone)  # once that is written
+                forgotten.difference_update(tp.topic for tp in gone)  # kept until the tombstones are written
         self.topics -= forgotten
 
-    def _bury(self, group: Group, then: Then) -> None:
-        """Forget an empty group and all its positions, in the log first. Until that is done it is neither
-        there nor gone, and whoever asks is asked to come again."""
+    def _delete_in_log(self, group: Group, then: Then) -> None:
+        """Delete an empty group and its committed offsets, in the log first. Until the write is committed the
+        group is DEAD and requests get COORDINATOR_NOT_AVAILABLE."""
         group.state = State.DEAD
         tps = dict.fromkeys((*group.positions, *group.pending_positions))
         entries = [position_entry(group.id, tp, None) for tp in tps]
@@ -234,7 +236,7 @@ class Coordinator:
         self._ctx.write((*entries, group_entry(group.id, None)), written)
 
     def expire(self, now: Millis) -> None:
-        """Let go of positions, and of groups, that nobody has wanted for long."""
+        """Delete committed offsets, and groups, whose retention time is over."""
         self._ctx.now = now
         if self._loading:
             return
@@ -243,9 +245,9 @@ class Coordinator:
             nothing_left = len(expired) == len(group.positions) and not group.pending_positions
             over = group.state is State.EMPTY and nothing_left and not group.pending_ids
             if over and not expired and group.generation == 0:
-                del self._groups[group.id]  # it never came into being, and nothing was written of it
+                del self._groups[group.id]  # it had no generation, and the log has no record of it
             elif over:
-                self._bury(group, lambda _error: None)
+                self._delete_in_log(group, lambda _error: None)
             elif expired:
                 self._offsets.drop(group, expired)
 
@@ -270,7 +272,7 @@ def _described(group: Group | None, request: DescribeRequest) -> DescribeRespons
             member.instance_id,
             member.client_id,
             member.client_host,
-            # Until the group agrees, what one of them said means nothing.
+            # Metadata of a member is meaningful only in a stable group.
             member.metadata_for(group.protocol) if stable else b"",
             member.assignment if stable else b"",
         )

@@ -1,7 +1,5 @@
-"""One group: its members, its generation, its positions. What it *is*; ``membership.py`` says what happens.
-
-The order of members is the order in which they came, so that every choice among them is the same in two runs
-of one history.
+"""The data of one group: members, generation, committed offsets. ``membership.py`` changes it. Members are in
+the order of their joins, so that every choice among them is deterministic.
 """
 
 from __future__ import annotations
@@ -19,14 +17,14 @@ from tidelog.groups.subscription import CONSUMER, subscribed_topics
 
 
 class State(Enum):
-    """Named as clients see them."""
+    """The values are the names that clients see."""
 
     EMPTY = "Empty"
-    """No members; perhaps positions."""
+    """No members; perhaps committed offsets."""
     PREPARING = "PreparingRebalance"
-    """Waiting for everybody to join again."""
+    """Waiting for all members to rejoin."""
     COMPLETING = "CompletingRebalance"
-    """A new generation, whose leader has not handed in the assignment, or it is not written yet."""
+    """A new generation: the coordinator waits for the leader's assignment, or for its write."""
     STABLE = "Stable"
     DEAD = "Dead"
     """Being deleted."""
@@ -71,9 +69,9 @@ class Member:
         self.awaits_join: ReplyTo | None = None
         self.awaits_sync: ReplyTo | None = None
         self.is_new = False
-        """It has never been in a generation, and so cannot send heartbeats."""
+        """The member has not been in a generation yet, so it cannot send heartbeats."""
         self.deadline: Millis = 0
-        """When it counts as dead, unless it is heard of before."""
+        """When the session expires, unless the member sends something before."""
         self.session_timer: Timer | None = None
 
     def metadata_for(self, protocol: str | None) -> bytes:
@@ -110,24 +108,24 @@ class Group:
         self.id = group_id
         self.state = State.EMPTY
         self.since: Millis = -1
-        """When it came into its state, by the time of day."""
+        """Wall-clock time at which it entered its state."""
         self.generation = 0
         self.assigning = -1
-        """The generation whose assignment was last handed in."""
+        """The generation of the last assignment that the leader sent."""
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static_ids: dict[str, str] = {}
-        """The member id behind each instance id, at the moment."""
+        """The current member id of each instance id."""
         self.pending_ids: dict[str, Timer] = {}
-        """Ids given out and not used yet, and what ends their time."""
+        """Member ids given out but not used yet, with their expiry timers."""
         self.gathering = False
-        """A group that was empty waits a while for more members before its first generation."""
+        """The group was empty and waits for more members before its first generation."""
         self.new_member_joined = False
-        """Since it last looked, while gathering."""
+        """A member joined since the last check, while gathering."""
         self.rebalance_timer: Timer | None = None
-        """Ends the wait for members, while there is one."""
+        """Ends the wait for members."""
         self.subscribed: frozenset[str] | None = None
         self.positions: dict[TopicPartition, CommittedPosition] = {}
         self.pending_positions: Counter[TopicPartition] = Counter()
@@ -147,21 +145,21 @@ class Group:
     def remove(self, member: Member) -> None:
         del self.members[member.id]
         if member.session_timer is not None:
-            member.session_timer.cancel()  # it would keep the member, whose metadata may be large
+            member.session_timer.cancel()  # it would keep the member, with its metadata, in memory
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.id:
             del self.static_ids[member.instance_id]
         if self.leader == member.id:
             self.leader = next(iter(self.members), None)
 
     def end_pending_id(self, member_id: str) -> bool:
-        """It is not pending any more. False if it was not."""
+        """Remove a pending id. False if it was not pending."""
         timer = self.pending_ids.pop(member_id, None)
         if timer is not None:
             timer.cancel()
         return timer is not None
 
     def rename(self, member: Member, new_id: str) -> None:
-        """A static member came back: the same member under a new id, in the same place."""
+        """A static member rejoined: the same member under a new id, in the same position."""
         old_id = member.id
         member.id = new_id
         self.members = {each.id: each for each in self.members.values()}
@@ -171,7 +169,7 @@ class Group:
             self.static_ids[member.instance_id] = new_id
 
     def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether somebody else has taken over this static member's name."""
+        """Whether another process has taken over this instance id."""
         return instance_id is not None and self.static_ids.get(instance_id, member_id) != member_id
 
     @property
@@ -185,7 +183,7 @@ class Group:
     # ------------------------------------------------------------ protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[ProtocolChoice]) -> bool:
-        """Whether a member with these can be in the group: there must be one that everybody knows."""
+        """Whether a member with these protocols can join: all members must share at least one protocol."""
         names = [name for name, _ in protocols]
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(names)
@@ -197,7 +195,7 @@ class Group:
         return {name for name, count in known.items() if count == len(self.members)}
 
     def chosen_protocol(self) -> str:
-        """Of those that everybody knows, the one that most members prefer."""
+        """Of the protocols that all members support, the one that most members prefer."""
         common = self._common_protocols()
         votes = Counter(
             next((name for name in member.protocol_names if name in common), None)
@@ -231,7 +229,7 @@ class Group:
             for member in self.members.values()
         )
 
-    # ------------------------------------------------------------ as it is written down
+    # ------------------------------------------------------------ stored form
 
     def stored(self, assignments: dict[str, bytes], since: Millis) -> StoredGroup:
         members = tuple(

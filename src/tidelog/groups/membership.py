@@ -1,20 +1,21 @@
-"""Who is in a group, and the dance by which everybody agrees on it: join, sync, heartbeat, leave.
+"""The membership of a group and its rebalance protocol: join, sync, heartbeat, leave.
 
     EMPTY ──join──▶ PREPARING ──all joined, or time is up──▶ COMPLETING ──assignment written──▶ STABLE
       ▲                 ▲  │                                     │                                 │
-      └───nobody left───┼──┘                                     │                                 │
-                        └──────somebody joins, leaves or dies────┴─────────────────────────────────┘
+      └───no members────┼──┘                                     │                                 │
+                        └──a member joins, leaves or expires─────┴─────────────────────────────────┘
 
 Rules of this file, Kafka 2.7's:
 
 * A join is answered when the group has a new generation, a sync when the leader's assignment is *committed*
   to the log: a coordinator that takes over knows every assignment that any member has seen.
-* A member that waits for an answer of ours is alive by definition. One that has never been in a generation
-  cannot send heartbeats and is given ``NEW_MEMBER_TIMEOUT_MS``.
-* A dynamic member that has not joined again when the time is up is out; a static one (KIP-345) stays until
-  its session ends, so that a restart costs no rebalance. The last process to come under its name has it;
+* A member that waits for an answer of the coordinator counts as alive. A member that has not been in a
+  generation cannot send heartbeats; its time-out is ``NEW_MEMBER_TIMEOUT_MS``.
+* A dynamic member that has not rejoined in time is removed; a static one (KIP-345) stays until its session
+  expires, so that a restart causes no rebalance. The last process that joins with an instance id owns it;
   others are fenced.
-* Whoever waits is answered when what it waits for cannot happen any more. No answer is given twice.
+* A waiting member gets an error when its join or sync cannot complete any more. Each request is answered
+  once.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from tidelog.wire.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS: Millis = 300_000
 ID_PREFIX_LENGTH_MAX = 255
-"""A member's id begins with its client's, as far as that is reasonable."""
+"""A member id begins with the client id, cut to this length."""
 
 
 class Membership:
@@ -55,7 +56,7 @@ class Membership:
     # ------------------------------------------------------------ join
 
     def refusal(self, request: JoinRequest) -> ErrorCode:
-        """What is wrong with a join whatever the group."""
+        """Errors of a join request that do not depend on the group."""
         config = self._ctx.config
         if not config.session_timeout_ms_min <= request.session_timeout_ms <= config.session_timeout_ms_max:
             return ErrorCode.INVALID_SESSION_TIMEOUT
@@ -140,8 +141,8 @@ class Membership:
 
     @staticmethod
     def _has_generation(group: Group, member: Member, request: JoinRequest) -> bool:
-        """A member that asks again for what it already has missed our answer. But a leader that joins again
-        while all is well wants a new assignment: the topics have changed, say."""
+        """Whether a join only repeats one whose answer was lost. A leader that rejoins a stable group wants a
+        new assignment, for example because topics have changed."""
         if member.protocols != request.protocols:
             return False
         return group.state is State.COMPLETING or (
@@ -161,14 +162,14 @@ class Membership:
             group.joined_members() if leads else (),
         )
 
-    # ------------------------------------------------------------ the rebalance
+    # ------------------------------------------------------------ rebalance
 
     def enter(self, group: Group, state: State) -> None:
         group.state = state
         group.since = self._ctx.time_of_day()
 
     def rebalance(self, group: Group) -> None:
-        """Have everybody join again, unless that has begun already."""
+        """Start a rebalance, in which all members must rejoin, unless one has begun already."""
         if group.state in (State.PREPARING, State.DEAD):
             return
         if group.state is State.COMPLETING:
@@ -186,7 +187,7 @@ class Membership:
             self._gather(group, max(group.rebalance_timeout_ms - delay, 0), delay)
 
     def _gather(self, group: Group, remaining: Millis, delay: Millis) -> None:
-        """Look again after ``delay``, and again as long as members keep coming and there is time."""
+        """Wait for ``delay``, and again while new members join and time is left."""
         group.new_member_joined = False
         look = partial(self._gathered, group, remaining)
         group.rebalance_timer = self._ctx.set_timer(self._ctx.now + delay, look)
@@ -218,7 +219,7 @@ class Membership:
             if member.awaits_join is None and member.instance_id is None:
                 group.remove(member)
         if group.members and not self._leader_is_here(group):
-            self._await_joins(group)  # only static members, and none of them has come back yet
+            self._await_joins(group)  # only static members are left, and none has rejoined yet
             return
         group.begin_generation()
         if not group.members:
@@ -246,7 +247,8 @@ class Membership:
 
     def _become_empty(self, group: Group) -> None:
         self.enter(group, State.EMPTY)
-        # If this is not written, whoever takes over finds members of old and waits for their sessions.
+        # If this write fails, the next coordinator reads the old members and waits for their sessions to
+        # expire.
         self._ctx.write((group_entry(group.id, group.stored({}, group.since)),), lambda _error: None)
 
     # ------------------------------------------------------------ sync
@@ -270,8 +272,8 @@ class Membership:
             return
         fail_sync(self._ctx, member, ErrorCode.REBALANCE_IN_PROGRESS)  # its own earlier attempt
         member.awaits_sync = to
-        # One assignment a generation: a leader that asks again, having missed an answer perhaps, may have
-        # decided anew, but what is being written is what others are told, here or by the next coordinator.
+        # One assignment per generation: a leader that repeats its sync may send another assignment, but
+        # members get the one that is being written, from this coordinator or the next.
         if group.leader == member.id and group.assigning != group.generation:
             self._assign(group, {id_: request.assignments.get(id_, b"") for id_ in group.members})
 
@@ -284,7 +286,7 @@ class Membership:
         self, group: Group, generation: int, assignments: dict[str, bytes], error: ErrorCode
     ) -> None:
         if group.state is not State.COMPLETING or group.generation != generation:
-            return  # another rebalance has begun, and those who waited have been told
+            return  # another rebalance has begun and answered the waiting members
         if error is not ErrorCode.NONE:
             self._fail_syncs(group, of_group(error))
             self.rebalance(group)
@@ -326,7 +328,7 @@ class Membership:
         return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
 
     def touch(self, group: Group, member: Member, timeout_ms: Millis | None = None) -> None:
-        """A sign of life: its session begins anew."""
+        """The member sent something: restart its session time-out."""
         timeout = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.deadline = self._ctx.now + timeout
         timer = member.session_timer
@@ -336,7 +338,7 @@ class Membership:
             self._set_session_timer(group, member)
 
     def _set_session_timer(self, group: Group, member: Member) -> None:
-        # One timer a member: it finds out when it fires whether the member was heard of in the meantime.
+        # One timer per member: when it fires it checks whether the deadline has moved.
         due = partial(self._session_due, group, member)
         member.session_timer = self._ctx.set_timer(member.deadline, due)
 
@@ -348,7 +350,7 @@ class Membership:
             self._ctx.tally.members_expired += 1
             self.remove(group, member)
         else:
-            self.touch(group, member)  # it waits for us
+            self.touch(group, member)  # it waits for the coordinator's answer
 
     def _expire_pending(self, group: Group, member_id: str, _now: Millis) -> None:
         del group.pending_ids[member_id]
@@ -372,24 +374,24 @@ class Membership:
         return ErrorCode.NONE
 
     def remove(self, group: Group, member: Member) -> None:
-        """It left, or it is dead, or there is no room for it."""
+        """Remove a member that left, expired, or exceeds the group's size."""
         fail_join(self._ctx, member, ErrorCode.UNKNOWN_MEMBER_ID)
         fail_sync(self._ctx, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member)
         self.rebalance(group)
         self._complete_join_if_all_are_here(group)
 
-    # ------------------------------------------------------------ coming and going of coordinators
+    # ------------------------------------------------------------ change of coordinator
 
     def take_over(self, group: Group) -> None:
-        """A group that was read from the log: its members are alive until they prove not to be."""
+        """Start the sessions of a group that was read from the log."""
         for member in group.members.values():
             self.touch(group, member)
         if len(group.members) > self._ctx.config.members_max:
             self.rebalance(group)
 
     def hand_over(self, group: Group) -> None:
-        """Another broker coordinates now: send everybody there."""
+        """Another broker coordinates now: answer all waiting members with NOT_COORDINATOR."""
         for member in group.members.values():
             fail_join(self._ctx, member, ErrorCode.NOT_COORDINATOR)
             fail_sync(self._ctx, member, ErrorCode.NOT_COORDINATOR)

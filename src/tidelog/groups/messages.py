@@ -1,7 +1,5 @@
-"""What members and administrators ask a coordinator, and what it answers: one class each.
-
-Kafka's requests without their versions: where a version behaves differently, the request says so in a field
-of its own. Treat instances as immutable.
+"""Requests to a coordinator and its responses: one class each. Kafka's requests without their versions: where
+the behaviour depends on the version, the request has a field for it. Treat instances as immutable.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ NO_GENERATION = -1
 NO_MEMBER = ""
 
 ProtocolChoice = tuple[str, bytes]
-"""A way to share the work (an assignor) that a member knows, and what it tells the leader for it."""
+"""The name of an assignor that a member supports, and the member's metadata for it."""
 
 # ---------------------------------------------------------------- membership
 
@@ -26,7 +24,7 @@ class JoinRequest:
     group: str
     member_id: str
     instance_id: str | None
-    """The name of a static member (KIP-345), which survives its process."""
+    """The instance id of a static member (KIP-345), which survives a restart."""
     client_id: str
     client_host: str
     session_timeout_ms: Millis
@@ -35,7 +33,8 @@ class JoinRequest:
     protocols: tuple[ProtocolChoice, ...]
     """In the member's order of preference."""
     asks_for_id_first: bool = True
-    """A client that comes back with the id it is given (KIP-394), so that no ghosts stay if it does not."""
+    """The client joins again with the member id it is given (KIP-394), so that abandoned joins leave no
+    members."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,7 +53,7 @@ class JoinResponse:
     protocol: str | None = None
     leader: str = NO_MEMBER
     members: tuple[JoinedMember, ...] = ()
-    """For the leader only: it decides who gets what."""
+    """Only for the leader, which assigns the partitions."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -105,15 +104,15 @@ class LeaveRequest:
 class LeaveResponse:
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
-    """One for each that the request names, in its order."""
+    """One for each member of the request, in its order."""
 
 
-# ---------------------------------------------------------------- positions
+# ---------------------------------------------------------------- committed offsets
 
 
 @dataclass(slots=True, frozen=True)
 class Position:
-    """How far a group has got in a partition: the offset of the next record it wants."""
+    """A committed offset of a group: the next record to read in a partition."""
 
     offset: Offset
     leader_epoch: Epoch = NO_EPOCH
@@ -139,7 +138,7 @@ class CommitResponse:
 
 @dataclass(slots=True, frozen=True)
 class PositionsRequest:
-    """Kafka's OffsetFetch. ``partitions`` of None asks for all that there are."""
+    """Kafka's OffsetFetch. ``partitions`` None asks for all."""
 
     group: str
     partitions: tuple[TopicPartition, ...] | None
@@ -165,7 +164,7 @@ class ForgetResponse:
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
-# ---------------------------------------------------------------- groups as a whole
+# ---------------------------------------------------------------- groups
 
 
 @dataclass(slots=True, frozen=True)
@@ -235,7 +234,7 @@ Response = (
 
 
 def refusal(request: Request, error: ErrorCode) -> Response:
-    """The answer to a request that fails as a whole."""
+    """The response to a request that fails as a whole."""
     match request:
         case JoinRequest():
             return JoinResponse(error, request.member_id)

@@ -1,8 +1,7 @@
-"""Where a group has got to: positions committed, fetched, forgotten, expired.
-
-A position counts once its record is committed to the log, and then for good: whoever was told NONE finds it
-again at any later coordinator. Members commit under their id and generation, so that one which was thrown out
-cannot take the others' positions back; a group without members takes commits from anybody who claims none.
+"""Committed offsets of a group: commit, fetch, delete, expire. A commit succeeds once its record is committed
+to the log: every later coordinator then has it. Members commit with their id and generation, so that a
+removed member cannot overwrite newer offsets. A group without members accepts commits that name no
+generation.
 """
 
 from __future__ import annotations
@@ -64,14 +63,14 @@ class Offsets:
         if group.is_fenced(request.member_id, request.instance_id):
             return ErrorCode.FENCED_INSTANCE_ID
         if request.generation < 0 and group.state is State.EMPTY:
-            return ErrorCode.NONE  # nobody's: a consumer that assigns partitions to itself, or a tool
+            return ErrorCode.NONE  # a consumer without a membership (`assign`), or a tool
         member = group.members.get(request.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if request.generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         self._membership.touch(group, member)
-        # In the new generation the member does not know yet what is its own.
+        # The member has not received its assignment of the new generation yet.
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING else ErrorCode.NONE
 
     def _metadata_fits(self, position: Position) -> bool:
@@ -95,21 +94,21 @@ class Offsets:
         if error is ErrorCode.NONE:
             self._ctx.tally.commits += len(taken) == len(errors)
             self._ctx.tally.positions += len(taken)
-        told = of_commit(error)
-        self._ctx.answer(to, CommitResponse({tp: told if tp in taken else errors[tp] for tp in errors}))
+        code = of_commit(error)
+        self._ctx.answer(to, CommitResponse({tp: code if tp in taken else errors[tp] for tp in errors}))
 
     # ------------------------------------------------------------ fetch
 
     @staticmethod
     def fetch(group: Group | None, request: PositionsRequest) -> PositionsResponse:
-        """A group that nobody has heard of has no positions, which is no error."""
+        """An unknown group has no committed offsets, which is not an error."""
         known = {} if group is None else group.positions
         asked: Iterable[TopicPartition] = known if request.partitions is None else request.partitions
         return PositionsResponse(
             ErrorCode.NONE, {tp: known[tp].position if tp in known else NO_POSITION for tp in asked}
         )
 
-    # ------------------------------------------------------------ forget
+    # ------------------------------------------------------------ delete
 
     def forget(self, group: Group, request: ForgetRequest, to: ReplyTo) -> None:
         if group.state is not State.EMPTY and group.protocol_type != CONSUMER:
@@ -149,8 +148,8 @@ class Offsets:
     # ------------------------------------------------------------ expiry
 
     def expired(self, group: Group, time_of_day: Millis) -> list[TopicPartition]:
-        """The positions nobody has wanted for ``retention_ms``. That counts from the end of the group; for
-        topics that its members no longer read, or if it never had members, from the commit."""
+        """The offsets that are unused for ``retention_ms``: since the group became empty, or since the commit
+        for topics that no member subscribes to and for groups that never had members."""
         if group.state is State.EMPTY:
             since = group.since if group.protocol_type is not None else -1
             candidates = list(group.positions)
@@ -168,7 +167,7 @@ class Offsets:
         ]
 
     def drop(self, group: Group, tps: list[TopicPartition]) -> None:
-        """Write tombstones, and forget when they are committed."""
+        """Write tombstones, and drop the offsets when they are committed."""
 
         def then(error: ErrorCode) -> None:
             for tp in tps if error is ErrorCode.NONE else ():

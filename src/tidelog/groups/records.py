@@ -1,11 +1,8 @@
-"""What a coordinator writes to ``__consumer_offsets``: Kafka's own formats, so that its tools can read them.
-
-A key begins with a version that says what it is the key of: 0 and 1 a position, 2 a group. A value begins
-with the version of its layout. Written are a position's value 3 and a group's value 3, as Kafka 2.7 does;
-whatever older versions wrote is understood. No value (a tombstone): forgotten.
-
-Keys and values of other kinds are none of our business and are passed over, as Kafka does: a newer broker
-may have written them.
+"""The records of ``__consumer_offsets``: Kafka's own formats, so that its tools can read them. A key begins
+with a version that tells its kind: 0 and 1 a committed offset, 2 a group. A value begins with the version of
+its layout. This module writes version 3 of both values, as Kafka 2.7 does, and reads all older versions. No
+value (a tombstone) means deleted. Unknown kinds and versions are skipped, as in Kafka: a newer broker may
+have written them.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from tidelog.wire.schema import Bytes, Int32, Int64, String, field, struct
 
 TOPIC = "__consumer_offsets"
 TEXT_BYTES_MAX = (1 << 15) - 1
-"""Texts in these records have a length of two bytes."""
+"""Strings in these records have a two-byte length."""
 
 _VERSION = Struct(">h")
 _POSITION_KEYS = (0, 1)
@@ -81,12 +78,12 @@ class _GroupValue:
     members: list[_MemberValue]
 
 
-# ---------------------------------------------------------------- what they mean
+# ---------------------------------------------------------------- contents
 
 
 @dataclass(slots=True, frozen=True)
 class CommittedPosition:
-    """A position and when it was written. ``expires_at`` was once chosen by the client; -1: it was not."""
+    """A committed offset and its commit time. Older clients choose ``expires_at``; -1: not set."""
 
     position: Position
     committed_at: Millis
@@ -112,7 +109,7 @@ class StoredGroup:
     protocol: str | None
     leader: str | None
     since: Millis
-    """When the group came into its state, -1 if that was not written down."""
+    """When the group entered its state, -1 if the record does not hold it."""
     members: tuple[StoredMember, ...]
 
 
@@ -174,7 +171,7 @@ def group_entry(group: str, stored: StoredGroup | None) -> Entry:
 
 
 def writable(texts: Iterable[str | None]) -> bool:
-    """Whether each of these fits a record: requests of newer versions can carry longer ones."""
+    """Whether each of these strings fits a record: requests of newer versions can carry longer ones."""
     return all(text is None or len(text.encode()) <= TEXT_BYTES_MAX for text in texts)
 
 
@@ -186,8 +183,7 @@ def _versioned(version: int, message: Any) -> bytes:
 
 
 def read_entry(key: bytes | None, value: bytes | None) -> PositionRecord | GroupRecord | None:
-    """What a record says; None if it is of a kind or version that nobody here knows. ``ProtocolError`` if it
-    is not what it claims to be."""
+    """Decode a record; None if its kind or version is unknown. ``ProtocolError`` if it is malformed."""
     if key is None:
         return None
     version = _version_of(key)
@@ -230,7 +226,7 @@ def _stored(value: Any) -> StoredGroup:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            # Before version 1 members had one timeout for both.
+            # Before version 1 a member had one timeout for both.
             member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout,
             member.session_timeout,
             member.subscription,
@@ -248,7 +244,7 @@ def _stored(value: Any) -> StoredGroup:
     )
 
 
-# ---------------------------------------------------------------- where a group is
+# ---------------------------------------------------------------- partition of a group
 
 
 def partition_of(group: str, partitions: int) -> int:
@@ -258,5 +254,5 @@ def partition_of(group: str, partitions: int) -> int:
     for first in range(0, len(units), 2):
         hashed = (31 * hashed + (units[first] << 8 | units[first + 1])) & 0xFFFFFFFF
     signed = hashed - (1 << 32) if hashed & 0x80000000 else hashed
-    # The smallest integer has no absolute value in Java; Kafka takes 0 for it.
+    # The smallest integer has no absolute value in Java; Kafka uses 0 for it.
     return 0 if signed == -(1 << 31) else abs(signed) % partitions

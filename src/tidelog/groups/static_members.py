@@ -1,8 +1,7 @@
-"""A static member comes back under a new id (KIP-345): who had its name is fenced, the group goes on.
-
-As long as the group is stable and nothing changes for the others, there is no rebalance: the new process gets
-the assignment of the old one. Its new id is written down first, or a coordinator that takes over would fence
-the wrong one.
+"""A static member rejoins under a new member id (KIP-345): the old process is fenced, the group continues. As
+long as the group is stable and nothing changes for the others, there is no rebalance: the new process gets
+the assignment of the old one. The new id is written to the log first; otherwise the next coordinator would
+fence the new process.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, frozen=True)
 class _Before:
-    """What to go back to if the new id cannot be written down."""
+    """The state to restore if the new id cannot be written."""
 
     member_id: str
     leader: str
@@ -71,8 +70,8 @@ class StaticMembers:
 
     @staticmethod
     def _nothing_changes(group: Group, member: Member, before: _Before) -> bool:
-        """The same protocol would be chosen, and the member wants the same topics. (What else it tells the
-        leader may differ: it has just started and owns nothing.)"""
+        """Whether the group would choose the same protocol, and the member subscribes to the same topics.
+        (Other metadata may differ: a restarted member owns no partitions.)"""
         if group.chosen_protocol() != group.protocol:
             return False
         metadata = next((data for name, data in before.protocols if name == group.protocol), b"")
@@ -80,12 +79,12 @@ class StaticMembers:
 
     def _written(self, group: Group, member: Member, to: ReplyTo, before: _Before, error: ErrorCode) -> None:
         if group.state is not State.STABLE or member.awaits_join is not to:
-            return  # a rebalance has begun and will answer, or yet another process has taken the name
+            return  # a rebalance has begun and will answer, or another process has taken the instance id
         member.awaits_join = None
         self._membership.touch(group, member)
         if error is ErrorCode.NONE:
-            # Always the leader of before: one that finds itself leading would hand in an assignment, and in a
-            # stable group nobody takes it.
+            # Always name the previous leader: a member that sees itself as leader would send an assignment,
+            # which a stable group ignores.
             self._ctx.answer(
                 to,
                 JoinResponse(

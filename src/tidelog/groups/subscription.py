@@ -1,8 +1,6 @@
-"""The one thing a coordinator reads in what members tell their leader: the topics they subscribe to.
-
-The rest of that metadata belongs to the clients. It is read for groups of consumers only, so that positions
-in topics which somebody still reads are neither deleted nor expired. What cannot be read counts as a
-subscription to everything: that keeps more than necessary, and never less.
+"""The topics of a member's subscription: the only part of its metadata that a coordinator reads. It is read
+for groups of consumers only, so that offsets of subscribed topics are neither deleted nor expired. Unreadable
+metadata counts as a subscription to all topics, which never drops too much.
 """
 
 from __future__ import annotations
@@ -12,14 +10,14 @@ from struct import Struct
 from struct import error as StructError
 
 CONSUMER = "consumer"
-"""The protocol type of groups whose members are consumers."""
+"""The protocol type of consumer groups."""
 
 _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 
 def subscribed_topics(all_metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics that any of these members subscribes to; None if nobody can tell."""
+    """The topics that any of these members subscribes to; None if the metadata of one is unreadable."""
     topics: set[str] = set()
     for metadata in all_metadata:
         try:
@@ -30,7 +28,7 @@ def subscribed_topics(all_metadata: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def _topics(metadata: bytes) -> list[str]:
-    """A subscription begins with a version and the names of topics, in every version; more may follow."""
+    """In every version a subscription begins with the version and the topic names; more may follow."""
     version, count = _VERSION_AND_COUNT.unpack_from(metadata)
     position = _VERSION_AND_COUNT.size
     if version < 0 or not 0 <= count * _LENGTH.size <= len(metadata) - position:

@@ -1,4 +1,4 @@
-"""Members that wait for an answer, told that what they wait for will not come."""
+"""Answer waiting members with an error."""
 
 from __future__ import annotations
 

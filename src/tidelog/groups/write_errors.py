@@ -1,7 +1,6 @@
-"""What a client is told when the log did not take what its request made us write.
-
-A replica that no longer leads is no coordinator; one that lacks in-sync replicas is not available. What went
-wrong with a record itself cannot be mended by asking again.
+"""Error codes for clients whose request caused a failed write to the log. A replica that no longer leads is
+not the coordinator; one that lacks in-sync replicas is not available. Repeating the request does not help if
+the record itself was refused.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, Erro
 
 
 def of_group(error: ErrorCode) -> ErrorCode:
-    """For a join or a sync, which can be repeated whatever became of the first attempt."""
+    """The error of a join or a sync. A client may repeat those, even if the first attempt was written."""
     if error in _TOO_LARGE:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if error is ErrorCode.REQUEST_TIMED_OUT else _common(error)

@@ -1,8 +1,6 @@
-"""Questions about topics, and changes to them, put to a whole cluster: tidelog's or Apache Kafka's.
-
-Each question goes to the broker that can answer it: leaders know offsets, the controller makes changes. Where
-the answer is that somebody else is asked by now, metadata is fetched anew and the right one asked. What a
-cluster refuses raises `Refused`, in the words that it gave.
+"""An admin client for topics of a cluster, tidelog or Apache Kafka. Each request goes to the broker that can
+answer it: leaders know offsets, the controller makes changes. If that broker has changed, the client fetches
+metadata again and asks the new one. `Refused` carries the error of the cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from tidelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 from tidelog.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 DEFAULT = -1
-"""Partitions or replicas: as many as the cluster gives by default."""
+"""Use the cluster's default number of partitions or replicas."""
 
 _LATEST, _EARLIEST = -1, -2
 _CONSUMER, _DEBUGGER = -1, -2
@@ -43,7 +41,7 @@ _POLL_SECONDS = 0.05
 
 
 class Refused(ClientError):
-    """The cluster says no."""
+    """The cluster refused a request."""
 
     def __init__(self, what: str, code: int, message: str | None) -> None:
         name = error_name(code)
@@ -53,7 +51,7 @@ class Refused(ClientError):
 
 @dataclass(slots=True)
 class PartitionView:
-    """A partition as the brokers see it. Offsets are None where nobody could be asked."""
+    """A partition in the metadata. Offsets are None if its leader did not answer."""
 
     number: int
     leader: int
@@ -79,7 +77,7 @@ class TopicView:
     internal: bool
     partitions: list[PartitionView]
     settings: dict[str, str] = field(default_factory=dict)
-    """Those that were given to the topic itself."""
+    """The topic's own settings, without defaults."""
 
 
 class Admin:
@@ -101,14 +99,14 @@ class Admin:
     ) -> None:
         self.close()
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ reading
 
     def metadata(self, topics: Sequence[str] | None = None) -> MetadataResponse:
         self._metadata = self._first.metadata(topics)
         return self._metadata
 
     def topics(self, names: Sequence[str] | None = None) -> list[TopicView]:
-        """These topics or all, by name. A topic that does not exist raises `Refused`."""
+        """These topics, or all, by name. Raises `Refused` if a topic does not exist."""
         answer = self.metadata(names)
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
@@ -116,11 +114,11 @@ class Admin:
         return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name)]
 
     def add_offsets(self, topics: Sequence[TopicView]) -> None:
-        """Ask the leaders where their partitions start, are committed up to, and end."""
+        """Ask the leaders for start offset, high watermark and end offset of each partition."""
         for attribute, replica, timestamp in (
             ("start_offset", _CONSUMER, _EARLIEST),
             ("high_watermark", _CONSUMER, _LATEST),
-            # Not as a consumer, who may see no further than the high watermark, but as a tool.
+            # The replica id of a tool: a consumer would only see offsets up to the high watermark.
             ("log_end_offset", _DEBUGGER, _LATEST),
         ):
             for leader in sorted({part.leader for topic in topics for part in topic.partitions} - {-1}):
@@ -130,7 +128,7 @@ class Admin:
                     for part in topic.partitions
                     if part.leader == leader
                 ]
-                with suppress(ClientError):  # a leader that cannot be asked leaves its offsets unknown
+                with suppress(ClientError):  # offsets of an unreachable leader stay unknown
                     self._fill(attribute, led, self._list_offsets(leader, led, replica, timestamp))
 
     @staticmethod
@@ -160,7 +158,7 @@ class Admin:
         }
 
     def add_settings(self, topics: Sequence[TopicView]) -> None:
-        """Ask for the settings that topics have of their own."""
+        """Ask for the topics' own settings."""
         if not topics:
             return
         resources = [
@@ -207,13 +205,13 @@ class Admin:
         self._change(Api.DELETE_TOPICS, request, lambda answer: answer.responses[0], f"topic {name}")
 
     def add_partitions(self, name: str, count: int) -> None:
-        """Give a topic more partitions, so that it has `count`."""
+        """Add partitions to a topic until it has `count`."""
         topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False)
         self._change(Api.CREATE_PARTITIONS, request, lambda answer: answer.results[0], f"topic {name}")
 
     def alter(self, name: str, given: Mapping[str, str], removed: Sequence[str] = ()) -> None:
-        """Give a topic settings of its own, or take them away."""
+        """Set or remove a topic's own settings."""
         configs = [
             AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in given.items()
         ]
@@ -225,8 +223,8 @@ class Admin:
         )
 
     def wait_for_leaders(self, name: str, count: int = 1) -> bool:
-        """Until a topic is known to have so many partitions, or more, and each of them a leader; False if
-        that takes long."""
+        """Wait until the metadata shows at least this many partitions, each with a leader. False on
+        time-out."""
 
         def led() -> bool:
             answer = self.metadata([name])
@@ -236,11 +234,11 @@ class Admin:
         return _eventually(led)
 
     def wait_until_gone(self, name: str) -> bool:
-        """Until the broker that was asked knows a topic no more; False if that takes long."""
+        """Wait until the broker no longer lists a topic. False on time-out."""
         return _eventually(lambda: all(topic.name != name for topic in self.metadata(None).topics))
 
     def _change(self, api: Api, request: Any, result_of: Callable[[Any], Any], what: str) -> None:
-        """Put a change to the controller, and to its successor if it is none any more."""
+        """Send a change to the controller; if the controller has changed, to the new one."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             result = result_of(self._controller().ask(api, request))
@@ -270,7 +268,7 @@ class Admin:
                 client = self._open.enter_context(Client(each.host, each.port))
                 self._clients[broker] = client
                 return client
-        raise Unreachable(f"broker {broker} is not there")
+        raise Unreachable(f"broker {broker} is not alive")
 
 
 def _topic_view(topic: MetadataResponseTopic) -> TopicView:
@@ -289,11 +287,11 @@ def _topic_view(topic: MetadataResponseTopic) -> TopicView:
 
 
 def _plainly(code: int) -> str | None:
-    """What an error means to whoever asked about a topic, where its name does not say it well."""
+    """The meaning of an error about a topic, where the error's name is unclear."""
     return {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic",
-        ErrorCode.TOPIC_ALREADY_EXISTS: "there is one already",
-        ErrorCode.INVALID_TOPIC_EXCEPTION: "no topic can have this name",
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist",
+        ErrorCode.TOPIC_ALREADY_EXISTS: "the topic already exists",
+        ErrorCode.INVALID_TOPIC_EXCEPTION: "this is not a valid topic name",
         ErrorCode.TOPIC_DELETION_DISABLED: "the brokers do not allow deletion, see delete.topic.enable",
     }.get(ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.NONE)
 

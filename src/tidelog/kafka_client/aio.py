@@ -1,4 +1,4 @@
-"""Connections to brokers for asyncio: one that a client keeps, and single questions on one of their own."""
+"""Connections to brokers for asyncio: a lasting one, and single requests."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Address = tuple[str, int]
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection of a client. What is sent before it is connected waits; what comes back is matched with
-    its request. Once it has ended it stays so."""
+    """One connection of a client. Requests sent before it is connected wait; responses are matched with their
+    requests. A connection that has ended is not reopened."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Connection(asyncio.BufferedProtocol):
         on_answer: Callable[[Any, Any], None],
         on_end: Callable[[Connection], None],
     ) -> None:
-        """``on_answer`` gets what was passed to ``send`` as ``asked``, and the body."""
+        """``on_answer`` receives the ``asked`` that was passed to ``send``, and the body of the response."""
         self._name = name
         self._on_answer = on_answer
         self._on_end = on_end
@@ -50,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
             self._end()
 
     def send(self, api: Api, version: int, body: Any, asked: Any) -> None:
-        """``asked`` None: there will be no answer."""
+        """``asked`` None: the broker sends no response."""
         self._correlation += 1
         if asked is not None:
             self._unanswered.append((self._correlation, api, version, asked))
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.ended:
             return
         if not self._unanswered:
-            raise ProtocolError("an answer to nothing")
+            raise ProtocolError("an answer without a request")
         expected, api, version, asked = self._unanswered.popleft()
         correlation, body = decode_response(api, version, frame)
         if correlation != expected:
@@ -107,11 +107,12 @@ class Connection(asyncio.BufferedProtocol):
         self._on_answer(asked, body)
 
 
-# ---------------------------------------------------------------- single questions
+# ---------------------------------------------------------------- single requests
 
 
 async def ask(address: Address, api: Api, version: int, body: Any, timeout_s: float) -> Any:
-    """The answer of one broker, on a connection of its own. Raises ``OSError`` if there is none in time."""
+    """Send one request on a new connection and return the response. Raises ``OSError`` on failure or
+    time-out."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(*address)
         try:
@@ -127,7 +128,7 @@ async def ask(address: Address, api: Api, version: int, body: Any, timeout_s: fl
 
 
 async def get_page(address: Address, path: str, timeout_s: float) -> str:
-    """What an HTTP server answers. Raises ``OSError`` if it does not in time."""
+    """The response of an HTTP server. Raises ``OSError`` on failure or time-out."""
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(*address)
         try:

@@ -1,14 +1,12 @@
-"""A small blocking client: one connection, one question at a time.
-
-For the command line, and to wait until a cluster is up; programs that produce and consume use a real client
-library. It asks a broker first what it speaks and then uses the newest version that both know, so it
-serves Apache Kafka just as well.
+"""A small blocking client: one connection, one request at a time. For the command line, and to wait until a
+cluster is up; programs that produce and consume use a full client library. It first asks the broker for its
+API versions and uses the newest version that both support, so it also works with Apache Kafka.
 
     with Client.to("127.0.0.1:9092") as broker:
         answer = broker.ask(Api.METADATA, MetadataRequest(topics=None))
 
-Errors inside an answer are the caller's to read. What makes an answer impossible raises `ClientError`, whose
-message is one line that says what to do.
+The caller reads error codes inside a response. If there is no response, `ClientError` is raised; its message
+is one line that says what to do.
 """
 
 from __future__ import annotations
@@ -30,16 +28,16 @@ CLIENT_ID = "tidelog"
 TIMEOUT_SECONDS = 10.0
 
 _LENGTH = Struct(">i")
-# No answer to a question of ours is near this size; a peer that is no Kafka broker easily claims more.
+# No response to this client is near this size; bytes of another protocol often claim more.
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 
 class ClientError(Exception):
-    """There will be no answer."""
+    """No response was received."""
 
 
 class Unreachable(ClientError):
-    """Nothing listens there, or the connection broke."""
+    """The broker refused the connection, or the connection broke."""
 
 
 class Client:
@@ -81,10 +79,10 @@ class Client:
     ) -> None:
         self.close()
 
-    # ------------------------------------------------------------ asking
+    # ------------------------------------------------------------ requests
 
     def ask(self, api: Api, request: Any) -> Any:
-        """The answer, in the newest version that both sides know."""
+        """Send a request in the newest version that both sides support."""
         return self.exchange(api, self.version_of(api), request)
 
     def version_of(self, api: Api) -> int:
@@ -92,11 +90,11 @@ class Client:
         oldest, newest = self._speaks.get(api, (0, -1))
         spoken = min(newest, ours[-1])
         if spoken < max(oldest, ours[0]):
-            raise ClientError(f"{self.endpoint} does not understand {api.name} as spoken here")
+            raise ClientError(f"{self.endpoint} does not support a version of {api.name} that tidelog knows")
         return spoken
 
     def metadata(self, topics: Sequence[str] | None = None) -> MetadataResponse:
-        """About these topics, or about all of them; asking never creates one."""
+        """Metadata of these topics, or of all. Never creates a topic."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer: MetadataResponse = self.ask(
             Api.METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
@@ -104,14 +102,16 @@ class Client:
         return answer
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
-        # Version 0 is the one that every broker since 0.10 answers.
+        # Every broker since 0.10 answers version 0.
         answer = self.exchange(Api.API_VERSIONS, 0, ApiVersionsRequest())
         if answer.error_code:
-            raise ClientError(f"{self.endpoint} does not say what it speaks: {error_name(answer.error_code)}")
+            raise ClientError(
+                f"{self.endpoint} does not list its API versions: {error_name(answer.error_code)}"
+            )
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def exchange(self, api: Api, version: int, request: Any) -> Any:
-        """The answer, in this version."""
+        """Send a request in this version and return the response."""
         self._correlation_id += 1
         try:
             self._socket.sendall(
@@ -119,7 +119,9 @@ class Client:
             )
             (size,) = _LENGTH.unpack(self._receive(_LENGTH.size))
             if not 0 <= size <= _ANSWER_BYTES_MAX:
-                raise ClientError(f"{self.endpoint} is not a Kafka broker: it answers with other bytes")
+                raise ClientError(
+                    f"{self.endpoint} is not a Kafka broker: its answer is not a Kafka response"
+                )
             correlation_id, answer = decode_response(api, version, self._receive(size))
         except EOFError:
             hint = (
@@ -129,9 +131,9 @@ class Client:
         except OSError as error:
             raise Unreachable(f"{self.endpoint}: {_why(error)}") from None
         except ProtocolError as error:
-            raise ClientError(f"{self.endpoint} answers {api.name} with something else: {error}") from None
+            raise ClientError(f"{self.endpoint} sent a malformed response to {api.name}: {error}") from None
         if correlation_id != self._correlation_id:
-            raise ClientError(f"{self.endpoint} answers another question than {api.name}")
+            raise ClientError(f"{self.endpoint} sent a response to another request than {api.name}")
         return answer
 
     def _receive(self, size: int) -> bytearray:
@@ -146,7 +148,7 @@ class Client:
 
 
 def parse_servers(text: str) -> list[Endpoint]:
-    """`host:port,host:port`; the port may be left out."""
+    """Parse `host:port,host:port`; the port is optional."""
     servers = []
     for server in filter(None, map(str.strip, text.split(","))):
         try:
@@ -159,7 +161,7 @@ def parse_servers(text: str) -> list[Endpoint]:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error; also newer ones come, as numbers."""
+    """Kafka's name of an error; the number if it is unknown."""
     try:
         return ErrorCode(code).name
     except ValueError:
