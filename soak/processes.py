@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench.processes import is_alive, resident_bytes
 
-from tidelog.cluster.leftovers import FILE
+from tidelog.cluster.directory import running_brokers
 
 _SETTLED_SECONDS: Final = 10.0
 """A broker that has just started grows; from then on it is looked at."""
@@ -27,12 +26,12 @@ class Brokers:
     """The brokers of one trial, as they come and go."""
 
     def __init__(self, evidence: Path) -> None:
-        self._listed = evidence / "cluster" / FILE
+        self._data_dir = evidence / "cluster"
         self._lives: dict[int, _Life] = {}
         self.bytes_max = 0
 
     def look(self, now: float) -> None:
-        for pid in self._running():
+        for pid in [each.process.pid for each in running_brokers(self._data_dir) if each.process]:
             try:
                 size = resident_bytes(pid)
             except OSError:
@@ -42,12 +41,6 @@ class Brokers:
                 life.first_bytes = size
             life.last_bytes, life.last_at = size, now
             self.bytes_max = max(self.bytes_max, size)
-
-    def _running(self) -> list[int]:
-        try:
-            return [pid for pid in map(int, json.loads(self._listed.read_text())) if is_alive(pid)]
-        except (OSError, ValueError):  # not there yet, or no more
-            return []
 
     @property
     def count(self) -> int:

@@ -12,11 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from tidelog.cluster.processes import Processes
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import Run, run
 from tidelog.trials import catalogue
 from tidelog.trials.stage.pace import Pace
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stages import compare_stages
 
 PAGE = Path("docs/reference/scenarios.md")

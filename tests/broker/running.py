@@ -205,27 +205,6 @@ def partition(cluster: Cluster, topic: str) -> PartitionView:
     return eventually(lambda: view(cluster, min(cluster.pids), topic), topic)[0]
 
 
-def wait_for_leader(cluster: Cluster, topic: str, other_than: int = -1) -> int:
-    """Until all brokers that run agree on a leader that runs, too."""
-
-    def agreed() -> int:
-        leaders = {part.leader for number in cluster.pids for part in view(cluster, number, topic)[:1]}
-        leader = leaders.pop() if len(leaders) == 1 else -1
-        return leader if leader in cluster.pids and leader != other_than else 0
-
-    return eventually(agreed, f"a leader of {topic}")
-
-
-def wait_in_sync(cluster: Cluster, topic: str, count: int = 3) -> None:
-    """Until so many replicas of every partition are in sync."""
-
-    def in_sync() -> bool:
-        parts = view(cluster, min(cluster.pids), topic)
-        return bool(parts) and all(len(part.isr) == count for part in parts)
-
-    eventually(in_sync, f"{count} in-sync replicas of {topic}")
-
-
 # ---------------------------------------------------------------- clients
 
 QUIET = {"log_level": 0}

@@ -23,6 +23,7 @@ from tests.broker.running import eventually, known_at, properties, serving_port,
 from tests.clients import raw
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.admin import Admin, PartitionView
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api_keys import Api
@@ -209,7 +210,7 @@ def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Pa
     of all brokers names the replica, and a metric and the log of its broker do. When the name is free it is
     taken back, and no broker is started for that."""
     lines = running.Lines()
-    with Cluster(tmp_path, on_line=lines) as cluster:
+    with Cluster(ClusterSpec(), tmp_path, on_line=lines) as cluster:
         pids = cluster.pids
         running.create(cluster, "old", replicas=3)
         in_the_way = [tmp_path / "broker-1" / f"new-{part}" for part in range(3)]
@@ -243,8 +244,8 @@ def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Pa
         assert "new-0 (cannot create" in lines.only(" ERROR ", "new-0")
         for path in in_the_way:
             path.unlink()
-        running.wait_in_sync(cluster, "new")
-        running.wait_for_leader(cluster, "alone")
+        cluster.wait_isr("new", 3)
+        cluster.leader_of("alone")
         assert running.produce(cluster, "alone", ["a"]) == []
         running.wait_until_equal(cluster, "new")
         eventually(lambda: not any(part.offline for part in everywhere(cluster, "new")), "none is offline")
@@ -276,7 +277,7 @@ def test_others_go_on_when_the_disk_of_a_broker_is_full(tmp_path: Path, small_di
     for long enough; what it follows does not wait for it. With room again it catches up."""
     lines = running.Lines()
     patient = {"replica.lag.time.max.ms": "600000", "auto.leader.rebalance.enable": "false"}
-    with Cluster(tmp_path, on_line=lines, overrides=patient) as cluster:
+    with Cluster(ClusterSpec(settings=patient), tmp_path, on_line=lines) as cluster:
         pids, topics = cluster.pids, ("a", "b", "c")
         for topic in topics:
             running.create(cluster, topic, replicas=3)
@@ -292,7 +293,7 @@ def test_others_go_on_when_the_disk_of_a_broker_is_full(tmp_path: Path, small_di
             eventually(partial(is_in_sync_without, cluster, topic, 1), topic)
         ballast.unlink()
         for topic in topics:
-            running.wait_in_sync(cluster, topic)
+            cluster.wait_isr(topic, 3)
             running.wait_until_equal(cluster, topic)
         assert cluster.pids == pids
     running.without_tracebacks(line for _, line in lines.said)

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.running import QUIET
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.admin import Admin
 
 HOUR_MS = 3_600_000
@@ -14,7 +15,9 @@ HOUR_MS = 3_600_000
 
 def test_a_clock_can_be_set_ahead(tmp_path: Path):
     """By a setting; records that the broker stamps come from the future."""
-    with Cluster(tmp_path, brokers=1, overrides={"tidelog.clock.offset.ms": str(HOUR_MS)}) as cluster:
+    with Cluster(
+        ClusterSpec(brokers=1, settings={"tidelog.clock.offset.ms": str(HOUR_MS)}), tmp_path
+    ) as cluster:
         common = {"bootstrap.servers": cluster.bootstrap_servers, **QUIET}
         with Admin(cluster.bootstrap_servers) as admin:
             admin.create("t", partitions=1, settings={"message.timestamp.type": "LogAppendTime"})

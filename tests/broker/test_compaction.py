@@ -14,12 +14,11 @@ from tests.broker.running import (
     create,
     eventually,
     log_folder,
-    wait_for_leader,
-    wait_in_sync,
     without_tracebacks,
 )
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     lines = Lines()
     settings = {"log.cleaner.backoff.ms": "100", "zookeeper.session.timeout.ms": "2000"}
     folder = tmp_path_factory.mktemp("compaction")
-    with Cluster(folder, brokers=2, overrides=settings, on_line=lines) as running:
+    with Cluster(ClusterSpec(brokers=2, settings=settings), folder, on_line=lines) as running:
         yield running
     without_tracebacks(line for _, line in lines.said)
 
@@ -117,12 +116,12 @@ def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: Cluster) -> Non
     count, known = read(cluster, "state")
     assert known == expected
     assert count < len(sent) / 4
-    leader = wait_for_leader(cluster, "state")
+    leader = cluster.leader_of("state")
     cluster.kill(leader)
-    wait_for_leader(cluster, "state", other_than=leader)
+    cluster.leader_of("state")
     assert read(cluster, "state")[1] == expected
     cluster.start_broker(leader)
-    wait_in_sync(cluster, "state", 2)
+    cluster.wait_isr("state", 2)
     assert send(cluster, "state", [("key 1", "new")]) == []
     assert read(cluster, "state")[1] == expected | {"key 1": "new"}
 

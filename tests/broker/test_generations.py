@@ -15,7 +15,6 @@ from tests.broker.running import (
     events,
     eventually,
     produce,
-    wait_for_leader,
     wait_until_equal,
     without_tracebacks,
 )
@@ -23,6 +22,7 @@ from tests.groups.members import ConfluentMember
 from tests.groups.members import eventually as await_members
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.core.events import TruncationRule
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ SETTINGS = {
 def cluster_of(generation: str, folder: Path) -> Iterator[Cluster]:
     lines = Lines()
     overrides = SETTINGS | {"tidelog.evidence.dir": str(folder / "events")}
-    with Cluster(folder, generation=generation, overrides=overrides, on_line=lines) as cluster:
+    with Cluster(ClusterSpec(generation=generation, settings=overrides), folder, on_line=lines) as cluster:
         create(cluster, TOPIC)
         yield cluster
     without_tracebacks(line for _, line in lines.said)
@@ -68,9 +68,9 @@ def test_a_cluster_goes_on_without_its_leader(tmp_path: Path, generation: str):
     with cluster_of(generation, tmp_path) as cluster:
         assert produce(cluster, TOPIC, values(0, 50)) == []
         wait_until_equal(cluster, TOPIC)
-        leader = wait_for_leader(cluster, TOPIC)
+        leader = cluster.leader_of(TOPIC)
         cluster.kill(leader)
-        wait_for_leader(cluster, TOPIC, other_than=leader)
+        cluster.leader_of(TOPIC)
         assert produce(cluster, TOPIC, values(50, 100)) == []
         assert read_values(cluster, 100) == values(0, 100)
         cluster.start_broker(leader)
@@ -96,7 +96,7 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
             member.commit()
             reached = position(cluster)
             assert reached >= 20, "under majority a leader's own record counts too"
-            cluster.kill(wait_for_leader(cluster, "__consumer_offsets"))
+            cluster.kill(cluster.leader_of("__consumer_offsets"))
             await_members(lambda: position(cluster) == reached)
             assert produce(cluster, TOPIC, values(20, 30)) == []
             await_members(lambda: len(set(member.records)) == 30, [member])
@@ -119,11 +119,11 @@ def test_a_majority_survives_the_loss_of_any_broker(tmp_path: Path):
     with cluster_of("majority", tmp_path) as cluster:
         written = 0
         for broker in (1, 2, 3):
-            wait_for_leader(cluster, TOPIC)
+            cluster.leader_of(TOPIC)
             assert produce(cluster, TOPIC, values(written, written + 20)) == []
             written += 20
             cluster.kill(broker)  # a majority has it all, perhaps only a majority
-            wait_for_leader(cluster, TOPIC, other_than=broker)
+            cluster.leader_of(TOPIC)
             assert produce(cluster, TOPIC, values(written, written + 20)) == []
             written += 20
             assert read_values(cluster, written) == values(0, written)

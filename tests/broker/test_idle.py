@@ -6,9 +6,10 @@ from urllib.request import urlopen
 
 from bench.processes import PATIENCE_SECONDS
 from prometheus_client.parser import text_string_to_metric_families
-from tests.broker.running import create, wait_in_sync
+from tests.broker.running import create
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 
 WAIT_SECONDS = 0.5
 """replica.fetch.wait.max.ms: for so long a follower's fetch waits at its leader."""
@@ -34,11 +35,11 @@ def fetches(cluster: Cluster) -> float:
 def test_followers_that_have_everything_only_wait(tmp_path: Path):
     """One fetch a follower and leader waits for its time, however the partitions came together: those of a
     topic that is created while it waits must not make two requests of it that release each other."""
-    with Cluster(tmp_path) as cluster:
+    with Cluster(ClusterSpec(), tmp_path) as cluster:
         for topic in ("a", "b", "c", "d"):
             create(cluster, topic, partitions=3)
         for topic in ("a", "b", "c", "d"):
-            wait_in_sync(cluster, topic)
+            cluster.wait_isr(topic, 3)
         before, began = fetches(cluster), time.monotonic()
         time.sleep(WINDOW_SECONDS)  # a slow machine answers fewer in it, never more
         answered, seconds = fetches(cluster) - before, time.monotonic() - began

@@ -15,6 +15,7 @@ from tests.clients import raw
 from tests.clients.raw import Closed, Connection
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +45,7 @@ class Broker:
 def running(folder: Path, **settings: str | int) -> Iterator[Broker]:
     lines = Lines()
     overrides = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    with Cluster(folder, brokers=1, overrides=overrides, on_line=lines) as cluster:
+    with Cluster(ClusterSpec(brokers=1, settings=overrides), folder, on_line=lines) as cluster:
         create(cluster, TOPIC)
         yield Broker(cluster, lines)
 

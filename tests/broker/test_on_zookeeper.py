@@ -17,13 +17,12 @@ from tests.broker.running import (
     eventually,
     partition,
     produce,
-    wait_for_leader,
-    wait_in_sync,
     without_tracebacks,
 )
 from tests.zookeeper import ZooKeeper
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, url: str) -> Iterator[Clus
     lines = Lines()
     folder: Path = tmp_path_factory.mktemp("on-zookeeper")
     settings = {"zookeeper.session.timeout.ms": "2000"}
-    with Cluster(folder, keeper=url, overrides=settings, on_line=lines) as running:
+    with Cluster(ClusterSpec(keeper=url, settings=settings), folder, on_line=lines) as running:
         create(running, TOPIC, partitions=2, retention_ms=1_000_000)
         yield running
     without_tracebacks(line for _, line in lines.said)
@@ -122,7 +121,7 @@ def test_leadership_moves_when_the_leader_is_killed(cluster: Cluster, nodes: Nod
     leader = partition(cluster, TOPIC).leader
     before = nodes.json(path)
     cluster.kill(leader)
-    wait_for_leader(cluster, TOPIC, other_than=leader)
+    cluster.leader_of(TOPIC)
     after = nodes.json(path)
     assert after["leader"] not in (leader, -1)
     assert after["leader_epoch"] > before["leader_epoch"]
@@ -131,6 +130,6 @@ def test_leadership_moves_when_the_leader_is_killed(cluster: Cluster, nodes: Nod
     assert produce(cluster, TOPIC, ["after"]) == []
     assert [value for _, value in consume(cluster, TOPIC, 2)] == ["before", "after"]
     cluster.start_broker(leader)
-    wait_in_sync(cluster, TOPIC)
+    cluster.wait_isr(TOPIC, 3)
     eventually(lambda: sorted(nodes.json(path)["isr"]) == [1, 2, 3])
     assert nodes.names("/brokers/ids") == ["1", "2", "3"]

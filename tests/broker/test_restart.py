@@ -17,14 +17,13 @@ from tests.broker.running import (
     log_bytes,
     log_folder,
     produce,
-    wait_for_leader,
-    wait_in_sync,
     wait_until_equal,
     without_tracebacks,
 )
 from tests.clients import raw
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.wire.errors import ErrorCode
 
 pytestmark = pytest.mark.slow
@@ -44,7 +43,7 @@ class Place:
         """A topic with some records everywhere; returns a follower."""
         create(self.cluster, topic, segment_bytes=4000)
         self.write(topic)
-        leader = wait_for_leader(self.cluster, topic)
+        leader = self.cluster.leader_of(topic)
         return next(number for number in self.cluster.pids if number != leader)
 
     def write(self, topic: str, count: int = 60) -> None:
@@ -62,7 +61,7 @@ class Place:
         del self.lines.said[:]
         self.cluster.start_broker(broker)
         self.cluster.ready()
-        wait_in_sync(self.cluster, topic)
+        self.cluster.wait_isr(topic, 3)
         wait_until_equal(self.cluster, topic)
         return self.starts(broker)[-1]
 
@@ -77,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
     folder: Path = tmp_path_factory.mktemp("restart")
     lines = Lines()
     settings = {"zookeeper.session.timeout.ms": "2000", "tidelog.evidence.dir": str(folder / "events")}
-    with Cluster(folder, overrides=settings, on_line=lines) as running:
+    with Cluster(ClusterSpec(settings=settings), folder, on_line=lines) as running:
         yield running, lines
     without_tracebacks(line for _, line in lines.said)
 
@@ -166,8 +165,8 @@ def test_a_whole_cluster_comes_back(place: Place):
     for number in (1, 2, 3):
         place.cluster.start_broker(number)
     place.cluster.ready()
-    wait_for_leader(place.cluster, "all")
-    wait_in_sync(place.cluster, "all")
+    place.cluster.leader_of("all")
+    place.cluster.wait_isr("all", 3)
     place.check_reads("all")
 
 
@@ -177,7 +176,7 @@ def test_damage_that_no_start_looks_for_is_found_by_whoever_reads_it(place: Plac
     create(place.cluster, "rotten", replicas=1, segment_bytes=4000)
     values = [f"{number:0>100}" for number in range(60)]
     assert produce(place.cluster, "rotten", values, **SMALL_BATCHES) == []
-    leader = wait_for_leader(place.cluster, "rotten")
+    leader = place.cluster.leader_of("rotten")
     place.cluster.stop_broker(leader)
     oldest = min(log_folder(place.cluster, leader, "rotten").glob("*.log"))
     content = bytearray(oldest.read_bytes())
@@ -186,7 +185,7 @@ def test_damage_that_no_start_looks_for_is_found_by_whoever_reads_it(place: Plac
     place.cluster.start_broker(leader)
     place.cluster.ready()
     assert place.starts(leader)[-1]["findings"] == 0
-    wait_for_leader(place.cluster, "rotten")
+    place.cluster.leader_of("rotten")
     with raw.Connection(address(place.cluster, leader)) as connection:
 
         def fetched(offset: int) -> raw.Fetched:

@@ -18,13 +18,12 @@ from tests.broker.running import (
     eventually,
     partition,
     produce,
-    wait_for_leader,
-    wait_in_sync,
     wait_until_equal,
     without_tracebacks,
 )
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow
@@ -74,7 +73,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("run")
     lines = Lines()
     settings = {"zookeeper.session.timeout.ms": "2000", "tidelog.evidence.dir": str(folder / "events")}
-    with Cluster(folder, overrides=settings, on_line=lines) as cluster:
+    with Cluster(ClusterSpec(settings=settings), folder, on_line=lines) as cluster:
         create(cluster, TOPIC)
         assert produce(cluster, TOPIC, ["everywhere"] * 10) == []
         wait_until_equal(cluster, TOPIC)
@@ -89,11 +88,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         cluster.kill(killed)
         for number in others:
             cluster.resume(number)
-        successor = wait_for_leader(cluster, TOPIC, other_than=killed)
+        successor = cluster.leader_of(TOPIC)
         eventually(lambda: under_replicated(cluster) > 0)
         away = under_replicated(cluster)
         cluster.start_broker(killed)
-        wait_in_sync(cluster, TOPIC)
+        cluster.wait_isr(TOPIC, 3)
         wait_until_equal(cluster, TOPIC)
         eventually(lambda: under_replicated(cluster) == 0)
         measured = [0.0, away, under_replicated(cluster)]

@@ -17,12 +17,11 @@ from tests.broker.running import (
     events,
     eventually,
     partition,
-    wait_for_leader,
-    wait_in_sync,
 )
 from tests.clients import raw
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.errors import ErrorCode
 
@@ -36,7 +35,7 @@ SETTINGS = {"controlled.shutdown.retry.backoff.ms": "600000", "zookeeper.session
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("shutdown")
     overrides = SETTINGS | {"tidelog.evidence.dir": str(folder / "events")}
-    with Cluster(folder, overrides=overrides) as running:
+    with Cluster(ClusterSpec(settings=overrides), folder) as running:
         yield running
         for number in list(running.pids):
             running.kill(number)  # the last one would wait for somebody to hand over to
@@ -95,7 +94,7 @@ def test_a_leader_hands_over_before_it_leaves(cluster: Cluster):
     assert [row["event"] for row in told(cluster, leader) if row["event"] in order] == order
     (finished,) = [row for row in told(cluster, leader) if row["event"] == "controlled_shutdown_finished"]
     assert finished["leaders"] == 0
-    assert wait_for_leader(cluster, "busy") != leader
+    assert cluster.leader_of("busy") != leader
     # A write that was refused may be in the log nevertheless, so the last promise may not be the last record.
     last_promise = writer.acknowledged[-1]
     read: list[str] = []
@@ -104,7 +103,7 @@ def test_a_leader_hands_over_before_it_leaves(cluster: Cluster):
         read += [value for _, value in consume(cluster, "busy", count, start=len(read))]
     assert set(writer.acknowledged) <= set(read)
     cluster.start_broker(leader)
-    wait_in_sync(cluster, "busy")
+    cluster.wait_isr("busy", 3)
 
 
 def test_what_has_no_other_replica_is_not_waited_for(cluster: Cluster):

@@ -16,6 +16,7 @@ from tests.broker.running import Starter, command, eventually, properties, servi
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.directory import read_status
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.blocking import Client
 
 pytestmark = pytest.mark.slow
@@ -52,7 +53,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with (
         closing(Starter()) as starter,
-        Cluster(tmp_path_factory.mktemp("place"), brokers=1) as cluster,
+        Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("place")) as cluster,
     ):
         yield Place(cluster, starter)
 

@@ -20,14 +20,13 @@ from tests.broker.running import (
     log_folder,
     produce,
     view,
-    wait_for_leader,
-    wait_in_sync,
     wait_until_equal,
     without_tracebacks,
 )
 from tests.clients import raw
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.admin import Admin
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
@@ -49,7 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("topics")
     lines = Lines()
     settings = {"log.retention.check.interval.ms": "200", "zookeeper.session.timeout.ms": "2000"}
-    with Cluster(folder, overrides=settings, on_line=lines) as running:
+    with Cluster(ClusterSpec(settings=settings), folder, on_line=lines) as running:
         yield running
     without_tracebacks(line for _, line in lines.said)
 
@@ -124,7 +123,7 @@ def test_a_clock_that_is_too_far_off_is_refused(cluster: Cluster):
 def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: Cluster):
     """With acks=0 that is all a producer can be told; whatever it sent before was taken."""
     create(cluster, "careless")
-    where = address(cluster, wait_for_leader(cluster, "careless"))
+    where = address(cluster, cluster.leader_of("careless"))
     with raw.Connection(where) as connection:
         for batch in (raw.batch([b"good"]), raw.batch([b"damaged"], crc=1)):
             body = raw.produce_body("careless", batch, acks=0)
@@ -149,7 +148,7 @@ def test_old_segments_go_on_every_replica(cluster: Cluster):
         eventually(lambda broker=broker: segments(cluster, broker, "kept") == [28, 32, 36])  # type: ignore[misc]
     eventually(lambda: start_and_end(cluster, "kept") == (28, 40))
     assert [offset for offset, _ in consume(cluster, "kept", 12, start=28)] == list(range(28, 40))
-    with raw.Connection(address(cluster, wait_for_leader(cluster, "kept"))) as connection:
+    with raw.Connection(address(cluster, cluster.leader_of("kept"))) as connection:
         below = connection.ask(raw.FETCH, raw.FETCH_VERSION, raw.fetch_body("kept", 0))
         assert raw.fetched(below).error == raw.OFFSET_OUT_OF_RANGE
 
@@ -162,7 +161,7 @@ def test_records_go_when_they_are_old(cluster: Cluster):
     for broker in cluster.pids:
         # The segment in which a follower's log starts may stay, as long as it was the active one.
         eventually(lambda broker=broker: set(segments(cluster, broker, "aged")) <= {8, 10})  # type: ignore[misc]
-    follower = next(n for n in cluster.pids if n != wait_for_leader(cluster, "aged"))
+    follower = next(n for n in cluster.pids if n != cluster.leader_of("aged"))
     cluster.kill(follower)
     assert produce(cluster, "aged", ["y"] * 5, **ONE_BY_ONE) == []
     eventually(lambda: start_and_end(cluster, "aged") == (15, 15))
@@ -170,7 +169,7 @@ def test_records_go_when_they_are_old(cluster: Cluster):
         admin.alter("aged", {"retention.ms": "-1"})
     cluster.start_broker(follower)
     cluster.ready()
-    wait_in_sync(cluster, "aged")
+    cluster.wait_isr("aged", 3)
     eventually(lambda: segments(cluster, follower, "aged") == [15])
     assert produce(cluster, "aged", ["z"]) == []
     assert consume(cluster, "aged", 1, start=15) == [(15, "z")]
@@ -184,7 +183,7 @@ def test_a_deleted_topic_is_gone_from_every_disk(cluster: Cluster):
     create(cluster, "gone")
     assert produce(cluster, "gone", ["old"]) == []
     wait_until_equal(cluster, "gone")
-    follower = next(n for n in cluster.pids if n != wait_for_leader(cluster, "gone"))
+    follower = next(n for n in cluster.pids if n != cluster.leader_of("gone"))
     cluster.kill(follower)
     eventually(lambda: is_missed(cluster, follower))
     with Admin(cluster.bootstrap_servers) as admin:
@@ -240,7 +239,7 @@ def test_a_topic_that_cannot_be_created_is_refused_with_a_reason(tmp_path: Path)
     """To the client at its second try, to the operator in one line, however often the client asks."""
     lines = Lines()
     settings = {"default.replication.factor": "3"}
-    with Cluster(tmp_path, brokers=1, overrides=settings, on_line=lines) as cluster:
+    with Cluster(ClusterSpec(brokers=1, settings=settings), tmp_path, on_line=lines) as cluster:
         where = address(cluster, 1)
         eventually(lambda: ask_for(where, "too-much") is ErrorCode.INVALID_REPLICATION_FACTOR)
         for _ in range(5):
@@ -251,7 +250,7 @@ def test_a_topic_that_cannot_be_created_is_refused_with_a_reason(tmp_path: Path)
 
 def test_topics_are_not_created_where_that_is_forbidden(tmp_path: Path):
     settings = {"auto.create.topics.enable": "false"}
-    with Cluster(tmp_path, brokers=1, overrides=settings) as cluster:
+    with Cluster(ClusterSpec(brokers=1, settings=settings), tmp_path) as cluster:
         for _ in range(3):
             assert ask_for(address(cluster, 1), "unwanted") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         with Client(*address(cluster, 1)) as client:

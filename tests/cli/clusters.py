@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from bench.processes import PATIENCE_SECONDS
+from bench.processes import PATIENCE_SECONDS, is_alive
 from tests.cli.calling import COMMAND, environment
 
 READY = re.compile(
@@ -27,13 +27,6 @@ def eventually(check: Callable[[], bool], what: str = "") -> None:
     while not check():
         assert time.monotonic() < deadline, f"it does not become true: {what}"
         time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 class Up:

@@ -1,14 +1,16 @@
 """``tidelog scenario`` on real brokers: what it prints, what it refuses, and that nothing is left behind."""
 
-import json
 import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from bench.processes import is_alive
 from tests.cli.calling import COMMAND, LOSS, call, environment, refused, spawn
-from tests.cli.clusters import eventually, is_alive
+from tests.cli.clusters import eventually
+
+from tidelog.cluster.directory import running_brokers
 
 SLEEPER = """\
 scenario sleeper
@@ -84,12 +86,8 @@ def test_options_that_make_no_sense(arguments: tuple[str, ...], message: str) ->
 
 def _processes(folder: Path) -> list[int]:
     """The brokers of a trial that has its files below a folder."""
-    for path in folder.glob("tidelog-trials-*/trial-*/processes.json"):
-        try:
-            return [int(pid) for pid in json.loads(path.read_text())]
-        except ValueError:
-            continue  # being written
-    return []
+    plays = folder.glob("tidelog-trials-*/trial-*/play-*")
+    return [each.process.pid for play in plays for each in running_brokers(play) if each.process]
 
 
 def _start(folder: Path) -> subprocess.Popen[str]:

@@ -15,6 +15,7 @@ from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +40,7 @@ def topics(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     if against.servers:
         yield Topics(against.servers, None)
         return
-    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3) as cluster:
+    with Cluster(ClusterSpec(brokers=3), tmp_path_factory.mktemp("cluster")) as cluster:
         yield Topics(cluster.bootstrap_servers, cluster)
 
 

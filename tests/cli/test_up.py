@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from bench.processes import is_alive
 from tests.cli.calling import COMMAND, call, refused
-from tests.cli.clusters import READY, Up, eventually, is_alive, kill
+from tests.cli.clusters import READY, Up, eventually, kill
 
 from tidelog.cluster.directory import LOCK_FILE, running_brokers
 from tidelog.kafka_client.blocking import Client

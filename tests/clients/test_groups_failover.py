@@ -24,6 +24,7 @@ from tests.clients.drivers.confluent import quiet
 from tests.groups.members import ConfluentMember, eventually, share_evenly
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -43,7 +44,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder: Path = tmp_path_factory.mktemp("groups") / "data"
-    with Cluster(folder, overrides=SETTINGS) as running:
+    with Cluster(ClusterSpec(settings=SETTINGS), folder) as running:
         admin = AdminClient(quiet(running.bootstrap_servers))
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(PATIENCE_SECONDS)
         producer = Producer(quiet(running.bootstrap_servers))

@@ -13,6 +13,7 @@ from tests.clients.test_groups_bad_input import Desk, coordinator, open_desk
 from tests.groups.members import eventually
 
 from tidelog.cluster.cluster import Cluster as Brokers
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -137,7 +138,7 @@ def test_several_groups_are_answered_each_for_itself(cluster: Cluster, desk: Des
 
 def test_the_first_question_of_a_cluster_may_be_for_several(tmp_path: Path) -> None:
     """It makes the topic of the groups, and is answered when there are coordinators for all."""
-    with Brokers(tmp_path / "data", brokers=1) as fresh:
+    with Brokers(ClusterSpec(brokers=1), tmp_path / "data") as fresh:
 
         def found() -> bool:
             with Client.to(fresh.bootstrap_servers) as client:

@@ -8,14 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench.processes import PATIENCE_SECONDS
+from bench.processes import is_alive
+from tests.broker.running import eventually
 from tests.zookeeper import ZooKeeper
 
+import tidelog
 from tidelog.cluster.aio import AsyncCluster
 from tidelog.cluster.broker_process import exit_summary
 from tidelog.cluster.cluster import Cluster
@@ -28,24 +29,12 @@ from tidelog.cluster.directory import (
     running_brokers,
 )
 from tidelog.cluster.errors import ClusterError
-from tidelog.kafka_client.blocking import Client
+from tidelog.cluster.spec import RELAYS, ClusterSpec, Profile
+from tidelog.kafka_client.admin import Admin
+from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.settings.table import SettingsError
 
 pytestmark = pytest.mark.slow
-
-
-def eventually(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not check():
-        assert time.monotonic() < deadline, "it does not become true"
-        time.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def known_brokers(server: BrokerStatus) -> set[int]:
@@ -55,7 +44,7 @@ def known_brokers(server: BrokerStatus) -> set[int]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running_one:
+    with Cluster(ClusterSpec(brokers=3), tmp_path_factory.mktemp("cluster")) as running_one:
         yield running_one
 
 
@@ -123,7 +112,7 @@ def test_unknown_brokers_are_refused(cluster: Cluster):
 
 def test_two_clusters_cannot_share_a_directory(cluster: Cluster):
     with pytest.raises(ClusterError, match=r"a cluster runs in .* already: stop it with tidelog down"):
-        Cluster(cluster.data_dir, brokers=1).start()
+        Cluster(ClusterSpec(brokers=1), cluster.data_dir).start()
     assert running(cluster.data_dir) is not None
     assert known_brokers(cluster.brokers[0]) == {1, 2, 3}
     assert {broker.process.pid for broker in running_brokers(cluster.data_dir) if broker.process} == set(
@@ -135,7 +124,7 @@ def test_nothing_is_left_running_and_data_survives(tmp_path: Path):
     """The second start finds the cluster that the first one made: same id, no port in the way."""
     ids = []
     for _ in range(2):
-        with Cluster(tmp_path, brokers=1) as cluster:
+        with Cluster(ClusterSpec(brokers=1), tmp_path) as cluster:
             pids = list(cluster.pids.values())
             ids.append((tmp_path / "broker-1" / "meta.properties").read_text("utf-8").splitlines()[-1])
         assert not any(map(is_alive, pids))
@@ -152,7 +141,7 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(tmp_path: Path):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError) as caught:
-            Cluster(tmp_path, brokers=1, port=port).start()
+            Cluster(ClusterSpec(brokers=1, port=port), tmp_path).start()
     assert str(caught.value).startswith(f"port {port} is in use by ")
     assert f"(pid {os.getpid()})" in str(caught.value)
     assert not list(tmp_path.glob("broker-*"))
@@ -163,7 +152,9 @@ def test_a_broker_that_cannot_start_stops_them_all(tmp_path: Path):
     (tmp_path / "broker-2").mkdir()
     (tmp_path / "broker-2" / "meta.properties").write_text("version=0\nbroker.id=9\ncluster.id=x\n")
     said: list[str] = []
-    cluster = Cluster(tmp_path, brokers=2, on_line=lambda number, line: said.append(f"{number} {line}"))
+    cluster = Cluster(
+        ClusterSpec(brokers=2), tmp_path, on_line=lambda number, line: said.append(f"{number} {line}")
+    )
     with pytest.raises(ClusterError) as caught:
         cluster.start()
     assert str(caught.value).startswith(
@@ -178,22 +169,22 @@ def test_a_broker_that_cannot_start_stops_them_all(tmp_path: Path):
     ("overrides", "message"),
     [
         ({"broker.id": "7"}, "broker.id: each broker of a cluster gets its own, leave it out"),
-        ({"num.partitions": "x"}, "num.partitions=x: expected an integer, overrides"),
+        ({"num.partitions": "x"}, "num.partitions=x: expected an integer, cluster settings"),
     ],
 )
 def test_settings_that_no_broker_could_have_are_refused(
     tmp_path: Path, overrides: dict[str, str], message: str
 ):
     with pytest.raises(SettingsError) as caught:
-        AsyncCluster(tmp_path, overrides=overrides)
+        AsyncCluster(ClusterSpec(settings=overrides), tmp_path)
     assert str(caught.value) == message
 
 
 def test_a_cluster_must_fit_its_ports(tmp_path: Path):
     with pytest.raises(SettingsError, match="port 65535 leaves no room for 2 brokers"):
-        AsyncCluster(tmp_path, brokers=2, port=65535)
+        AsyncCluster(ClusterSpec(brokers=2, port=65535), tmp_path)
     with pytest.raises(SettingsError, match="give at least 1"):
-        AsyncCluster(tmp_path, brokers=0)
+        AsyncCluster(ClusterSpec(brokers=0), tmp_path)
 
 
 def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
@@ -215,10 +206,10 @@ def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
 SUPERVISOR = """
 import asyncio, sys
 from pathlib import Path
-from tidelog.cluster.aio import AsyncCluster as Cluster
+from tidelog import AsyncCluster, ClusterSpec
 
 async def main():
-    cluster = Cluster(Path(sys.argv[1]), brokers=2, port=0)
+    cluster = AsyncCluster(ClusterSpec(brokers=2), Path(sys.argv[1]))
     await cluster.start()
     print("ready", flush=True)
     await asyncio.sleep(3600)
@@ -249,11 +240,12 @@ def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
 
     async def scenario() -> list[int]:
         died: list[int] = []
-        cluster = AsyncCluster(tmp_path, brokers=2, port=0, on_death=lambda process: died.append(process.id))
+        cluster = AsyncCluster(
+            ClusterSpec(brokers=2), tmp_path, on_death=lambda process: died.append(process.id)
+        )
         await cluster.start()
         try:
-            cluster.kill(1)
-            await cluster.ended(1)
+            await cluster.kill(1)
             os.kill(cluster.pids[2], signal.SIGKILL)
             await cluster.ended(2)
         finally:
@@ -266,7 +258,7 @@ def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
 def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
     """Then nothing but brokers runs, and what they agree on is in ZooKeeper, below the given path."""
     url = zookeeper.url()
-    with Cluster(tmp_path, brokers=2, keeper=url) as cluster:
+    with Cluster(ClusterSpec(brokers=2, keeper=url), tmp_path) as cluster:
         assert known_brokers(cluster.brokers[1]) == {1, 2}
         status = read_status(tmp_path)
         assert status is not None
@@ -275,18 +267,16 @@ def test_zookeeper_can_be_the_keeper(tmp_path: Path, zookeeper: ZooKeeper):
 
 
 def test_brokers_outlive_the_process_they_were_forked_from(tmp_path: Path):
-    """They go on; the next one comes from a new nursery, and how an orphan ended is not known."""
+    """They go on; the next one comes from a new fork server, and how an orphan ended is not known."""
 
     async def scenario() -> list[str]:
         died: list[str] = []
         cluster = AsyncCluster(
-            tmp_path, brokers=2, port=0, on_death=lambda process: died.append(exit_summary(process))
+            ClusterSpec(brokers=2), tmp_path, on_death=lambda process: died.append(exit_summary(process))
         )
         await cluster.start()
         try:
-            nursery = cluster._nursery
-            assert nursery is not None
-            os.kill(nursery.pid, signal.SIGKILL)
+            os.kill(cluster._servers.open().pid, signal.SIGKILL)
             os.kill(cluster.pids[1], signal.SIGKILL)
             await cluster.ended(1)
             assert list(cluster.pids) == [2]
@@ -304,5 +294,62 @@ def test_code_that_cannot_be_loaded_is_one_line(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "uvloop.py").write_text("raise ImportError('no such loop')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ClusterError) as caught:
-        Cluster(tmp_path / "data", brokers=1).start()
+        Cluster(ClusterSpec(brokers=1), tmp_path / "data").start()
     assert str(caught.value) == "broker 1 cannot be started: ImportError: no such loop"
+
+
+# ---------------------------------------------------------------- questions and faults
+
+
+def test_it_can_be_asked_and_healed():
+    """As the guide has it: who leads, who is in sync; and what was done to brokers is undone."""
+    with tidelog.Cluster(tidelog.ClusterSpec(brokers=2, settings={"min.insync.replicas": "1"})) as cluster:
+        folder = cluster.data_dir
+        with Admin(cluster.bootstrap_servers) as admin:
+            admin.create("orders", partitions=1, replicas=2, settings={})
+        cluster.wait_isr("orders", 2)
+        assert cluster.controller() in (1, 2)
+        first = cluster.leader_of("orders")
+        cluster.kill(first)
+        other = cluster.leader_of("orders")
+        assert other != first
+        with pytest.raises(ClusterError, match=rf"has 2 in-sync replicas: broker {other} says 1"):
+            cluster.wait_isr("orders", 2, timeout_s=0.3)
+        cluster.pause(other)
+        with pytest.raises(ClusterError, match=r"agree on the controller: no broker can be asked"):
+            cluster.controller(timeout_s=0.3)
+        assert cluster.heal() == []
+        cluster.wait_isr("orders", 2)
+        assert sorted(cluster.pids) == [1, 2]
+        assert cluster.heal() == []
+    assert not folder.exists()
+
+
+def test_links_can_be_cut_and_are_mended_with_the_rest(tmp_path: Path):
+    """A client finds its way to the brokers through relays of its own."""
+    spec = ClusterSpec(brokers=2, zones=("az1", "az2"), network=RELAYS, profile=Profile.TRIAL)
+    with Cluster(spec, tmp_path) as cluster:
+        servers = cluster.bootstrap_for("p", "az1")
+        assert not set(servers.split(",")) & set(cluster.bootstrap_servers.split(","))
+        with Client.to(servers) as client:
+            assert {each.node_id for each in client.metadata([]).brokers} == {1, 2}
+        cluster.network.cut([("p", 1), (1, "p"), ("p", 2), (2, "p")])
+        with pytest.raises(ClientError):
+            Client.to(servers, 0.5)
+        assert cluster.heal() == []
+        with Client.to(servers) as client:
+            assert {each.node_id for each in client.metadata([]).brokers} == {1, 2}
+        status = read_status(tmp_path)
+        assert status is not None
+        assert [broker.state for broker in status.brokers] == ["registered", "registered"]
+
+
+def test_a_broker_keeps_its_port_while_it_is_away(tmp_path: Path):
+    """Any free port is not any more, once a broker of the cluster has it."""
+    with Cluster(ClusterSpec(brokers=1), tmp_path) as cluster:
+        port = cluster.brokers[0].port
+        cluster.stop_broker(1)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        cluster.start_broker(1)
+        assert cluster.brokers[0].port == port

@@ -10,6 +10,7 @@ import pytest
 from tests.broker.running import Lines, create, without_tracebacks
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.blocking import Client
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -38,7 +39,7 @@ OF_TOPIC, OF_BROKER = 2, 4
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     lines = Lines()
-    with Cluster(tmp_path_factory.mktemp("found"), brokers=1, on_line=lines) as running:
+    with Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("found"), on_line=lines) as running:
         create(running, TOPIC)
         yield running
     without_tracebacks(line for _, line in lines.said)

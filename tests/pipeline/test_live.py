@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.journals.clients import OK, LedgerJournal, ReadsJournal
 from tidelog.evidence.journals.slots import Slots
@@ -233,7 +234,7 @@ def test_a_follower_that_was_killed_is_gone_on_with(spark: SparkSession, tmp_pat
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Cluster(tmp_path_factory.mktemp("live"), brokers=1) as cluster:
+    with Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("live")) as cluster:
         yield cluster.bootstrap_servers
 
 

@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sources.topic_client import TopicOptions, limited
 
@@ -22,7 +23,7 @@ SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A cluster with the topics `a` and `b`, of two partitions each."""
-    with Cluster(tmp_path_factory.mktemp("topics"), brokers=1) as cluster:
+    with Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("topics")) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         made = admin.create_topics([NewTopic(name, 2, 1) for name in ("a", "b")])
         for done in made.values():

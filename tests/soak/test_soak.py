@@ -14,8 +14,7 @@ from soak.processes import Brokers, of_session
 from soak.rounds import Plan, Round, require_room
 from soak.table import lines
 from tests.broker.running import eventually
-
-from tidelog.cluster.leftovers import ProcessList
+from tests.cluster.holding import held
 
 HELD = Round(
     1, 7, code=0, seconds=60.0, ok=10, sent=10, faults={"kill": 3, "power": 2, "cut": 1}, audited=True
@@ -80,21 +79,16 @@ def test_one_bad_round_spoils_the_verdict(bad: Round, verdict: str) -> None:
 
 def test_brokers_are_followed_through_their_lives(tmp_path: Path) -> None:
     """Their memory, how long they lived, and those that are left."""
-    (tmp_path / "cluster").mkdir()
     brokers = Brokers(tmp_path)
     brokers.look(0.0)
     assert brokers.count == 0
-    with subprocess.Popen(["sleep", "600"]) as process:
-        try:
-            ProcessList(tmp_path / "cluster").add(process.pid)
-            for now in (0.0, 5.0, 20.0, 45.0):
-                brokers.look(now)
-            seconds, first, last = brokers.oldest()
-            assert seconds == 45.0
-            assert 0 < first <= brokers.bytes_max >= last > 0
-            assert brokers.left() == [process.pid]
-        finally:
-            process.kill()
+    with held(tmp_path / "cluster") as process:
+        for now in (0.0, 5.0, 20.0, 45.0):
+            brokers.look(now)
+        seconds, first, last = brokers.oldest()
+        assert seconds == 45.0
+        assert 0 < first <= brokers.bytes_max >= last > 0
+        assert brokers.left() == [process.pid]
     assert brokers.left() == []
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tidelog.cluster.errors import TrialError
-from tidelog.cluster.processes import Processes
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.trials import catalogue
 from tidelog.trials.stage.pace import suitable_paces
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.translation import require_playable
 from tidelog.trials.stages import compare_stages, play_on_cluster
 

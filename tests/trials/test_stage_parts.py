@@ -9,14 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.cluster.holding import held
 
-from tidelog.cluster import folders
 from tidelog.cluster.disks import Disks
 from tidelog.cluster.errors import TrialError
-from tidelog.cluster.folders import TrialFolder, clean_up
-from tidelog.cluster.leftovers import FILE
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.cluster.processes import Processes
 from tidelog.core import events as e
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
@@ -29,14 +26,19 @@ from tidelog.lab.setup import Setup
 from tidelog.scenario.client_events import ClientFailure, Outcome
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.storage.file_storage import FileStorage
+from tidelog.storage.lock_file import start_time
+from tidelog.storage.log_folder import LOCK
 from tidelog.storage.memory import MemoryBatch
 from tidelog.trials import catalogue
 from tidelog.trials.comparison import compare
+from tidelog.trials.stage import folders
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.conversations import to_wire
+from tidelog.trials.stage.folders import TrialFolder, clean_up
 from tidelog.trials.stage.happenings import NARRATED, Happenings, event_of
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.pace import Pace
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.sessions import Sessions
 from tidelog.trials.stage.topology import Topology
 from tidelog.wire.batch import RecordBatch
@@ -91,8 +93,8 @@ def _appended(folder: Path, *values: str) -> None:
     log = storage.open(TP)
     for value in values:
         log.append_as_leader(RecordBatch.parse(bytearray(build_batch([Record(value=value.encode())]))), 0)
-    for held in (log,):
-        held.release()
+    for appended in (log,):
+        appended.release()
     storage._folder.release()
 
 
@@ -139,26 +141,25 @@ def test_what_replaced_synced_records_is_not_synced(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_trial_left_running_is_ended(tmp_path: Path) -> None:
-    """Its folder is not locked any more; its processes are known by id and start time."""
-    left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        folder = TrialFolder(tmp_path)
-        folder.started(left.pid)
+    """Its folder is not locked any more; its brokers are found by the locks on their data."""
+    folder = TrialFolder(tmp_path)
+    with held(folder.path / "play-1") as left:
         folder._lock.release()  # as the end of the process does
         clean_up(tmp_path)
         assert left.wait(10) == -9
         assert not folder.path.exists()
-    finally:
-        left.kill()
-        left.wait()
 
 
-def test_nobody_else_is_taken_for_a_leftover(tmp_path: Path) -> None:
-    """A process id may be somebody else's by now."""
+def test_only_a_process_that_holds_a_lock_is_a_leftover(tmp_path: Path) -> None:
+    """A killed process leaves its name in the lock file; the id may be that of another process by now."""
+    folder = TrialFolder(tmp_path)
+    with held(folder.path / "play-1") as left:
+        pass
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        folder = TrialFolder(tmp_path)
-        (folder.path / FILE).write_text(json.dumps({str(other.pid): "12345"}))
+        lock = folder.path / "play-1" / "broker-1" / LOCK
+        assert lock.read_text().split()[0] == str(left.pid)
+        lock.write_text(f"{other.pid} {start_time(other.pid)}\n")
         folder._lock.release()
         clean_up(tmp_path)
         assert other.poll() is None

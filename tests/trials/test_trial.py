@@ -13,12 +13,15 @@ from types import TracebackType
 from typing import Self
 
 import pytest
+from bench.processes import is_alive
 from tests.cli.calling import COMMAND, call, environment, refused
+from tests.cluster.holding import held
 from tests.storage.batches import batch
 
 from tidelog.cluster.cluster import Cluster
-from tidelog.cluster.leftovers import ProcessList
+from tidelog.cluster.directory import running_brokers
 from tidelog.cluster.network.namespaces import NamespaceError, Namespaces, require_namespaces
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
@@ -91,13 +94,6 @@ class Trial:
     @property
     def manifest(self) -> Manifest:
         return Manifest.read(self.evidence)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def broker_pids(evidence: Path) -> set[int]:
@@ -239,8 +235,8 @@ def test_the_evidence_of_a_killed_trial_can_be_recovered(tmp_path: Path):
     """Every send that was made has a row. Nothing runs on, not even a broker that was paused."""
     with Trial(tmp_path, "--seconds", "600", "--faults", "pause", "--every", "1", "--seed", "1") as trial:
         trial.has_said("pause")
-        listed = json.loads((trial.evidence / "cluster" / "processes.json").read_text())
-        trial.eventually(lambda: any(_is_paused(int(pid)) for pid in listed), "a broker is paused")
+        listed = [each.process.pid for each in running_brokers(trial.evidence / "cluster") if each.process]
+        trial.eventually(lambda: any(map(_is_paused, listed)), "a broker is paused")
         trial.process.kill()
     assert trial.manifest.state == RUNNING
     assert "holds a trial that runs or was killed" in refused(call("trial", "--evidence", trial.evidence))
@@ -256,7 +252,7 @@ def test_the_evidence_of_a_killed_trial_can_be_recovered(tmp_path: Path):
     assert all(numbers == list(range(len(numbers))) for numbers in by_producer.values())
     assert list(rows_of(trial.evidence, REPLICAS))
     deadline = time.monotonic() + SECONDS
-    while any(is_alive(int(pid)) for pid in listed):
+    while any(map(is_alive, listed)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert call("evidence", "recover", trial.evidence).code == 0
@@ -306,7 +302,7 @@ def _children(parent: int, module: str) -> list[int]:
 @slow
 def test_a_kafka_of_somebody_else_is_only_written_to_and_read_from(tmp_path: Path):
     """In a topic of our own; what cannot be had there is said in the evidence."""
-    with Cluster(tmp_path / "theirs", brokers=1) as theirs:
+    with Cluster(ClusterSpec(brokers=1), tmp_path / "theirs") as theirs:
         with Trial(
             tmp_path, "--seconds", "3", "-b", theirs.bootstrap_servers, "--replication-factor", "1", "--json"
         ) as trial:
@@ -378,22 +374,14 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_left(tmp_path: Path):
 
 
 def test_what_a_killed_trial_left_is_ended_and_nobody_else(tmp_path: Path):
-    """By whoever starts the next trial beside it."""
+    """By the next trial that is started beside it."""
     folder = EvidenceFolder.create(tmp_path / "killed", Manifest("cluster"))
     folder.release()
-    left = subprocess.Popen(["sleep", "600"])
-    other = subprocess.Popen(["sleep", "600"])
-    try:
-        folder.cluster.mkdir(exist_ok=True)
-        ProcessList(folder.cluster).add(left.pid)
+    with held(folder.cluster) as left, held(tmp_path / "other") as other:
         assert ended_leftovers(tmp_path) == [tmp_path / "killed"]
         assert left.wait(SECONDS) == -signal.SIGKILL
         assert other.poll() is None
         assert ended_leftovers(tmp_path) == []
-    finally:
-        for process in (left, other):
-            process.kill()
-            process.wait()
 
 
 def test_a_folder_that_is_in_use_is_refused_untouched(tmp_path: Path):

@@ -12,6 +12,7 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.parquet.recovery import seal_journals
@@ -27,7 +28,7 @@ PARTITIONS = 3
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+    with Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 
 

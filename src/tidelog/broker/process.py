@@ -28,7 +28,7 @@ from typing import Any
 
 import uvloop
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.broker.apis import SERVED
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
@@ -178,7 +178,7 @@ async def assemble(
     node.core.ctx.unexpected = node.unexpected
     node.observe(
         happened.ProcessStarted(
-            tidelog.__version__,
+            __version__,
             settings.tidelog_generation,
             os.getpid(),
             told.host,

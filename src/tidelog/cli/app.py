@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidelog import __version__
+from tidelog._version import __version__
 from tidelog.cli.commands import (
     audit,
     broker,

@@ -15,9 +15,8 @@ from typing import Any, Final, cast
 from tidelog.cli.errors import Refusal, unknown
 from tidelog.cli.options import one_of
 from tidelog.cli.show.output import counted
-from tidelog.cluster.arena import ArenaPlan
 from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
-from tidelog.cluster.network.networks import NETNS, RELAYS, STRAIGHT
+from tidelog.cluster.spec import DIRECT, NETNS, RELAYS, ClusterSpec, Profile
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
@@ -111,18 +110,19 @@ class Choices:
     def _zones(self) -> tuple[str, ...]:
         return tuple(f"az{number}" for number in range(1, min(3, self.brokers) + 1))
 
-    def arena(self, folder: EvidenceFolder) -> ArenaPlan:
+    def cluster_spec(self, folder: EvidenceFolder) -> ClusterSpec:
         given = _assignments(self.broker_settings, "--set")
         for name in given:
             if name not in BROKER:
                 raise unknown("setting", name, tuple(BROKER), listed_by="tidelog broker --settings")
         kinds = {fault.kind for fault in self.given_schedule()} or set(self.kinds())
-        return ArenaPlan(
+        return ClusterSpec(
             brokers=self.brokers,
             zones=self._zones(),
             generation=self.generation,
             network=self._network(kinds),
             slow_disks="slow" in kinds,
+            profile=Profile.TRIAL,
             settings=_PACE | given | {"tidelog.evidence.dir": str(folder.events_journal)},
         )
 
@@ -130,7 +130,7 @@ class Choices:
         """Relays only if there is something for them to do."""
         if self.network == NETNS:
             return NETNS
-        return RELAYS if NETWORK_KINDS.intersection(kinds) else STRAIGHT
+        return RELAYS if NETWORK_KINDS.intersection(kinds) else DIRECT
 
     def topic_configs(self) -> dict[str, str]:
         """A foreign cluster's defaults are left alone unless somebody asks."""
@@ -192,7 +192,7 @@ class Choices:
         if self.bootstrap_servers is not None:
             return ForeignVenue(self.bootstrap_servers)
         try:
-            return OwnVenue(self.arena(folder), folder)
+            return OwnVenue(self.cluster_spec(folder), folder)
         except SettingsError as error:
             raise Refusal(str(error)) from None
 
@@ -206,7 +206,7 @@ class Choices:
             partitions=self.partitions,
             replication_factor=self.replicas,
             topic_configs=self.topic_configs(),
-            schedule=[] if self.foreign else self._schedule(seed, self.arena(folder)),
+            schedule=[] if self.foreign else self._schedule(seed, self.cluster_spec(folder)),
         )
 
     def given_schedule(self) -> list[Fault]:
@@ -221,17 +221,17 @@ class Choices:
         except ScheduleError as error:
             raise Refusal(str(error)) from None
 
-    def _schedule(self, seed: int, arena: ArenaPlan) -> list[Fault]:
+    def _schedule(self, seed: int, spec: ClusterSpec) -> list[Fault]:
         if self.schedule is not None:
             return self.given_schedule()
         faults = FaultSettings(
             self.kinds(),
             every_ms=int(self.every * 1000),
             down_max=self.down_max or 1,
-            session_ms=int(arena.settings[_SESSION]),
+            session_ms=int(spec.settings[_SESSION]),
             ordeal=self._ordeal(),
         )
-        return schedules.draw(seed, faults, arena.zones_of_brokers(), int(self.seconds * 1000))
+        return schedules.draw(seed, faults, spec.zones_of_brokers(), int(self.seconds * 1000))
 
     def _ordeal(self) -> str | None:
         """What brings out the losses of the rules that were chosen; nothing where somebody chose his faults

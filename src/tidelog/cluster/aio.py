@@ -1,17 +1,17 @@
-"""A cluster on this machine: broker processes, and the keeper inside the process that runs them.
+"""The one supervisor: broker processes, their keeper and the network between them, from start to end.
 
-    cluster = Cluster(data_dir, brokers=3, port=0)
+    cluster = AsyncCluster(ClusterSpec(brokers=3), data_dir)
     await cluster.start()
-    await cluster.ready()
-    …                        # cluster.bootstrap_servers, cluster.kill(2), await cluster.start_broker(2)
+    …                        # cluster.bootstrap_servers, await cluster.kill(2), await cluster.start_broker(2)
     await cluster.stop()
 
 Below `data_dir`: `broker-1` … with the logs, `keeper`, a properties file for each broker and `cluster.json`
-(`directory`). Brokers have the ids 1 to N and the ports `port`, `port + 1`, …, or any free ones if
-`port` is 0. A broker that ends on its own is reported and left alone: deciding what that means is the
-business of whoever watches. Brokers are forked from a process that has loaded their code (`nursery`).
+(`directory`). A broker that ends on its own is reported and left alone: what that means is for the caller to
+decide. Brokers are forked from a process that has loaded their code (`forkserver`). The embedded keeper runs
+in this event loop, unless the network gives it a machine of its own; so the loop must not be blocked.
+`cluster` has the same for programs that block.
 
-The keeper needs the event loop, so nobody may block it; `cluster` is for programs that must.
+What is done to brokers, disks and clocks is remembered until it is undone: `heal` undoes all of it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Callable, Mapping
+import tempfile
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
-from tidelog.cluster.broker_process import BrokerProcess, exit_summary
+from tidelog.cluster.broker_process import BrokerProcess, BrokerState
+from tidelog.cluster.brokers import Brokers, OnDeath, OnLine, ignore
 from tidelog.cluster.directory import (
+    KEEPER_FOLDER,
     STATUS_FILE,
     AlreadyRunning,
     BrokerStatus,
@@ -32,44 +38,33 @@ from tidelog.cluster.directory import (
     DirectoryLock,
     Ending,
     broker_folders,
+    remove_data,
     running_brokers,
 )
+from tidelog.cluster.disks import Disks, fill_disk, free_disk
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.forkserver import ForkServer, ForkServerError
+from tidelog.cluster.forkserver import ForkServers
+from tidelog.cluster.keepers import Keeper, KeeperInside, KeeperOutside
+from tidelog.cluster.network.networks import LOOPBACK, Address, ClusterNetwork, make_network
+from tidelog.cluster.observe import (
+    ANSWER_SECONDS,
+    agreed_controller,
+    agreed_leader,
+    known_brokers,
+    recovery_points,
+    wait_isr,
+)
 from tidelog.cluster.ports import PortTaken, require_free
-from tidelog.kafka_client.blocking import Client, ClientError
-from tidelog.keeper.embedded.data_dir import KeeperStorageError
-from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
+from tidelog.faults.places import KEEPER, Node
 from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
 from tidelog.settings.loading import settle
 from tidelog.settings.properties import Property, write
-from tidelog.settings.table import SettingsError, replace
+from tidelog.settings.table import replace
 
-HOST = "127.0.0.1"
-EMBEDDED = "embedded"
+_STARTED = {Profile.UP: BrokerState.SERVING, Profile.TRIAL: BrokerState.REGISTERED}
 
-# What a cluster on one machine wants other than Kafka's defaults. With sessions of four seconds, the shortest
-# that a ZooKeeper grants unless told otherwise, a dead broker's partitions are soon led by others. A
-# controlled shutdown in which no controller answers ends before `stop` loses its patience.
-# Fewer partitions of positions: a handful of brokers has no use for 50, and followers name each in every
-# fetch.
-_DEFAULTS = {
-    "zookeeper.session.timeout.ms": "4000",
-    "controlled.shutdown.retry.backoff.ms": "200",
-    "controller.socket.timeout.ms": "5000",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.num.partitions": "10",
-    "tidelog.metrics.port": "0",
-}
-_REPLICATION = ("default.replication.factor", "offsets.topic.replication.factor")
-OWN_NAMES = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
-"""Settings in which brokers differ: nobody can give one value for all."""
-KEEPER_NAMES = ("zookeeper.connect", "tidelog.keeper")
-
-_KEEPER_FOLDER = "keeper"
-
-_START_SECONDS = 60.0
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
@@ -78,62 +73,61 @@ _POLL_SECONDS = 0.02
 class AsyncCluster:
     def __init__(
         self,
-        data_dir: Path,
+        spec: ClusterSpec | None = None,
+        data_dir: Path | None = None,
         *,
-        brokers: int = 3,
-        host: str = HOST,
-        port: int = 9092,
-        generation: str = "epoch",
-        keeper: str = EMBEDDED,
-        overrides: Mapping[str, str] | None = None,
-        on_line: Callable[[int, str], None] = lambda number, line: None,
-        on_death: Callable[[BrokerProcess], None] = lambda process: None,
+        on_line: OnLine = ignore,
+        on_death: OnDeath = ignore,
     ) -> None:
-        """`on_line` gets what brokers log, `on_death` a broker that ended without being told to.
+        """Without a `data_dir` data is kept in a temporary directory until `stop`. `on_line` gets what
+        brokers log, `on_death` a broker that ended although it was not asked to.
 
-        Raises `SettingsError` if the brokers could not run like that.
+        Raises `SettingsError` if brokers could not run like that.
         """
-        self.data_dir = data_dir.absolute()
-        self._host = host
-        self._keeper_url = "" if keeper == EMBEDDED else keeper
-        self._generation = generation
-        self._overrides = dict(overrides or {})
-        self._on_line = on_line
+        self.spec = spec = spec or ClusterSpec()
+        self._temporary = data_dir is None
+        self.data_dir = (
+            data_dir or Path(tempfile.gettempdir(), f"tidelog-{uuid.uuid4().hex[:12]}")
+        ).absolute()
         self._on_death = on_death
         self._lock = DirectoryLock(self.data_dir)
-        self._keeper: EmbeddedKeeper | None = None
-        self._nursery: ForkServer | None = None
-        self._processes: dict[int, BrokerProcess] = {}
+        self._servers = ForkServers(slow_disks=spec.slow_disks)
+        self._brokers = Brokers(self._servers, on_line, self._ended)
+        self._network: ClusterNetwork | None = None
+        self._keeper: Keeper | None = None
+        self._keeper_at: Address = LOOPBACK, 0
         self._by_hand: Ending | None = None
-        if brokers < 1:
-            raise SettingsError(f"a cluster of {brokers} brokers: give at least 1")
-        for name in (*OWN_NAMES, *KEEPER_NAMES):
-            if name in self._overrides:
-                raise SettingsError(f"{name}: each broker of a cluster gets its own, leave it out")
-        self.status = ClusterStatus(
-            0,
-            self._keeper_url,
-            generation,
-            [self._planned(number, port and port + number - 1) for number in range(1, brokers + 1)],
-        )
-        if port and port + brokers - 1 > 65535:
-            raise SettingsError(f"port {port} leaves no room for {brokers} brokers: choose a smaller one")
-        self.status.generation = self._settings(self.status.brokers[0]).tidelog_generation
+        self._paused: set[int] = set()
+        self._full_disks: set[int] = set()
+        self._slow_disks: set[int] = set()
+        self._clock_offsets_ms: dict[int, int] = {}
+        keeper = "" if spec.keeper == EMBEDDED else spec.keeper
+        planned = [self._planned(number) for number in spec.broker_ids()]
+        self.status = ClusterStatus(0, keeper, spec.generation, planned)
+        self.status.generation = self._settings(planned[0]).tidelog_generation
 
-    def _planned(self, number: int, port: int) -> BrokerStatus:
+    def _planned(self, number: int) -> BrokerStatus:
         folder = self.data_dir / f"broker-{number}"
-        return BrokerStatus(number, self._host, port, str(folder), f"{folder}.properties")
+        return BrokerStatus(number, LOOPBACK, self.spec.port_of(number), str(folder), f"{folder}.properties")
 
     # ------------------------------------------------------------ what it is
 
     @property
     def bootstrap_servers(self) -> str:
+        """The brokers themselves, whatever becomes of the network."""
         return self.status.bootstrap_servers
 
     @property
     def pids(self) -> dict[int, int]:
         """The brokers that run, and their processes."""
-        return {number: process.pid for number, process in self._processes.items() if process.alive}
+        return self._brokers.pids
+
+    @property
+    def network(self) -> ClusterNetwork:
+        """The links between the processes, which can be cut."""
+        if self._network is None:
+            raise ClusterError("the cluster is not running")
+        return self._network
 
     def broker(self, number: int) -> BrokerStatus:
         for broker in self.status.brokers:
@@ -141,28 +135,37 @@ class AsyncCluster:
                 return broker
         raise ClusterError(f"there is no broker {number}: the cluster has {len(self.status.brokers)}")
 
+    def bootstrap_for(self, client: str, zone: str = "") -> str:
+        """Where a client of this name begins. It finds no other way to the brokers than its own."""
+        self.network.add_client(client, zone)
+        routes = ((self.network.route(client, each.id), each) for each in self.status.brokers if each.port)
+        return ",".join(str(Endpoint(*way)) if way else broker.address for way, broker in routes)
+
     def left_alone(self) -> list[int]:
         """Brokers that have data here from before and do not belong to the cluster now."""
         return sorted(broker_folders(self.data_dir).keys() - {broker.id for broker in self.status.brokers})
 
-    # ------------------------------------------------------------ all of them
+    # ------------------------------------------------------------ all of it
 
     async def start(self) -> None:
-        """Until every broker serves. Raises `ClusterError`, with nothing left running, if one cannot."""
+        """Until every broker knows all others and a controller. Raises `ClusterError`, with nothing left
+        running, if that cannot be."""
         self.occupy()
         try:
-            self._nursery = ForkServer()  # which loads the brokers' code while the keeper starts
-            await self._start_keeper()
-            async with asyncio.timeout(_START_SECONDS):
-                async with asyncio.TaskGroup() as starting:
-                    for broker in self.status.brokers:
-                        starting.create_task(self.start_broker(broker.id))
+            self._network = make_network(self.spec)
+            for number in self.spec.broker_ids():  # they load the brokers' code while the keeper starts
+                self._servers.open(self._network.command_in(number))
+            await self.start_keeper()
+            async with asyncio.TaskGroup() as starting:
+                for number in self.spec.broker_ids():
+                    starting.create_task(self.start_broker(number))
+            await self.ready()
         except BaseException as error:
             await self.stop()
             if isinstance(error, BaseExceptionGroup):
                 raise error.exceptions[0] from None
-            if isinstance(error, TimeoutError):
-                raise ClusterError(f"the brokers do not serve after {_START_SECONDS:g} s") from None
+            if isinstance(error, OSError):
+                raise ClusterError(f"{self.data_dir}: {_reason(error)}") from None
             raise
 
     def occupy(self, *, empty: bool = False) -> None:
@@ -181,14 +184,15 @@ class AsyncCluster:
         except FileExistsError:
             raise ClusterError(f"{self.data_dir}: this is a file, not a folder") from None
         except OSError as error:
-            raise ClusterError(f"{self.data_dir}: {(error.strerror or str(error)).lower()}") from None
+            raise ClusterError(f"{self.data_dir}: {_reason(error)}") from None
         try:
             if left := running_brokers(self.data_dir):
                 raise ClusterError(f"{left[0]} runs in {self.data_dir} already: {self._advice}")
             self._require_free_ports()
             if empty:
-                self._remove_earlier()
-            self._tell()
+                remove_data(self.data_dir)
+            self.status.pid = os.getpid()
+            self.status.write(self.data_dir)
         except BaseException:
             self._lock.release()
             raise
@@ -197,32 +201,13 @@ class AsyncCluster:
     def _advice(self) -> str:
         return f"stop it with tidelog down --data-dir {self.data_dir}"
 
-    def _remove_earlier(self) -> None:
-        """Nothing but what a cluster makes: the directory may hold the log of the one that starts now."""
-        for path in self.data_dir.glob("broker-*.properties"):
-            path.unlink()
-        for folder in (*broker_folders(self.data_dir).values(), self.data_dir / _KEEPER_FOLDER):
-            shutil.rmtree(folder, ignore_errors=True)
-
     def _require_free_ports(self) -> None:
         try:
-            require_free(self._host, (broker.port for broker in self.status.brokers if broker.port))
+            require_free(LOOPBACK, (broker.port for broker in self.status.brokers if broker.port))
         except PortTaken as error:
             raise ClusterError(f"{error}: stop that, or choose another port") from None
         except OSError as error:
-            raise ClusterError(
-                f"cannot listen on {self._host}: {(error.strerror or str(error)).lower()}"
-            ) from None
-
-    async def _start_keeper(self) -> None:
-        if self._keeper_url:
-            return
-        self._keeper = EmbeddedKeeper(self.data_dir / _KEEPER_FOLDER, host=self._host)
-        try:
-            await self._keeper.start()
-        except (OSError, KeeperStorageError) as error:
-            raise ClusterError(f"the keeper cannot start: {error}") from None
-        self.status.keeper = f"embedded://{Endpoint(self._host, self._keeper.port)}"
+            raise ClusterError(f"cannot listen on {LOOPBACK}: {_reason(error)}") from None
 
     async def ready(self) -> None:
         """Until every broker that runs knows all the others, and that one of them is the controller."""
@@ -240,157 +225,244 @@ class AsyncCluster:
     async def _learns_of_all(self, number: int, knows: dict[int, set[int]]) -> None:
         broker = self.broker(number)
         while number in self.pids:
-            knows[number] = await asyncio.to_thread(_known_brokers, broker.host, broker.port)
+            knows[number] = await asyncio.to_thread(known_brokers, (broker.host, broker.port))
             if knows[number] >= self.pids.keys():
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def keeper_failure(self) -> None:
-        """Raises `ClusterError` when the embedded keeper can go on no longer; until then, waits."""
-        try:
-            if self._keeper is not None:
-                await self._keeper.wait()
-        except OSError as error:
-            raise ClusterError(f"the keeper cannot write its log: {error}") from None
-        await asyncio.get_running_loop().create_future()
-
     async def stop(self, *, remove_data: bool = False) -> int:
-        """Stop the brokers in order, then the keeper. What does not end in time is killed. Returns how many
+        """Stop the brokers in order, then the rest. What does not end in time is killed. Returns how many
         brokers there were, those included that were started by hand: they cannot go on without the rest."""
         ours = self.pids.values()
         if self._lock.held:  # else the brokers there are another cluster's
             self._by_hand = Ending(self.data_dir, spared=ours)
-        for process in self._processes.values():
-            process.expected_to_end = True
-            process.signal(signal.SIGCONT)  # a paused one could not end
-            process.signal(signal.SIGTERM)
+        if self._network is not None:
+            with suppress(ClusterError):
+                self._network.restore()
+        self._brokers.ask_all_to_end()
         try:
             async with asyncio.timeout(_STOP_SECONDS):
-                await asyncio.gather(self._all_ended(), self._by_hand_ended())
+                await asyncio.gather(self._brokers.all_ended(), self._by_hand_ended())
         except TimeoutError:
             self.kill_all()
-            await self._all_ended()
-        if self._nursery is not None:
-            await self._nursery.close()
-            self._nursery = None
+            await self._brokers.all_ended()
+        await self._servers.close()
         if self._keeper is not None:
             await self._keeper.stop()
             self._keeper = None
+        if self._network is not None:
+            self._network.close()
+            self._network = None
         if self._lock.held:  # else the file is another cluster's
             (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
-            if remove_data:
+            if remove_data or self._temporary:
                 shutil.rmtree(self.data_dir, ignore_errors=True)
             self._lock.release()
         by_hand, self._by_hand = self._by_hand, None
         return len(ours) + (len(by_hand.asked) if by_hand is not None else 0)
-
-    async def _all_ended(self) -> None:
-        await asyncio.gather(*(process.ended() for process in self._processes.values()))
 
     async def _by_hand_ended(self) -> None:
         while self._by_hand is not None and self._by_hand.ask():
             await asyncio.sleep(_POLL_SECONDS)
 
     def kill_all(self) -> None:
-        for process in self._processes.values():
-            process.expected_to_end = True
-            process.signal(signal.SIGKILL)
+        self._brokers.kill_all()
         if self._by_hand is not None:
             self._by_hand.kill()
 
-    # ------------------------------------------------------------ one of them
+    # ------------------------------------------------------------ one broker
 
     async def start_broker(self, number: int) -> None:
-        """Start a broker, for the first time or again where it was, and wait until it serves."""
+        """Start a broker, for the first time or again where it was, and wait until it serves; in a trial,
+        until it is registered, for a fault may keep the controller from it."""
         broker = self.broker(number)
         if number in self.pids:
             raise ClusterError(f"broker {number} is running already")
+        state = _STARTED[self.spec.profile]
+        broker.state = BrokerState.STARTING
         self._write_properties(broker)
-        process = BrokerProcess(number, Path(broker.properties), self._on_line, self._ended)
-        self._processes[number] = process
-        try:
-            await process.start(await self._living_nursery())
-        except ForkServerError as error:
-            raise ClusterError(f"broker {number} cannot be started: {error}") from None
-        broker.pid, broker.state = process.pid, "starting"
-        try:
-            serving = await process.serving()
-        except EOFError:
-            raise ClusterError(exit_summary(process)) from None
-        broker.host, broker.port, broker.metrics_port = serving
-        broker.state = "serving"
+        where = self.network.command_in(number)
+        broker.pid = (await self._brokers.start(number, Path(broker.properties), where)).pid
+        broker.host, broker.port, broker.metrics_port = await self._brokers.reached(number, state)
+        broker.state = state
+        self.network.place(number, (broker.host, broker.port))
         self._write_properties(broker)  # with its ports: started again by hand, it is where it was
         self._tell()
 
-    async def _living_nursery(self) -> ForkServer:
-        nursery = self._nursery
-        if nursery is None:
-            raise ClusterError("the cluster is not running")
-        if not nursery.alive:  # its brokers live on
-            await nursery.close()
-            if self._nursery is nursery:
-                self._nursery = ForkServer()
-            return await self._living_nursery()
-        return nursery
-
-    def kill(self, number: int) -> None:
-        """As a crash does: at once, with no chance to say goodbye."""
-        self._signal(number, signal.SIGKILL, expected=True)
-
-    def pause(self, number: int) -> None:
-        self._signal(number, signal.SIGSTOP)
-
-    def resume(self, number: int) -> None:
-        self._signal(number, signal.SIGCONT)
-
     async def stop_broker(self, number: int) -> None:
-        """A controlled shutdown of one broker."""
-        self._signal(number, signal.SIGTERM, expected=True)
-        await self._processes[number].ended()
+        """A controlled shutdown of one broker, to its end."""
+        self.broker(number)
+        await self._brokers.end(number, signal.SIGTERM)
+
+    async def kill(self, number: int) -> None:
+        """As a crash does: at once, with no chance to say goodbye. Returns when the process is gone."""
+        self.broker(number)
+        await self._brokers.end(number, signal.SIGKILL)
 
     async def ended(self, number: int) -> None:
-        """Until a broker that was killed, or ends by itself, is gone."""
-        if number in self._processes:
-            await self._processes[number].ended()
+        """Until a broker that ends by itself is gone."""
+        await self._brokers.ended(number)
 
-    def _signal(self, number: int, sent: signal.Signals, *, expected: bool = False) -> None:
-        self.broker(number)
-        if number not in self.pids:
-            raise ClusterError(f"broker {number} is not running")
-        process = self._processes[number]
-        process.expected_to_end |= expected
-        process.signal(sent)
+    async def pause(self, number: int) -> None:
+        self._brokers.send(number, signal.SIGSTOP)
+        self._paused.add(number)
+
+    async def resume(self, number: int) -> None:
+        self._brokers.send(number, signal.SIGCONT)
+        self._paused.discard(number)
 
     def _ended(self, process: BrokerProcess) -> None:
         broker = self.broker(process.id)
-        served = broker.state == "serving"
-        broker.state = "ended"
-        if self.status.pid:
-            self._tell()
-        if served and not process.expected_to_end:
+        had_started = broker.state is not BrokerState.STARTING
+        broker.state = BrokerState.ENDED
+        for ends_with_its_process in (self._paused, self._full_disks, self._slow_disks):
+            ends_with_its_process.discard(process.id)
+        self._tell()
+        if had_started and not process.expected_to_end:
             self._on_death(process)
+
+    # ------------------------------------------------------------ power, disks and clocks
+
+    async def lose_power(self, number: int) -> None:
+        """As if its machine went dark: what was written and not synced is gone. It is cut off first, so that
+        nothing which it says after we have looked how far it had synced reaches another node."""
+        broker = self.broker(number)
+        self.network.silence(number)
+        try:
+            synced = await asyncio.to_thread(recovery_points, broker.host, broker.metrics_port)
+            await self.kill(number)
+            await asyncio.to_thread(Disks().lose_power, Path(broker.data_dir), synced)
+        finally:
+            self.network.unsilence(number)
+
+    async def fill_disk(self, number: int) -> None:
+        """No log of a broker can grow, until `free_disk` or its next start. What it notes for an audit can,
+        for that is not on its disk, so to speak."""
+        notes = self.spec.settings.get("tidelog.evidence.dir")
+        fill_disk(self._brokers.running(number), Path(self.broker(number).data_dir), notes)
+        self._full_disks.add(number)
+
+    async def free_disk(self, number: int) -> None:
+        free_disk(self._brokers.running(number))
+        self._full_disks.discard(number)
+
+    async def slow_disk(self, number: int, ms: int) -> None:
+        """Every sync takes so much longer; 0: no longer."""
+        process = self._brokers.running(number)
+        gate = self._servers.gate(self.network.command_in(number))
+        if gate is None:
+            raise ClusterError("disks cannot be slow: slow_disks was not asked for at the start")
+        if not ms:
+            gate.speed_up(process.pid)
+            self._slow_disks.discard(number)
+            return
+        try:
+            gate.slow_down(process.pid, ms)
+        except OSError as error:
+            raise ClusterError(str(error)) from None
+        self._slow_disks.add(number)
+
+    async def set_clock(self, number: int, offset_ms: int) -> None:
+        """Restart a broker with a clock that is wrong by so much, or right."""
+        self._clock_offsets_ms[number] = offset_ms
+        if number in self.pids:
+            await self.stop_broker(number)
+        await self.start_broker(number)
+
+    async def heal(self) -> list[str]:
+        """Undo everything: all links work, all brokers run. What could not be undone, in words."""
+        wrong_clocks = [number for number, offset_ms in self._clock_offsets_ms.items() if offset_ms]
+        steps: list[Callable[[], Awaitable[None]]] = [partial(asyncio.to_thread, self.network.restore)]
+        steps += [self.start_keeper]
+        steps += [partial(self.resume, number) for number in sorted(self._paused)]
+        steps += [partial(self.free_disk, number) for number in sorted(self._full_disks)]
+        steps += [partial(self.slow_disk, number, 0) for number in sorted(self._slow_disks)]
+        steps += [partial(self.set_clock, number, 0) for number in sorted(wrong_clocks)]
+        dead = [n for n in self.spec.broker_ids() if n not in self.pids and n not in wrong_clocks]
+        steps += [partial(self.start_broker, number) for number in dead]
+        trouble = []
+        for step in steps:
+            try:
+                await step()
+            except ClusterError as error:
+                trouble.append(str(error))
+        return trouble
+
+    # ------------------------------------------------------------ the keeper
+
+    async def start_keeper(self) -> None:
+        """Once started it is always found at the same place. Does nothing if it runs, or is not ours."""
+        if self.spec.keeper != EMBEDDED:
+            return
+        if self._keeper is None:
+            folder, elsewhere = self.data_dir / KEEPER_FOLDER, self.network.command_in(KEEPER)
+            at = self.network.route(KEEPER, KEEPER) if elsewhere else None
+            self._keeper = (
+                KeeperInside(folder, LOOPBACK) if at is None else KeeperOutside(folder, at, elsewhere)
+            )
+        self._keeper_at = await self._keeper.start()
+        self.network.place(KEEPER, self._keeper_at)
+        self.status.keeper = f"embedded://{Endpoint(*self._keeper_at)}"
+
+    async def stop_keeper(self) -> None:
+        """As if its process ended: the port closes, sessions wait in its log."""
+        if self._keeper is None:
+            raise ClusterError("the keeper does not run, or is not ours")
+        await self._keeper.stop()
+
+    async def keeper_failure(self) -> None:
+        """Raises `ClusterError` when the keeper in this process can go on no longer; until then, waits."""
+        if isinstance(self._keeper, KeeperInside):
+            await self._keeper.failure()
+        await asyncio.get_running_loop().create_future()
+
+    # ------------------------------------------------------------ what brokers say
+
+    async def controller(self, *, timeout_s: float = ANSWER_SECONDS) -> int:
+        """The broker that all brokers which can be asked hold to be the controller."""
+        return await agreed_controller(self._reachable, timeout_s)
+
+    async def leader_of(self, topic: str, partition: int = 0, *, timeout_s: float = ANSWER_SECONDS) -> int:
+        """The broker that all brokers which can be asked hold to be the leader of a partition."""
+        return await agreed_leader(self._reachable, topic, partition, timeout_s)
+
+    async def wait_isr(self, topic: str, size: int, *, timeout_s: float = ANSWER_SECONDS) -> None:
+        """Until all brokers that can be asked know so many in-sync replicas of every partition of a topic."""
+        await wait_isr(self._reachable, topic, size, timeout_s)
+
+    def _reachable(self) -> dict[int, Address]:
+        """The brokers that run and are not paused."""
+        running = (self.broker(number) for number in self.pids if number not in self._paused)
+        return {broker.id: (broker.host, broker.port) for broker in running}
 
     # ------------------------------------------------------------ settings
 
     def _settings(self, broker: BrokerStatus) -> Settings:
-        replicas = str(min(3, len(self.status.brokers)))
-        values = _DEFAULTS | dict.fromkeys(_REPLICATION, replicas) | {"tidelog.generation": self._generation}
-        values |= self._overrides
-        values |= {
+        listen = (broker.host, broker.port) if self._network is None else self._network.listen(broker.id)
+        values = self.spec.shared_settings() | {
             "broker.id": str(broker.id),
-            "listeners": f"PLAINTEXT://{Endpoint(broker.host, broker.port)}",
+            "listeners": f"PLAINTEXT://{Endpoint(*listen)}",
             "log.dirs": broker.data_dir,
-            "tidelog.keeper": self.status.keeper or f"embedded://{Endpoint(self._host, 0)}",
+            "tidelog.keeper": self._keeper_url(broker.id),
         }
-        settings = settle(Property(name, value, "overrides") for name, value in values.items()).settings
-        return self._with_metrics_port(settings, broker)
+        if zone := self.spec.zone_of(broker.id):
+            values["broker.rack"] = zone
+        if broker.id in self._clock_offsets_ms:
+            values["tidelog.clock.offset.ms"] = str(self._clock_offsets_ms[broker.id])
+        ways = {other: self._way(broker.id, other) for other in self.spec.broker_ids() if other != broker.id}
+        if any(ways.values()):
+            routes = (f"{other}={Endpoint(*way)}" for other, way in ways.items() if way)
+            values["tidelog.peer.routes"] = ",".join(routes)
+        given = (Property(name, value, "cluster settings") for name, value in values.items())
+        return self._with_metrics_port(settle(given).settings, broker)
 
-    def _write_properties(self, broker: BrokerStatus) -> None:
-        write(
-            Path(broker.properties),
-            self._settings(broker).chosen(),
-            f"Broker {broker.id} of the cluster in {self.data_dir}, written when it is started.",
-        )
+    def _keeper_url(self, broker: int) -> str:
+        if self.spec.keeper != EMBEDDED:
+            return self.spec.keeper
+        return f"embedded://{Endpoint(*(self._way(broker, KEEPER) or self._keeper_at))}"
+
+    def _way(self, source: Node, target: Node) -> Address | None:
+        return None if self._network is None else self._network.route(source, target)
 
     def _with_metrics_port(self, settings: Settings, broker: BrokerStatus) -> Settings:
         """Each broker its own: the one it had, or the chosen one and those after it."""
@@ -401,17 +473,19 @@ class AsyncCluster:
             return replace(settings, tidelog_metrics_port=broker.metrics_port)
         return settings
 
+    def _write_properties(self, broker: BrokerStatus) -> None:
+        about = f"Broker {broker.id} of the cluster in {self.data_dir}, written when it is started."
+        try:
+            write(Path(broker.properties), self._settings(broker).chosen(), about)
+        except OSError as error:
+            raise ClusterError(f"{broker.properties}: {_reason(error)}") from None
+
     def _tell(self) -> None:
-        self.status.pid = os.getpid()
-        self.status.write(self.data_dir)
+        """Only while the file is ours. A full disk must not keep a cluster from going on."""
+        if self._lock.held:
+            with suppress(OSError):
+                self.status.write(self.data_dir)
 
 
-def _known_brokers(host: str, port: int) -> set[int]:
-    """The brokers that one of them knows of; none while it knows no controller, or does not answer."""
-    try:
-        with Client(host, port) as client:
-            answer = client.metadata([])
-    except ClientError:
-        return set()
-    known = {each.node_id for each in answer.brokers}
-    return known if answer.controller_id in known else set()
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

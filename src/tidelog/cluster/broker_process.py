@@ -14,6 +14,7 @@ import signal
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,14 @@ _SAID = re.compile(
 )
 _LAST_LINES = 20
 _LINE_BYTES_MAX = 16 * 1024
+
+
+class BrokerState(StrEnum):
+    STARTING = "starting"
+    REGISTERED = "registered"
+    """The cluster can know of it; it serves when a controller has reached it."""
+    SERVING = "serving"
+    ENDED = "ended"
 
 
 class Serving(NamedTuple):
@@ -55,7 +64,7 @@ class BrokerProcess:
         self._on_line = on_line
         self._on_end = on_end
         self._stdin = -1
-        self._reached: dict[str, asyncio.Future[Serving]] = {}
+        self._reached: dict[BrokerState, asyncio.Future[Serving]] = {}
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self, server: ForkServer) -> None:
@@ -74,19 +83,13 @@ class BrokerProcess:
             for descriptor in (theirs_in, theirs_out, theirs_err):
                 os.close(descriptor)
         self.alive = True
-        self._reached = {state: loop.create_future() for state in ("registered", "serving")}
+        self._reached = {
+            state: loop.create_future() for state in (BrokerState.REGISTERED, BrokerState.SERVING)
+        }
         self._watch = asyncio.create_task(self._follow(server, readers))
 
-    async def registered(self) -> Serving:
-        """Where it will serve, once the cluster can know of it: it serves when a controller has reached it.
-        Raises `EOFError` if it ends before."""
-        return await self._once("registered")
-
-    async def serving(self) -> Serving:
-        """Where it serves, once it does. Raises `EOFError` if it ends before."""
-        return await self._once("serving")
-
-    async def _once(self, state: str) -> Serving:
+    async def reached(self, state: BrokerState) -> Serving:
+        """Where it serves, or will, once it is registered, or serves. Raises `EOFError` if it ends before."""
         if state not in self._reached:
             raise EOFError
         return await asyncio.shield(self._reached[state])
@@ -108,9 +111,10 @@ class BrokerProcess:
 
         def printed(line: str) -> None:
             found = _SAID.fullmatch(line)
-            if found and not reached[found["state"]].done():
+            waiting = reached[BrokerState(found["state"])] if found else None
+            if found and waiting and not waiting.done():
                 port = found["metrics"]
-                reached[found["state"]].set_result(
+                waiting.set_result(
                     Serving(found["host"], int(found["port"]), int(port) if port.isdigit() else -1)
                 )
             else:

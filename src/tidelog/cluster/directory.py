@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Collection
 from contextlib import suppress
@@ -22,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tidelog.cluster.broker_process import BrokerState
 from tidelog.settings.kinds import Endpoint
 from tidelog.storage import lock_file
 from tidelog.storage.lock_file import Process
@@ -29,6 +31,7 @@ from tidelog.storage.log_folder import LOCK
 
 STATUS_FILE = "cluster.json"
 LOCK_FILE = "cluster.lock"
+KEEPER_FOLDER = "keeper"
 
 
 @dataclass(slots=True)
@@ -42,8 +45,7 @@ class BrokerStatus:
     properties: str
     pid: int = 0
     metrics_port: int = -1
-    state: str = "starting"
-    """starting, serving or ended."""
+    state: BrokerState = BrokerState.STARTING
 
     @property
     def address(self) -> str:
@@ -69,7 +71,9 @@ class ClusterStatus:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        brokers = [BrokerStatus(**broker) for broker in value["brokers"]]
+        brokers = [
+            BrokerStatus(**broker | {"state": BrokerState(broker["state"])}) for broker in value["brokers"]
+        ]
         return cls(value["pid"], value["keeper"], value["generation"], brokers, value["ready"])
 
     def write(self, data_dir: Path) -> None:
@@ -119,6 +123,14 @@ def running_brokers(data_dir: Path) -> list[RunningBroker]:
     return [
         RunningBroker(number, lock_file.holder(lock)) for number, lock in locks if lock_file.is_held(lock)
     ]
+
+
+def remove_data(data_dir: Path) -> None:
+    """What earlier clusters made in a directory, and nothing else."""
+    for path in data_dir.glob("broker-*.properties"):
+        path.unlink()
+    for folder in (*broker_folders(data_dir).values(), data_dir / KEEPER_FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- the lock
@@ -194,3 +206,11 @@ class Ending:
         except PermissionError:
             self.of_others.add(process)
             self.asked.discard(process)
+
+
+def kill_leftovers(data_dir: Path) -> int:
+    """Kill the brokers of a cluster whose supervisor is gone; how many there were. They end by themselves a
+    moment after it, but one that is paused cannot."""
+    ending = Ending(data_dir)
+    ending.kill()
+    return len(ending.asked)

@@ -1,4 +1,4 @@
-"""The disks of a trial's machines: what has been written down, and what a power cut takes.
+"""The disks of a cluster: what has been written down, what a power cut takes, and how one gets full.
 
 The page cache is shared by all processes of a machine, so a file can be synced from outside; that is what the
 command ``sync`` does, and what was in the files then is remembered. A power cut keeps, of each log, what the
@@ -11,12 +11,16 @@ survive.
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Mapping
 from pathlib import Path
 
+from tidelog.cluster.broker_process import BrokerProcess
+from tidelog.cluster.errors import ClusterError
 from tidelog.core.types import TopicPartition
 from tidelog.wire.batch import CorruptBatch, RecordBatch
 
+_ROOM_FOR_NOTES = 512 * 1024
 _DERIVED = ("*.index", "*.timeindex", "*.snapshot")
 
 
@@ -65,3 +69,26 @@ class Disks:
                 break
             position = end
         return position
+
+
+def fill_disk(process: BrokerProcess, data_dir: Path, notes: str | None) -> None:
+    """No file of a broker grows beyond the smallest of its logs, but for those in `notes`, which are few."""
+    noted = _sizes(Path(notes), f"*-{process.id}-*") if notes else []
+    logs = [size for size in _sizes(data_dir, "*/*.log") if size]
+    _limit_files(process, max(min(logs, default=0), max(noted, default=0) + _ROOM_FOR_NOTES))
+
+
+def free_disk(process: BrokerProcess) -> None:
+    _limit_files(process, None)
+
+
+def _limit_files(process: BrokerProcess, size: int | None) -> None:
+    try:
+        _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most if size is None else size, most))
+    except (OSError, ValueError, AttributeError) as error:
+        raise ClusterError(f"the files of broker {process.id} cannot be limited: {error}") from None
+
+
+def _sizes(folder: Path, pattern: str) -> list[int]:
+    return [os.stat(file).st_size for file in folder.glob(pattern)]

@@ -7,5 +7,5 @@ class ClusterError(Exception):
     """The cluster cannot do what was asked. The message is one line that says why."""
 
 
-class TrialError(Exception):
+class TrialError(ClusterError):
     """The trial cannot be played here. The message is one line that says why, and what to do."""

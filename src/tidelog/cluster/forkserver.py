@@ -16,9 +16,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from tidelog.cluster.sync_gate import SyncGate
+if TYPE_CHECKING:
+    from tidelog.cluster.sync_gate import SyncGate
 
 
 class ForkServerError(Exception):
@@ -87,6 +88,7 @@ class ForkServer:
         self._control.close()
         await asyncio.to_thread(self._process.wait)
         self._errors.close()
+        self._forget()
 
     def _exit_of(self, pid: int) -> asyncio.Future[int | None]:
         if pid not in self._ended:
@@ -106,6 +108,10 @@ class ForkServer:
                     _settle(self._exit_of(said["ended"]), said["code"])
         self._hung_up = True
         self._answers.put_nowait(-1)
+        self._forget()
+
+    def _forget(self) -> None:
+        """How brokers end that have not ended by now will not be known."""
         for future in self._ended.values():
             _settle(future, None)
 
@@ -125,31 +131,41 @@ class ForkServer:
         )
 
 
-def _settle(future: asyncio.Future[int | None], code: int | None) -> None:
-    if not future.done():
-        future.set_result(code)
-
-
 class ForkServers:
-    def __init__(self, *, slow_disks: bool) -> None:
+    """The fork servers of a cluster, by the words that run a command on their machine."""
+
+    def __init__(self, *, slow_disks: bool = False) -> None:
         self._slow_disks = slow_disks
         self._made: dict[tuple[str, ...], tuple[ForkServer, SyncGate | None]] = {}
 
-    def open(self, command: list[str]) -> ForkServer:
+    def open(self, command: Sequence[str] = ()) -> ForkServer:
         """The fork server that runs behind these words. Begins to load if it is new."""
         where = tuple(command)
         if where not in self._made:
-            gate = SyncGate() if self._slow_disks else None
-            if gate is None:
-                self._made[where] = ForkServer(command), None
-            else:
-                server = ForkServer([*command, *gate.command()], [gate.theirs.fileno()])
-                gate.open()
-                self._made[where] = server, gate
+            self._made[where] = self._gated(command) if self._slow_disks else (ForkServer(command), None)
         return self._made[where][0]
 
-    def gate(self, command: list[str]) -> SyncGate | None:
-        """Who decides on the syncs of brokers that were started there."""
+    def _gated(self, command: Sequence[str]) -> tuple[ForkServer, SyncGate]:
+        from tidelog.cluster.sync_gate import SyncGate  # few clusters need it
+
+        gate = SyncGate()
+        server = ForkServer([*command, *gate.command()], [gate.theirs.fileno()])
+        gate.open()
+        return server, gate
+
+    async def living(self, command: Sequence[str] = ()) -> ForkServer:
+        """The same, but a new one if it has ended: its brokers live on. Not where a gate decides on their
+        syncs, for then they cannot."""
+        server = self.open(command)
+        while not server.alive and not self._slow_disks:
+            if self._made[tuple(command)][0] is server:
+                del self._made[tuple(command)]
+                await server.close()
+            server = self.open(command)
+        return server
+
+    def gate(self, command: Sequence[str]) -> SyncGate | None:
+        """What decides on the syncs of brokers that were started there."""
         _, gate = self._made[tuple(command)]
         return gate
 
@@ -160,3 +176,8 @@ class ForkServers:
             if gate is not None:
                 gate.close()
         self._made.clear()
+
+
+def _settle(future: asyncio.Future[int | None], code: int | None) -> None:
+    if not future.done():
+        future.set_result(code)

@@ -1,7 +1,7 @@
-"""The keeper of a long trial: in the trial's own process, or, on a machine of its own, in one of its own.
+"""The keeper of a cluster: in the supervisor's process, or, on a machine of its own, in one of its own.
 
 Either way it is the embedded keeper with its log on disk: stopped and started again it knows everything that
-it had confirmed, sessions included, whose time begins anew. Both are used from the arena's event loop.
+it had confirmed, sessions included, whose time begins anew. Both are used from the supervisor's event loop.
 """
 
 from __future__ import annotations
@@ -48,6 +48,14 @@ class KeeperInside:
                 raise ClusterError(f"the keeper cannot start: {error}") from None
             self._keeper, self._port = keeper, keeper.port
         return self._host, self._port
+
+    async def failure(self) -> None:
+        """Raises `ClusterError` when it can go on no longer; returns when it was stopped."""
+        try:
+            if self._keeper is not None:
+                await self._keeper.wait()
+        except OSError as error:
+            raise ClusterError(f"the keeper cannot write its log: {error}") from None
 
     async def stop(self) -> None:
         if self._keeper is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tidelog.cluster.leftovers import end_leftovers
+from tidelog.cluster.directory import kill_leftovers
 from tidelog.evidence.folder import RECOVERED, RUNNING, EvidenceError, EvidenceFolder
 from tidelog.evidence.journals.slots import Slots, StillWritten, slot_files
 from tidelog.evidence.parquet.recovery import Sealed, seal_journals
@@ -32,7 +32,7 @@ def recover(path: Path) -> tuple[EvidenceFolder, Recovered]:
     trial still runs. Repeating it does no harm. The caller releases the folder."""
     folder = EvidenceFolder.claim(path)
     try:
-        ended = end_leftovers(folder.cluster)
+        ended = kill_leftovers(folder.cluster)
         _wait_for_writers(folder)
         sealed = seal_journals(folder)
         manifest = folder.manifest
@@ -75,7 +75,7 @@ def ended_leftovers(folder: Path) -> list[Path]:
             trial = EvidenceFolder.claim(manifest.parent)
         except EvidenceError:
             continue  # it runs, or is none
-        if end_leftovers(trial.cluster):
+        if kill_leftovers(trial.cluster):
             found.append(manifest.parent)
         trial.release()
     return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from zlib import crc32
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.evidence.event_schema import KINDS, Row, to_row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
@@ -31,7 +31,7 @@ def export(run: Run, path: Path) -> Path:
     manifest = Manifest(
         "sim",
         generation=scenario.setup.generation,
-        versions={"tidelog": tidelog.__version__},
+        versions={"tidelog": __version__},
         settings={"scenario": scenario.name, "text": print_scenario(scenario)},
         topics=[
             {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tidelog.cluster.processes import Processes
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import Step
 from tidelog.lab.runner import Played, Run, run
@@ -13,6 +12,7 @@ from tidelog.lab.verdict import judge_end, ledger_of
 from tidelog.trials.comparison import StageComparison, compare
 from tidelog.trials.stage.cluster_stage import ClusterStage
 from tidelog.trials.stage.pace import Pace, suitable_paces
+from tidelog.trials.stage.processes import Processes
 
 OnStep = Callable[[int, Step], None]
 

@@ -6,13 +6,17 @@ give an audit it says at the beginning, with the reason.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
-from tidelog.cluster.arena import Arena, ArenaPlan
+from tidelog.cluster.broker_process import exit_summary
+from tidelog.cluster.brokers import LogFiles
+from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import EvidenceFolder
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.trials.collection import collect_replicas
-from tidelog.trials.faults.faults import ArenaFaults, Faults
+from tidelog.trials.faults.faults import ClusterFaults, Faults
 from tidelog.trials.load.topic import Topic
 
 
@@ -49,36 +53,55 @@ class OwnVenue:
 
     stage = "cluster"
 
-    def __init__(self, plan: ArenaPlan, folder: EvidenceFolder) -> None:
-        """Raises `SettingsError` if brokers could not run like that."""
-        self._arena = Arena(plan, folder.cluster, folder.logs)
+    def __init__(self, spec: ClusterSpec, folder: EvidenceFolder) -> None:
+        """Data of brokers is kept below the evidence: after the trial it *is* the evidence of the replicas.
+        Raises `SettingsError` if brokers could not run like that."""
+        self._deaths: list[str] = []
+        self._logs = LogFiles(folder.logs)
+        self._cluster = Cluster(
+            spec,
+            folder.cluster,
+            on_line=self._logs,
+            on_death=lambda process: self._deaths.append(exit_summary(process)),
+        )
 
     def start(self) -> None:
-        self._arena.start()
+        self._cluster.start()
 
     def servers(self) -> str:
-        return self._arena.bootstrap_servers
+        return self._cluster.bootstrap_servers
 
     def bootstrap_for(self, client: str, zone: str) -> str:
-        return self._arena.bootstrap_for(client, zone)
+        return self._cluster.bootstrap_for(client, zone)
 
     def command_in(self, client: str) -> list[str]:
-        return self._arena.command_in(client)
+        return self._cluster.network.command_in(client)
 
     def describe(self, folder: EvidenceFolder) -> None:
-        folder.manifest.generation = self._arena.plan.generation
-        folder.manifest.settings["network"] = self._arena.plan.network
-        folder.manifest.brokers = self._arena.where()
+        spec = self._cluster.spec
+        folder.manifest.generation = self._cluster.status.generation
+        folder.manifest.settings["network"] = spec.network
+        folder.manifest.brokers = [
+            {
+                "id": broker.id,
+                "zone": spec.zone_of(broker.id),
+                "host": broker.host,
+                "port": broker.port,
+                "data_dir": os.path.relpath(broker.data_dir, self._cluster.data_dir.parent),
+            }
+            for broker in self._cluster.brokers
+        ]
 
     def faults(self, client_zones: dict[str, str]) -> Faults | None:
-        return ArenaFaults(self._arena, client_zones)
+        return ClusterFaults(self._cluster, client_zones)
 
     def trouble(self) -> list[str]:
-        return list(self._arena.deaths)
+        return list(self._deaths)
 
     def stop(self, folder: EvidenceFolder, topic: Topic | None) -> None:
         leaders = _leaders(self.servers(), topic.name) if topic is not None else {}
-        self._arena.stop()
+        self._cluster.stop()
+        self._logs.close()
         if topic is not None:
             collect_replicas(folder, topic.name, leaders)
 

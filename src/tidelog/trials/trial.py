@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any, Final, Protocol
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.cluster.errors import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
 from tidelog.evidence.journals.lines import LineJournal
@@ -317,7 +317,7 @@ def _versions() -> dict[str, Any]:
     import confluent_kafka
 
     return {
-        "tidelog": tidelog.__version__,
+        "tidelog": __version__,
         "python": platform.python_version(),
         "confluent-kafka": version("confluent-kafka"),
         "librdkafka": confluent_kafka.libversion()[0],

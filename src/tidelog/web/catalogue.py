@@ -8,7 +8,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from tidelog import __version__
+from tidelog._version import __version__
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.scenario import Scenario
 from tidelog.narrate.phrasebook import LANGUAGES, phrasebook

@@ -13,15 +13,16 @@ from tests.giving_up import cancelled_at
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.keepers import KeeperInside, KeeperOutside
-from tidelog.cluster.network.networks import RELAYS, STRAIGHT, make_network
+from tidelog.cluster.network.networks import make_network
+from tidelog.cluster.spec import DIRECT, RELAYS, ClusterSpec
 
-ZONES = {1: "az1", 2: "az2"}
+ZONES = ("az1", "az2")
 
 
-@pytest.mark.parametrize("kind", [STRAIGHT, RELAYS])
+@pytest.mark.parametrize("kind", [DIRECT, RELAYS])
 def test_a_broker_has_its_port_for_itself(kind: str):
     """Also while it is away: it is given to nobody by chance, and can be listened on."""
-    network = make_network(kind, ZONES)
+    network = make_network(ClusterSpec(brokers=2, zones=ZONES, network=kind))
     try:
         at = network.listen(1)
         assert network.listen(1) == at
@@ -37,15 +38,16 @@ def test_a_broker_has_its_port_for_itself(kind: str):
 
 
 def test_without_a_network_in_between_nothing_can_be_cut():
-    network = make_network(STRAIGHT, ZONES)
+    network = make_network(ClusterSpec(brokers=2, zones=ZONES))
     for attempt in (
         lambda: network.cut([(1, 2)]),
         lambda: network.delay([(1, 2)], 5),
         lambda: network.silence(1),
     ):
-        with pytest.raises(ClusterError, match="the traffic of this trial goes straight"):
+        with pytest.raises(ClusterError, match="are not available with network=direct: use network=relays"):
             attempt()
-    network.mend()
+    network.mend([(1, 2)])
+    network.restore()
     network.close()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from tidelog import __version__
+from tidelog._version import __version__
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.core.broker import Broker

@@ -16,12 +16,12 @@ from tidelog.cli.errors import Refusal
 from tidelog.cli.show.output import console
 
 if TYPE_CHECKING:
-    from tidelog.cluster.processes import Processes
     from tidelog.lab.grammar import Step
     from tidelog.lab.runner import Run
     from tidelog.lab.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
     from tidelog.trials.stage.pace import Pace
+    from tidelog.trials.stage.processes import Processes
     from tidelog.trials.stages import OnStep
 
 Result = TypeVar("Result")
@@ -60,8 +60,8 @@ def _paces(factor: float | None) -> list[Pace]:
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Do something with real processes, and tell how far it is."""
-    from tidelog.cluster.errors import TrialError
-    from tidelog.cluster.processes import Processes
+    from tidelog.cluster.errors import ClusterError
+    from tidelog.trials.stage.processes import Processes
 
     at = "the start"
     try:
@@ -77,7 +77,7 @@ def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result
                 status.update(f"{number} of {len(scenario.steps)}: {step}")
 
             return work(processes, show)
-    except TrialError as error:
+    except ClusterError as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise Refusal(f"interrupted at {at}; every process of the trial is stopped") from None

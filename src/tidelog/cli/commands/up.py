@@ -94,21 +94,22 @@ def up(
     generation_named(generation)
     from tidelog.cli.commands.up_foreground import Plan
     from tidelog.cli.show import cluster_log
+    from tidelog.cluster.spec import ClusterSpec
+    from tidelog.settings.table import SettingsError
 
     least = cluster_log.QUIET if quiet else cluster_log.VERBOSE if verbose else cluster_log.NORMAL
     entries, notes = _entries(properties, settings or [], verbose=verbose)
-    plan = Plan(
-        started=started,
-        brokers=brokers,
-        port=port,
-        data_dir=data_dir,
-        generation=generation,
-        keeper=_keeper(keeper),
-        overrides={entry.name: entry.value for entry in entries},
-        notes=notes,
-        least=least,
-        as_json=as_json,
-    )
+    try:
+        spec = ClusterSpec(
+            brokers=brokers,
+            port=port,
+            generation=generation,
+            keeper=_keeper(keeper),
+            settings={entry.name: entry.value for entry in entries},
+        )
+    except SettingsError as error:
+        raise Refusal(str(error)) from None
+    plan = Plan(started, spec, data_dir, notes, least, as_json)
     return _detached(plan) if detach else _attached(plan)
 
 
@@ -144,7 +145,7 @@ def _entries(
     path: Path | None, settings: list[str], *, verbose: bool
 ) -> tuple[list[Property], list[tuple[bool, str]]]:
     """The settings for all brokers, checked, and what there is to say about them."""
-    from tidelog.cluster.aio import KEEPER_NAMES, OWN_NAMES
+    from tidelog.cluster.spec import KEEPER_NAMES, OWN_NAMES
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property
     from tidelog.settings.table import SettingsError

@@ -10,7 +10,6 @@ import asyncio
 import json
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from tidelog.cli.show.output import console, counted, write_text
 from tidelog.cluster.aio import AsyncCluster
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
 from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.spec import ClusterSpec
 from tidelog.settings.table import SettingsError
 
 _LAST_LINES = 5
@@ -34,12 +34,8 @@ class Plan:
     """What was asked for. `notes` are (is it a warning, text); `started` is a time of `perf_counter`."""
 
     started: float
-    brokers: int
-    port: int
+    spec: ClusterSpec
     data_dir: Path | None
-    generation: str
-    keeper: str
-    overrides: dict[str, str]
     notes: list[tuple[bool, str]] = field(default_factory=list)
     least: int = NORMAL
     as_json: bool = False
@@ -49,33 +45,20 @@ def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temp
     """Run the cluster to its end. `announce` gets the ready line instead of stdout; `temporary` has the data
     directory emptied at the start and removed at the end even though it was named."""
     try:
-        if plan.data_dir is not None:
-            asyncio.run(_Supervision(plan, plan.data_dir, announce, temporary).run())
-            return
-        with tempfile.TemporaryDirectory(prefix="tidelog-", ignore_cleanup_errors=True) as folder:
-            asyncio.run(_Supervision(plan, Path(folder), announce, temporary=True).run())
+        asyncio.run(_Supervision(plan, announce, temporary=temporary or plan.data_dir is None).run())
     except (ClusterError, SettingsError) as error:
         raise Refusal(str(error)) from None
 
 
 class _Supervision:
-    def __init__(
-        self, plan: Plan, folder: Path, announce: Callable[[str], None] | None, temporary: bool
-    ) -> None:
+    def __init__(self, plan: Plan, announce: Callable[[str], None] | None, *, temporary: bool) -> None:
         self._plan = plan
-        self._log = ClusterLog(plan.least, plan.brokers)
+        self._log = ClusterLog(plan.least, plan.spec.brokers)
         self._announce = announce or self._print_ready
         self._temporary = temporary
         self._stopping = asyncio.Event()
         self._cluster = AsyncCluster(
-            folder,
-            brokers=plan.brokers,
-            port=plan.port,
-            generation=plan.generation,
-            keeper=plan.keeper,
-            overrides=plan.overrides,
-            on_line=self._log.broker_said,
-            on_death=self._died,
+            plan.spec, plan.data_dir, on_line=self._log.broker_said, on_death=self._died
         )
 
     async def run(self) -> None:
@@ -106,7 +89,6 @@ class _Supervision:
                 f"{self._cluster.data_dir} has data of brokers that are not started: {names}", warning=True
             )
         await self._cluster.start()
-        await self._cluster.ready()
         self._announce(self._ready_line())
         await self._cluster.keeper_failure()
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.evidence.folder import Manifest
 from tidelog.pipeline.report import sections
 from tidelog.pipeline.report.html import Markup, el, join
@@ -50,6 +50,6 @@ def render(
             sections.again_section(timeline, manifest, evidence),
             sections.further_section(evidence),
         ),
-        el("footer", f"tidelog {tidelog.__version__} · evidence in ", el("code", evidence)),
+        el("footer", f"tidelog {__version__} · evidence in ", el("code", evidence)),
     )
     return "<!doctype html>\n" + join(el("html", head, body, lang="en")) + "\n"

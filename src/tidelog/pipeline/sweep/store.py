@@ -22,7 +22,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.sweep.cells import OPERATIONS
 from tidelog.pipeline.sweep.grid import Grid
@@ -46,6 +46,7 @@ _DECIDING = (
     "core/controller",
     "core/generations",
     "core/replication",
+    "faults/places.py",
     "keeper/tree.py",
     "storage/memory.py",
     *(
@@ -74,7 +75,7 @@ _DECIDING = (
 def rules_print() -> str:
     """A short sum of the sources that decide how a trial goes."""
     total = hashlib.sha256()
-    root = files(tidelog)
+    root = files("tidelog")
     for name in _DECIDING:
         place = root.joinpath(name)
         texts = [place] if place.is_file() else sorted(place.iterdir(), key=lambda entry: entry.name)
@@ -166,7 +167,7 @@ class Store:
 
 def _manifest(grid: Grid, seeds: int) -> dict[str, Any]:
     return {
-        "tidelog": tidelog.__version__,
+        "tidelog": __version__,
         "rules": rules_print(),
         "axes": {axis: list(values) for axis, values in grid.axes.items()},
         "seeds": seeds,

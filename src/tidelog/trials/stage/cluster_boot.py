@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from tidelog.cluster.errors import TrialError
+from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
@@ -19,6 +19,7 @@ from tidelog.keeper.client import connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.trials.stage.observation import Observation
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.translation import creation, creation_with_a_past
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -32,9 +33,9 @@ SHORTEST_SESSION_MS = 100
 async def start_keeper(switchboard: Switchboard) -> EmbeddedKeeper:
     """In memory: what a keeper survives is not what scenarios are about. Its clock ticks finely, because
     sessions are short here."""
-    keeper = EmbeddedKeeper(None, host=HOST, session_timeout_min_ms=SHORTEST_SESSION_MS)
+    keeper = EmbeddedKeeper(None, host=LOOPBACK, session_timeout_min_ms=SHORTEST_SESSION_MS)
     await keeper.start()
-    switchboard.place(KEEPER, HOST, keeper.port)
+    switchboard.place(KEEPER, LOOPBACK, keeper.port)
     return keeper
 
 
@@ -81,7 +82,7 @@ async def _create(setup: Setup, topic: TopicSetup, processes: Processes) -> None
 
 
 async def _create_with_a_past(topic: TopicSetup, isr: tuple[int, ...], keeper: EmbeddedKeeper) -> None:
-    connection = connect(f"embedded://{HOST}:{keeper.port}")
+    connection = connect(f"embedded://{LOOPBACK}:{keeper.port}")
     connection.start(lambda notice: None)
     try:
         result = await connection.request(creation_with_a_past(topic, isr))

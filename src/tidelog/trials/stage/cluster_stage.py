@@ -23,8 +23,8 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from tidelog.cluster.disks import Disks
+from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.cluster.processes import HOST, Processes
 from tidelog.core.types import Millis, TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.kafka_client.aio import ask
@@ -41,6 +41,7 @@ from tidelog.trials.stage.conditions import Conditions
 from tidelog.trials.stage.happenings import Happenings
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.pace import Pace
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.sessions import Sessions
 from tidelog.trials.stage.settling import Settling, Views
 from tidelog.trials.stage.topology import Reach, Topology
@@ -235,7 +236,7 @@ class ClusterStage:
             "tidelog.peer.routes": ",".join(f"{peer}={h}:{p}" for peer, (h, p) in routes.items()),
             "tidelog.evidence.dir": str(self._folder / "events"),
         }
-        self._switchboard.place(broker, HOST, self._processes.brokers[broker].port)
+        self._switchboard.place(broker, LOOPBACK, self._processes.brokers[broker].port)
         await self._processes.start(broker, settings)
         if self._topology.reaches_keeper(broker):
             await self._processes.registered(broker)

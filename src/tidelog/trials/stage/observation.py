@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidelog.cluster.processes import Processes
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
@@ -23,6 +22,7 @@ from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapsh
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.trials.stage.conversations import as_memory, state_of
+from tidelog.trials.stage.processes import Processes
 from tidelog.wire.api import Api
 from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.messages.metadata import MetadataRequest

@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable
 
 from tidelog.cluster.network.relays.switchboard import Passed, Switchboard
-from tidelog.cluster.processes import Processes
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.lab.setup import Setup
 from tidelog.trials.stage.observation import BrokerView, Observation
+from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.topology import Topology
 
 QUIET_MS = 12.0

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.importers.jepsen.operations import (
@@ -67,7 +67,7 @@ def import_history(history: Path, path: Path, *, idempotent: bool = True) -> Imp
     `EvidenceError`, and leaves no folder then."""
     manifest = Manifest(
         "foreign",
-        versions={"tidelog": tidelog.__version__},
+        versions={"tidelog": __version__},
         settings={
             "history": str(history),
             "final reader": f"{EVERYONE} is not a consumer: it is what anybody polled, each offset once",

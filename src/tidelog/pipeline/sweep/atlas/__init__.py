@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-import tidelog
+from tidelog._version import __version__
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.sweep.atlas import choosing, coverage, maps, sections, stories
 from tidelog.pipeline.sweep.atlas.table import Table
@@ -49,7 +49,7 @@ def render(atlas: Atlas) -> str:
         ),
         el(
             "footer",
-            f"tidelog {tidelog.__version__} · made {atlas.made or 'today'} by ",
+            f"tidelog {__version__} · made {atlas.made or 'today'} by ",
             el("code", atlas.command),
         ),
         el("script", choosing.data(table), type="application/json", id="cells"),

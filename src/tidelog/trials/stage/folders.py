@@ -1,26 +1,21 @@
 """Where the processes of a trial keep their files, and how those of a trial that died are found again.
 
 All trials of a user live below one folder, each in one of its own, which is locked for as long as the trial
-runs. A lock that is free means that its trial is gone, however it ended; what it left running is named in
-``processes.json`` by process id and start time, so that nobody else is ever taken for it. Brokers end by
-themselves when their trial is gone; those that were paused cannot, and are ended here.
+runs. A lock that is free means that its trial is gone, however it ended. Brokers end by themselves when their
+trial is gone; those that were paused cannot. They are found by the locks on their data, and ended here.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shutil
 import tempfile
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from tidelog.cluster.directory import AlreadyRunning, DirectoryLock
+from tidelog.cluster.directory import AlreadyRunning, DirectoryLock, kill_leftovers
 from tidelog.cluster.errors import TrialError
-from tidelog.cluster.leftovers import FILE, end_leftovers
-from tidelog.storage.lock_file import start_time
 
 ROOM_BYTES_MIN = 64 * 1024 * 1024
 REMOVE_SECONDS_MAX = 10.0
@@ -57,20 +52,6 @@ class TrialFolder:
                 "directory that can be written"
             ) from None
         atexit.register(self.close)
-        self._processes: dict[int, str] = {}
-
-    def started(self, pid: int) -> None:
-        """A process of this trial: somebody will end it, if not we."""
-        self._processes[pid] = start_time(pid)
-        self._write()
-
-    def ended(self, pid: int) -> None:
-        self._processes.pop(pid, None)
-        self._write()
-
-    def _write(self) -> None:
-        with suppress(OSError):  # a full disk must not keep a trial from ending
-            (self.path / FILE).write_text(json.dumps(self._processes), "utf-8")
 
     def close(self) -> None:
         """A broker whose start was interrupted ends by itself, but may write until it does."""
@@ -91,6 +72,7 @@ def clean_up(parent: Path) -> None:
             lock.acquire()
         except (AlreadyRunning, OSError):
             continue
-        end_leftovers(folder)
+        for play in folder.glob("play-*"):
+            kill_leftovers(play)
         shutil.rmtree(folder, ignore_errors=True)
         lock.release()

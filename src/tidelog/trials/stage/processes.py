@@ -1,19 +1,15 @@
-"""The brokers of a trial as processes: started, killed, paused and ended, and never left behind.
+"""The brokers of a scenario as processes, from one play to the next.
 
 Each broker is what ``tidelog up`` starts, forked from a process that has loaded their code. They are run from
-an event loop that belongs to whoever plays the trial and turns only while that waits for something: so
-nothing happens behind its back, and there is nothing to lock.
+an event loop that turns only while the scenario waits for something: so nothing happens behind its back, and
+there is nothing to lock. How a cluster ends is not part of a scenario: its brokers are killed.
 
-Nothing outlives a trial: ``close`` kills what still runs; so does the end of this process, if it comes first
-(``atexit``); and if even that is denied (``kill -9``), brokers see their standard input end, and the next
-trial ends those that cannot (``folders``).
+What a killed process left running, the next one ends (``folders``).
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
-import os
 import signal
 import socket
 from collections.abc import Coroutine
@@ -23,27 +19,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.cluster.broker_process import BrokerProcess, Serving, exit_summary
+from tidelog.cluster.broker_process import BrokerProcess, BrokerState, Serving
+from tidelog.cluster.brokers import Brokers, LogFiles, ignore
 from tidelog.cluster.errors import TrialError
-from tidelog.cluster.folders import TrialFolder
-from tidelog.cluster.forkserver import ForkServer, ForkServerError
+from tidelog.cluster.forkserver import ForkServers
+from tidelog.cluster.network.networks import LOOPBACK, reserve_port
 from tidelog.settings.properties import write
+from tidelog.trials.stage.folders import TrialFolder
 
-START_SECONDS = 60.0
 END_SECONDS = 20.0
-HOST = "127.0.0.1"
 
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
 class Running:
-    """One broker of the trial, alive or not."""
+    """One broker of the scenario, alive or not."""
 
     id: int
     folder: Path
     reserved: socket.socket
-    """Bound, but never listening: keeps the port for this broker and nobody else."""
     process: BrokerProcess | None = None
     at: Serving | None = None
     """Where it serves, or served last."""
@@ -64,9 +59,10 @@ class Processes:
         self.folder = TrialFolder(parent)
         self.loop = asyncio.new_event_loop()
         self.brokers: dict[int, Running] = {}
-        self._nursery: ForkServer | None = None
+        self._servers = ForkServers()
+        self._logs = LogFiles(self.folder.path)
+        self._processes = Brokers(self._servers, self._logs, ignore)
         self._plays = 0
-        atexit.register(self._kill_all)
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Turn the event loop until this is done. What is interrupted goes no further than to clean up."""
@@ -84,43 +80,34 @@ class Processes:
         self._plays += 1
         path = self.folder.path / f"play-{self._plays}"
         path.mkdir()
+        self._logs = LogFiles(path)
+        self._processes = Brokers(self._servers, self._logs, ignore)
         self.brokers = {
-            number: Running(number, path / f"broker-{number}", _reserve_port()) for number in range(brokers)
+            number: Running(number, path / f"broker-{number}", reserve_port()) for number in range(brokers)
         }
         return path
 
     def end_play(self) -> None:
-        """Kill what runs: how a cluster ends is not part of a scenario."""
-        self._kill_all()
+        self._processes.kill_all()
         with suppress(TimeoutError):
-            self.run(asyncio.wait_for(self._all_ended(), END_SECONDS))
+            self.run(asyncio.wait_for(self._processes.all_ended(), END_SECONDS))
+        self._logs.close()
         for broker in self.brokers.values():
             broker.reserved.close()
         self.brokers = {}
-
-    async def _all_ended(self) -> None:
-        await asyncio.gather(*(b.process.ended() for b in self.brokers.values() if b.process is not None))
-
-    def _kill_all(self) -> None:
-        for broker in self.brokers.values():
-            if broker.process is not None:
-                broker.process.expected_to_end = True
-                broker.process.signal(signal.SIGKILL)
 
     def close(self) -> None:
         if self.loop.is_closed():
             return
         try:
             self.end_play()
-            if self._nursery is not None:
-                self.run(self._nursery.close())
+            self.run(self._servers.close())
             self.run(self.loop.shutdown_default_executor())
         finally:
-            self._kill_all()  # whatever interrupted their orderly end
+            self._processes.kill_all()  # if their orderly end was interrupted
             self._cancel_rest()
             self.loop.close()
             self.folder.close()
-            atexit.unregister(self._kill_all)
 
     def _cancel_rest(self) -> None:
         rest = asyncio.all_tasks(self.loop)
@@ -141,12 +128,12 @@ class Processes:
 
     async def start(self, number: int, settings: dict[str, str]) -> None:
         """Start a broker with these settings; it has an id, a folder and a port of its own. Returns before it
-        serves. Raises ``TrialError`` if nothing can be started."""
+        serves. Raises ``ClusterError`` if nothing can be started."""
         broker = self.brokers[number]
         properties = broker.folder.with_suffix(".properties")
         own = {
             "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{HOST}:{broker.port}",
+            "listeners": f"PLAINTEXT://{LOOPBACK}:{broker.port}",
             "log.dirs": str(broker.folder),
             "tidelog.metrics.port": "0",
         }
@@ -154,37 +141,21 @@ class Processes:
             write(properties, settings | own, f"Broker {number} of a trial.")
         except OSError as error:
             raise TrialError(f"{properties}: {(error.strerror or str(error)).lower()}; make room") from None
-        process = broker.process = BrokerProcess(number, properties, self._logged, self._ended)
         broker.paused = False
-        if self._nursery is None:
-            self._nursery = ForkServer()
-        try:
-            await process.start(self._nursery)
-        except ForkServerError as error:
-            raise TrialError(f"broker {number} cannot be started: {error}") from None
-        self.folder.started(process.pid)
+        broker.process = await self._processes.start(number, properties)
 
     async def registered(self, number: int) -> Serving:
         """Where a broker will serve, once it is registered: clients wait until a controller has reached it.
-        Raises ``TrialError`` if it ends before, or takes too long."""
+        Raises ``ClusterError`` if it ends before, or takes too long."""
         broker = self.brokers[number]
-        process = broker.process
-        assert process is not None
-        try:
-            broker.at = await asyncio.wait_for(process.registered(), START_SECONDS)
-        except EOFError:
-            raise TrialError(exit_summary(process)) from None
-        except TimeoutError:
-            raise TrialError(f"broker {number} is not registered after {START_SECONDS:g} s") from None
+        broker.at = await self._processes.reached(number, BrokerState.REGISTERED)
         return broker.at
 
     async def kill(self, number: int) -> None:
         """At once, with no chance to say goodbye; returns when it is gone."""
         broker = self.brokers[number]
-        if broker.process is not None:
-            broker.process.expected_to_end = True
-            broker.process.signal(signal.SIGKILL)
-            await broker.process.ended()
+        if broker.is_up:
+            await self._processes.end(number, signal.SIGKILL)
         broker.paused = False
 
     def pause(self, number: int) -> None:
@@ -197,46 +168,22 @@ class Processes:
 
     def ask_to_leave(self, number: int) -> None:
         """A controlled shutdown begins."""
-        process = self.brokers[number].process
-        if process is not None:
-            process.expected_to_end = True
-        self._signal(number, signal.SIGTERM)
+        self._signal(number, signal.SIGTERM, ends=True)
 
-    def _signal(self, number: int, sent: signal.Signals) -> None:
-        process = self.brokers[number].process
-        if process is not None:
-            process.signal(sent)
-
-    # ------------------------------------------------------------ what they say
-
-    def log_of(self, number: int) -> Path:
-        return self.brokers[number].folder.with_suffix(".log")
-
-    def _logged(self, number: int, line: str) -> None:
-        if number in self.brokers:
-            with suppress(OSError), self.log_of(number).open("a", encoding="utf-8") as file:
-                file.write(f"{line}{os.linesep}")
-
-    def _ended(self, process: BrokerProcess) -> None:
-        self.folder.ended(process.pid)
-
-
-def _reserve_port() -> socket.socket:
-    """Two sockets may have one port with this option, as long as only one of them listens."""
-    reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind((HOST, 0))
-    return reserved
+    def _signal(self, number: int, sent: signal.Signals, *, ends: bool = False) -> None:
+        if self.brokers[number].is_up:
+            self._processes.send(number, sent, ends=ends)
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
-    """Whoever was interrupted does not ask for the result any more."""
+    """After an interruption the result is not asked for any more."""
     if not task.cancelled():
         task.exception()
 
 
 async def _finish(tasks: set[asyncio.Task[Any]]) -> None:
-    """Nothing runs any more that one of them could wait for: who does not heed its cancellation is left."""
+    """Nothing runs any more that one of them could wait for: a task that does not heed its cancellation is
+    left."""
     done, _ = await asyncio.wait(tasks, timeout=END_SECONDS)
     for task in done:
         _looked_at(task)

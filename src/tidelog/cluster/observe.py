@@ -1,0 +1,130 @@
+"""What the brokers of a cluster say when they are asked: through Kafka's Metadata, and by their metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.core.types import TopicPartition
+from tidelog.kafka_client.blocking import Client, ClientError
+from tidelog.wire.messages.metadata import MetadataResponse
+
+ANSWER_SECONDS: Final = 60.0
+_METRICS_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
+
+Address = tuple[str, int]
+Reachable = Callable[[], Mapping[int, Address]]
+"""The brokers that can be asked now."""
+
+
+def metadata(at: Address, topics: Sequence[str] | None) -> MetadataResponse | None:
+    """What one broker knows; None if it does not answer."""
+    try:
+        with Client(*at) as client:
+            return client.metadata(topics)
+    except ClientError:
+        return None
+
+
+def known_brokers(at: Address) -> set[int]:
+    """The brokers that one of them knows of; none while it knows no controller, or does not answer."""
+    answer = metadata(at, [])
+    known = {each.node_id for each in answer.brokers} if answer is not None else set()
+    return known if answer is not None and answer.controller_id in known else set()
+
+
+def recovery_points(host: str, metrics_port: int) -> dict[TopicPartition, int]:
+    """How far each log of a broker is synced, as it says itself; empty where it does not answer."""
+    from urllib.request import urlopen  # here, because most clusters never need them
+
+    from prometheus_client.parser import text_string_to_metric_families
+
+    try:
+        with urlopen(f"http://{host}:{metrics_port}/metrics", timeout=_METRICS_SECONDS) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return {}
+    return {
+        TopicPartition(sample.labels["topic"], int(sample.labels["partition"])): int(sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == "tidelog_partition_recovery_point"
+    }
+
+
+# ---------------------------------------------------------------- what all brokers say
+
+
+async def agreed_controller(reachable: Reachable, timeout_s: float) -> int:
+    """The broker that all which can be asked hold to be the controller. Raises `ClusterError`."""
+    return await _agreed(reachable, lambda known: known.controller_id, [], "the controller", timeout_s)
+
+
+async def agreed_leader(reachable: Reachable, topic: str, partition: int, timeout_s: float) -> int:
+    """The broker that all which can be asked hold to be the leader. Raises `ClusterError`."""
+
+    def leader(known: MetadataResponse) -> int:
+        parts = (part for found in known.topics for part in found.partitions)
+        return next((part.leader_id for part in parts if part.partition_index == partition), -1)
+
+    return await _agreed(reachable, leader, [topic], f"the leader of {topic}-{partition}", timeout_s)
+
+
+async def _agreed(
+    reachable: Reachable,
+    question: Callable[[MetadataResponse], int],
+    topics: list[str],
+    what: str,
+    timeout_s: float,
+) -> int:
+    """An answer that names a broker which can be asked and that all of them give."""
+    said: dict[int, set[int]] = {}
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                answers = await _ask(reachable, topics)
+                said = {number: {question(each)} if each else set() for number, each in answers.items()}
+                named = set().union(*said.values())
+                if all(said.values()) and len(named) == 1 and named <= said.keys():
+                    return named.pop()
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise ClusterError(f"after {timeout_s:g} s brokers do not agree on {what}: {_words(said)}") from None
+
+
+async def wait_isr(reachable: Reachable, topic: str, size: int, timeout_s: float) -> None:
+    """Until all brokers that can be asked know so many in-sync replicas of every partition of a topic.
+    Raises `ClusterError`."""
+    saw: dict[int, set[int]] = {}
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not saw or any(each != {size} for each in saw.values()):
+                answers = await _ask(reachable, [topic])
+                saw = {number: _isr_sizes(each) for number, each in answers.items()}
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise ClusterError(
+            f"after {timeout_s:g} s not every partition of {topic} has {size} in-sync replicas: {_words(saw)}"
+        ) from None
+
+
+def _isr_sizes(known: MetadataResponse | None) -> set[int]:
+    topics = known.topics if known is not None else []
+    return {len(part.isr_nodes) for topic in topics for part in topic.partitions}
+
+
+async def _ask(reachable: Reachable, topics: list[str]) -> dict[int, MetadataResponse | None]:
+    asked = reachable()
+    answers = await asyncio.gather(*(asyncio.to_thread(metadata, at, topics) for at in asked.values()))
+    return dict(zip(asked, answers, strict=True))
+
+
+def _words(answers: Mapping[int, set[int]]) -> str:
+    said = (
+        f"broker {number} says {', '.join(map(str, sorted(each))) or 'nothing'}"
+        for number, each in answers.items()
+    )
+    return "; ".join(said) or "no broker can be asked"
