@@ -13,7 +13,8 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.runner import Run, run
+from tidelog.lab.run import Run
+from tidelog.lab.runner import run
 from tidelog.trials import catalogue
 from tidelog.trials.stage.pace import Pace
 from tidelog.trials.stage.processes import Processes

@@ -5,11 +5,14 @@ from textwrap import dedent
 from tidelog.core.broker import Broker
 from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
 from tidelog.lab.actions import Actions
-from tidelog.lab.grammar import Line, parse_step
-from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.grammar import parse_step
+from tidelog.lab.line import Line
+from tidelog.lab.run import Played, Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
-from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot, take
+from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot
 from tidelog.lab.world import World
+from tidelog.lab.world_snapshot import take
 from tidelog.narrate.events import narrate
 from tidelog.trials import catalogue
 

@@ -9,12 +9,12 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.lab.booting import booted
 from tidelog.lab.census import CountedTrial, play
 from tidelog.lab.explorer import ALL_FAULT_KINDS, Faults, Finding, decide_randomly
-from tidelog.lab.invariants import Broken
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.search import SearchOptions
 from tidelog.lab.shrinker import shrink
-from tidelog.lab.snapshot import take
+from tidelog.lab.violations import Broken
 from tidelog.lab.world import World
+from tidelog.lab.world_snapshot import take
 
 EVERYTHING = Faults(**dict.fromkeys(ALL_FAULT_KINDS, True))
 

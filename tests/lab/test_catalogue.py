@@ -10,8 +10,9 @@ from tests.lab.stories import Stage, after, happenings, known, log, marks, parti
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import ControlResponse, UpdateMetadataRequest
 from tidelog.core.types import BrokerId
-from tidelog.lab.network import Channel
-from tidelog.lab.runner import Played
+from tidelog.faults.places import Channel
+from tidelog.lab.run import Played
+from tidelog.lab.run_json import client_lines
 from tidelog.narrate.clients import remark_words
 from tidelog.scenario.client_events import Outcome
 from tidelog.trials import catalogue
@@ -37,7 +38,7 @@ def test_the_catalogue_names_every_file_once() -> None:
 
 
 def told(run_or_step, command: str) -> list[str]:
-    return after(run_or_step, command).told()
+    return client_lines(after(run_or_step, command))
 
 
 def said(played: Played) -> str:
@@ -78,7 +79,7 @@ def test_cut_follower_leader(generation: str) -> None:
     assert told(run, "produce p2 x") == ["p2 is told: x failed, delivery timed out"]
     assert said(after(run, "read c2")) == "c2 reads nothing: no reachable leader"
     twice = after(run, "produce p3 b")
-    assert twice.told() == ["p3 is told: b failed, REQUEST_TIMED_OUT (7)"]
+    assert client_lines(twice) == ["p3 is told: b failed, REQUEST_TIMED_OUT (7)"]
     assert [values(twice, broker) for broker in (0, 1, 2)] == ["a b b", "a", "a b b"]
     assert state(twice) == (0, 0, [1, 2, 0])
     assert twice.after.controller == 2
@@ -274,7 +275,7 @@ def test_min_insync_errors(generation: str) -> None:
     nobody can say."""
     before = known("min-insync-before", generation)
     refused = after(before, "produce p b")
-    assert refused.told() == ["p is told: b failed, NOT_ENOUGH_REPLICAS (19)"]
+    assert client_lines(refused) == ["p is told: b failed, NOT_ENOUGH_REPLICAS (19)"]
     assert values(refused, 0) == "a"
     assert [record.outcome for record in before.ledger if record.value == "b"] == [Outcome.FAILED]
     run = known("min-insync-after", generation)

@@ -9,11 +9,11 @@ import pytest
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.explorer import Faults
-from tidelog.lab.invariants import Grade
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse, print_scenario
 from tidelog.lab.search import SearchOptions, search
 from tidelog.lab.transcript import print_transcript
+from tidelog.lab.violations import Grade
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -9,12 +9,12 @@ import pytest
 from tests.effort import tries
 
 from tidelog.lab.explorer import Faults
-from tidelog.lab.invariants import Grade
 from tidelog.lab.runner import first_failure, run
 from tidelog.lab.scenario import parse, print_scenario
 from tidelog.lab.search import SearchOptions, search
 from tidelog.lab.shrinker import shrink
 from tidelog.lab.transcript import print_transcript
+from tidelog.lab.violations import Grade
 
 CRASH_ONLY = Faults(pause=False, cut=False, reset=False, elect=False)
 
@@ -62,7 +62,7 @@ def test_idempotent_producers_leave_no_duplicates() -> None:
     from random import Random
 
     from tidelog.lab.explorer import Trial, decide_randomly
-    from tidelog.lab.verdict import judge
+    from tidelog.lab.world_snapshot import judge
 
     def duplicates(options: SearchOptions) -> int:
         found = 0

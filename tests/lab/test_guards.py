@@ -15,9 +15,9 @@ from tests.effort import tries
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
 from tidelog.lab.explorer import Faults
-from tidelog.lab.invariants import Grade
 from tidelog.lab.scenario import parse
 from tidelog.lab.search import SearchOptions, SearchResult, search
+from tidelog.lab.violations import Grade
 
 NONE = Faults(crash=False, pause=False, cut=False, reset=False, elect=False, budget=0)
 

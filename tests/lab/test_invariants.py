@@ -10,11 +10,12 @@ from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAd
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.generations.epoch import LeaderEpochs
 from tidelog.core.types import BrokerId, TopicPartition
-from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.invariants import INVARIANTS, Broken, Watch
+from tidelog.lab.invariants import INVARIANTS, Watch
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.runner import first_failure, run
 from tidelog.lab.scenario import parse
 from tidelog.lab.setup import Setup, TopicSetup
+from tidelog.lab.violations import Broken
 from tidelog.lab.world import World
 from tidelog.scenario.client_events import RecordRead
 

@@ -7,7 +7,8 @@ test. Records are (offset, leader epoch, value), epochs are (epoch, start offset
 
 from tests.lab.stories import after, happenings, known, log, marks, play, replica, state
 
-from tidelog.lab.runner import Run
+from tidelog.lab.run import Run
+from tidelog.lab.run_json import client_lines
 
 A0, B0, C0 = (0, 0, "a"), (1, 0, "b"), (2, 0, "c")
 
@@ -23,7 +24,7 @@ def test_hw_truncation_in_0_10() -> None:
     a, b, c, d = ((offset, None, value) for offset, value in ((0, "a"), (1, "b"), (2, "c"), (2, "d")))
 
     step_1 = after(run, "crash 1")  # c is acknowledged, follower 1 is dead with c in its log and HW 2 on disk
-    assert after(run, "deliver fetch 1->0").told() == ["p is told: c ok at offset 2"]
+    assert client_lines(after(run, "deliver fetch 1->0")) == ["p is told: c ok at offset 2"]
     assert (state(step_1), marks(step_1, 0), marks(step_1, 1)) == ((0, 0, [0, 1]), (3, 3), (3, 2))
 
     step_3 = after(run, "wait follows 1 0")  # broker 1 is controller and follows the frozen leader
@@ -34,7 +35,7 @@ def test_hw_truncation_in_0_10() -> None:
     assert (state(step_4), marks(step_4, 1)) == ((1, 1, [1]), (2, 2))
 
     step_5 = after(run, "produce q d")
-    assert step_5.told() == ["q is told: d ok at offset 2"]
+    assert client_lines(step_5) == ["q is told: d ok at offset 2"]
     assert (log(step_5, 1), marks(step_5, 1)) == ([a, b, d], (3, 3))
 
     assert state(run) == (1, 1, [1, 0])  # step 6: broker 0 is back
@@ -56,7 +57,7 @@ def test_the_same_schedule_in_2_7() -> None:
     assert epochs(step_4, 1) == [(0, 0), (1, 3)]
 
     step_5 = after(run, "produce q d")
-    assert step_5.told() == ["q is told: d ok at offset 3"]
+    assert client_lines(step_5) == ["q is told: d ok at offset 3"]
 
     assert state(run) == (1, 1, [1, 0])
     for broker in (0, 1):
@@ -118,7 +119,7 @@ def test_isolated_leader_in_2_7_while_it_is_cut_off() -> None:
     ISR without the keeper."""
     run = isolated_leader()
     assert state(after(run, "produce all0 a b")) == (0, 0, [0, 1, 2])
-    assert after(run, "produce one0 c").told() == ["one0 is told: c ok at offset 2"]
+    assert client_lines(after(run, "produce one0 c")) == ["one0 is told: c ok at offset 2"]
 
     step_3 = after(run, "wait leads 1")
     assert (state(step_3), step_3.after.live_brokers) == ((1, 1, [1, 2]), (1, 2))
@@ -127,17 +128,17 @@ def test_isolated_leader_in_2_7_while_it_is_cut_off() -> None:
     assert replica(step_3, 1).believes == {"leader": 1, "leader_epoch": 1, "isr": (1, 2)}
     assert (marks(step_3, 0)[1], marks(step_3, 1)[1]) == (2, 2)
 
-    assert after(run, "produce one0 d").told() == ["one0 is told: d ok at offset 3"]
-    assert after(run, "produce one1 x y").told() == [
+    assert client_lines(after(run, "produce one0 d")) == ["one0 is told: d ok at offset 3"]
+    assert client_lines(after(run, "produce one1 x y")) == [
         "one1 is told: x ok at offset 2",
         "one1 is told: y ok at offset 3",
     ]
-    assert after(run, "produce all1 z").told() == ["all1 is told: z ok at offset 4"]
-    assert after(run, "produce all0 e").told() == ["all0 is told: e failed, REQUEST_TIMED_OUT (7)"]
+    assert client_lines(after(run, "produce all1 z")) == ["all1 is told: z ok at offset 4"]
+    assert client_lines(after(run, "produce all0 e")) == ["all0 is told: e failed, REQUEST_TIMED_OUT (7)"]
 
-    assert after(run, "produce one0 f").told() == ["one0 is told: f ok at offset 5"]
+    assert client_lines(after(run, "produce one0 f")) == ["one0 is told: f ok at offset 5"]
     step_5 = after(run, "produce all0 g")
-    assert step_5.told() == ["all0 is told: g failed, REQUEST_TIMED_OUT (7)"]
+    assert client_lines(step_5) == ["all0 is told: g failed, REQUEST_TIMED_OUT (7)"]
     assert [value for _, _, value in log(step_5, 0)] == list("abcdefg")
     assert [value for _, _, value in log(step_5, 1)] == list("abxyz")
     assert (marks(step_5, 0), marks(step_5, 1)) == ((7, 2), (5, 5))
@@ -163,7 +164,7 @@ def test_isolated_leader_in_2_7_after_the_healing() -> None:
     assert epochs(step_7, 0) == [(0, 0), (1, 2), (2, 5)]
     assert [epochs(step_7, broker) for broker in (1, 2)] == [[(0, 0), (1, 2)]] * 2
 
-    assert after(run, "produce all0 h").told() == ["all0 is told: h ok at offset 5"]
+    assert client_lines(after(run, "produce all0 h")) == ["all0 is told: h ok at offset 5"]
     assert [log(run, broker) for broker in (0, 1, 2)] == [[*shared, (5, 2, "h")]] * 3
     assert [epochs(run, broker) for broker in (0, 1, 2)] == [[(0, 0), (1, 2), (2, 5)]] * 3
     assert [marks(run, broker) for broker in (0, 1, 2)] == [(6, 6)] * 3
@@ -196,7 +197,7 @@ def test_unclean_election_in_2_7() -> None:
     assert (state(step_2), epochs(step_2, 0)) == ((0, 1, [0]), [(0, 0), (1, 2)])
 
     step_3 = after(run, "produce p c")
-    assert step_3.told() == ["p is told: c ok at offset 2"]
+    assert client_lines(step_3) == ["p is told: c ok at offset 2"]
     assert (log(step_3, 0), marks(step_3, 0)) == ([A0, B0, c], (3, 3))
 
     assert state(after(run, "wait leader none")) == (-1, 2, [0])  # step 4
@@ -208,7 +209,7 @@ def test_unclean_election_in_2_7() -> None:
     step_6 = after(run, "wait leader 1")
     assert (state(step_6), epochs(step_6, 1), marks(step_6, 1)) == ((1, 3, [1]), [(0, 0), (3, 2)], (2, 2))
 
-    assert after(run, "produce p d").told() == ["p is told: d ok at offset 2"]  # step 7
+    assert client_lines(after(run, "produce p d")) == ["p is told: d ok at offset 2"]  # step 7
 
     assert state(run) == (1, 3, [1, 0])  # step 8
     for broker in (0, 1):

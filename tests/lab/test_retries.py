@@ -13,8 +13,8 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.lab.explorer import Faults, Trial, decide_randomly
 from tidelog.lab.runner import run
 from tidelog.lab.search import SearchOptions
-from tidelog.lab.verdict import judge
 from tidelog.lab.world import World
+from tidelog.lab.world_snapshot import judge
 from tidelog.trials import catalogue
 from tidelog.trials.retries import has_network_faults, most_copies, with_retries
 

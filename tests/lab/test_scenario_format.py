@@ -10,9 +10,10 @@ from tests.lab.stories import known
 from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicConfig
-from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.grammar import Condition, Duration, Places, Step
-from tidelog.lab.network import CHANNEL_NAMES, Channel
+from tidelog.faults.places import CHANNEL_NAMES, Channel
+from tidelog.faults.step import Duration, Sides, Step
+from tidelog.lab.grammar import Condition
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.scenario import ClientSetup, Expectation, Scenario, ScenarioError, parse, print_scenario
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.lab.transcript import print_transcript
@@ -46,7 +47,7 @@ places = st.lists(st.sampled_from(["az1", "az2", "broker-0", "2", "keeper-1", "p
 channels = st.builds(
     Channel, st.sampled_from(CHANNEL_NAMES), st.sampled_from([0, 1, "p"]), st.sampled_from([2, "keeper", "c"])
 )
-cuts = st.builds(Places, places.map(tuple), places.map(tuple), st.booleans())
+cuts = st.builds(Sides, places.map(tuple), places.map(tuple), st.booleans())
 conditions = st.one_of(
     st.tuples(st.just("leader"), st.tuples(st.none() | brokers)),
     st.tuples(st.just("isr"), st.tuples(st.lists(brokers, min_size=1, unique=True).map(tuple))),

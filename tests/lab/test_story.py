@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.lab.grammar import ScenarioError
+from tidelog.lab.line import ScenarioError
 from tidelog.lab.scenario import parse, print_scenario
 from tidelog.lab.story import Story
 

@@ -6,9 +6,10 @@ from tests.lab.stories import THREE, TWO, Stage, after, happenings, marks, play,
 from tidelog.core import keeper_paths
 from tidelog.core.events import BrokerRegistered
 from tidelog.core.types import BrokerId, TopicPartition
-from tidelog.lab.clients import Producer, ProducerConfig
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
+from tidelog.lab.producer import Producer, ProducerConfig
 from tidelog.lab.quorum import Quorum
+from tidelog.lab.run_json import client_lines
 from tidelog.scenario.client_events import ClientFailure, Outcome
 
 TP = TopicPartition("t", 0)
@@ -346,8 +347,8 @@ def test_a_client_sees_the_cluster_through_the_broker_it_reaches() -> None:
     """Behind the cut az1 still believes in leader 0, the others in leader 1; both write, at one offset."""
     head = THREE + "    producer p1 zone=az1 acks=1\n    producer p2 zone=az2 acks=1\n"
     story = play(head, "isolate az1\nwait leads 1\nproduce p1 x\nproduce p2 y")
-    assert after(story, "produce p1 x").told() == ["p1 is told: x ok at offset 0"]
-    assert after(story, "produce p2 y").told() == ["p2 is told: y ok at offset 0"]
+    assert client_lines(after(story, "produce p1 x")) == ["p1 is told: x ok at offset 0"]
+    assert client_lines(after(story, "produce p2 y")) == ["p2 is told: y ok at offset 0"]
     assert (values(story, 0), values(story, 1)) == ("x", "y")
 
 

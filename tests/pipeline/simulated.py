@@ -15,13 +15,14 @@ from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.actions import Actions
 from tidelog.lab.explorer import DECIDERS, Faults, Trial
-from tidelog.lab.invariants import Broken
-from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.run import Played, Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.search import SearchOptions
-from tidelog.lab.snapshot import take
-from tidelog.lab.verdict import judge, ledger_of
+from tidelog.lab.verdict import ledger_of
+from tidelog.lab.violations import Broken
 from tidelog.lab.world import World
+from tidelog.lab.world_snapshot import judge, take
 from tidelog.trials import catalogue, lab_evidence
 
 GENERATIONS = ("hw", "kip101", "epoch", "majority")

@@ -24,7 +24,7 @@ from tests.pipeline.simulated import (
 
 from tidelog.core import events as e
 from tidelog.core.events import ElectionKind, TruncationRule
-from tidelog.lab.runner import Run
+from tidelog.lab.run import Run
 from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause, truncation_cause
 from tidelog.pipeline.audit.inputs import load
 from tidelog.pipeline.audit.verdict import Verdict, judge

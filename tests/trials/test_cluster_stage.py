@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.cluster.errors import TrialError
 from tidelog.core.generations import GENERATIONS
+from tidelog.lab.run_json import run_json
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.trials import catalogue
@@ -116,11 +117,11 @@ def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Proces
     """The same fields, every step with what happened during it, and times in the scenario's own."""
     scenario = catalogue.load("watermark-rounds")
     simulated, played = run(scenario), play_on_cluster(scenario, processes, suitable_paces()[0])
-    document = played.as_json()
+    document = run_json(played)
     assert document["stage"] == "cluster"
-    assert document.keys() == simulated.as_json().keys()
+    assert document.keys() == run_json(simulated).keys()
     assert [step["command"] for step in document["steps"]] == [
-        step["command"] for step in simulated.as_json()["steps"]
+        step["command"] for step in run_json(simulated)["steps"]
     ]
     texts = [event["text"] for step in document["steps"] for event in step["events"]]
     assert "0 raises the high watermark from 2 to 3 (epoch 0)" in texts

@@ -20,8 +20,9 @@ from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.faults.places import KEEPER
-from tidelog.lab.grammar import Step
-from tidelog.lab.runner import Run, run
+from tidelog.faults.step import Step
+from tidelog.lab.run import Run
+from tidelog.lab.runner import run
 from tidelog.lab.setup import Setup
 from tidelog.scenario.client_events import ClientFailure, Outcome
 from tidelog.scenario.remarks import Remark, RemarkKind

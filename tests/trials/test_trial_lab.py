@@ -8,6 +8,7 @@ import pytest
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
+from tidelog.lab.run_json import client_lines
 from tidelog.lab.runner import run
 from tidelog.scenario.client_events import Outcome
 from tidelog.trials import catalogue
@@ -28,7 +29,7 @@ def test_every_known_failure_can_be_exported(name: str, generation: str, tmp_pat
     ]
     assert [row["outcome"] for row in ledger] == [(s.outcome or Outcome.UNKNOWN).value for s in played.ledger]
     assert all(row["sent_us"] <= row.get("settled_us", row["sent_us"]) for row in ledger)
-    told = Counter(line for step in played.played for line in step.told() if "reads" in line)
+    told = Counter(line for step in played.played for line in client_lines(step) if "reads" in line)
     assert len(list(rows_of(path, READS))) == sum(told.values())
     records = Counter(row["broker"] for row in rows_of(path, RECORDS))
     ends = {row["broker"]: row["log_end_offset"] for row in rows_of(path, REPLICAS)}

@@ -9,6 +9,7 @@ import pytest
 from tests.cli.calling import call
 from tests.web.browsing import Opened
 
+from tidelog.lab.run_json import run_json
 from tidelog.lab.runner import run
 from tidelog.lab.scenario import parse
 from tidelog.trials import catalogue
@@ -48,7 +49,7 @@ def shown_at_the_end(page: Any, name: str, generation: str) -> dict[str, Any]:
 
 def expected_at_the_end(name: str, generation: str) -> dict[str, Any]:
     """The same facts, from what ``scenario run --json`` prints."""
-    told = run(catalogue.load(name).under(generation)).as_json()
+    told = run_json(run(catalogue.load(name).under(generation)))
     partition = told["partitions"][0]
     lost = {finding["value"] for finding in told["verdict"]["lost"]}
     chips = [[entry["value"], "lost" if entry["value"] in lost else "ok"] for entry in told["acknowledged"]]

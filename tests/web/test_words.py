@@ -12,9 +12,9 @@ from bench.tools import Tool, find
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.evidence.event_schema import REASONS
+from tidelog.faults.places import CHANNEL_NAMES
 from tidelog.lab.commands import Commands
 from tidelog.lab.grammar import CONDITIONS
-from tidelog.lab.network import CHANNEL_NAMES
 from tidelog.lab.scenario import VERDICT_KINDS, Scenario
 from tidelog.narrate.events import NARRATED
 from tidelog.narrate.reasons import reason_key

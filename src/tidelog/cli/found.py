@@ -6,10 +6,12 @@ import shlex
 from dataclasses import replace
 
 from tidelog.lab.explorer import FAULT_KINDS, Finding
-from tidelog.lab.invariants import INVARIANTS, Grade
-from tidelog.lab.runner import Run, run
+from tidelog.lab.invariants import INVARIANTS
+from tidelog.lab.run import Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import VERDICT_KINDS, print_scenario, wrap_comment
 from tidelog.lab.search import SearchOptions
+from tidelog.lab.violations import Grade
 
 _CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}
 _GRADES = {

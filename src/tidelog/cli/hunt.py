@@ -16,9 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from tidelog.lab.explorer import Finding
-from tidelog.lab.invariants import Grade
 from tidelog.lab.search import SearchOptions, SearchResult, search
 from tidelog.lab.shrinker import shrink
+from tidelog.lab.violations import Grade
 
 
 class _Rate(ProgressColumn):

@@ -9,11 +9,12 @@ from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, BrokerId, Millis, TopicConfig, TopicPartition
-from tidelog.lab.clients import Consumer, Producer, ProducerConfig
+from tidelog.faults.places import Channel, Node
 from tidelog.lab.commands import Commands
+from tidelog.lab.consumer import Consumer
 from tidelog.lab.convergence import converge
 from tidelog.lab.grammar import Condition
-from tidelog.lab.network import Channel, Node
+from tidelog.lab.producer import Producer, ProducerConfig
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.settings import topic_config
 from tidelog.lab.world import World

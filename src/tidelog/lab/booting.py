@@ -21,7 +21,7 @@ from tidelog.core.guards import Guards
 from tidelog.core.keeper_port import Check, Stat, StoredNode
 from tidelog.core.messages import FetchRequest, PartitionAssignment
 from tidelog.core.types import PartitionState, TopicConfig, TopicPartition
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.lab.world import Observer, World
 

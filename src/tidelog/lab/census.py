@@ -18,12 +18,13 @@ from typing import Any, assert_never
 from tidelog.core import events as e
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
-from tidelog.lab.clients import Consumer
+from tidelog.lab.consumer import Consumer
 from tidelog.lab.convergence import is_converged
 from tidelog.lab.explorer import ALL_FAULT_KINDS, Decider, Faults, Trial, decide_randomly
 from tidelog.lab.scenario import VERDICT_KINDS, Scenario
-from tidelog.lab.verdict import judge, ledger_of
+from tidelog.lab.verdict import ledger_of
 from tidelog.lab.world import Stuck, World
+from tidelog.lab.world_snapshot import judge
 from tidelog.scenario.client_events import Outcome
 from tidelog.wire.errors import ErrorCode
 

@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from tidelog.core.types import Millis, TopicPartition
-from tidelog.lab.clients import Consumer, Producer, ProducerConfig
-from tidelog.lab.grammar import Condition, Duration, Places, Step, is_number
-from tidelog.lab.network import Channel, Node
+from tidelog.faults.places import Channel, Node
+from tidelog.faults.step import Duration, Sides, Step
+from tidelog.lab.consumer import Consumer
+from tidelog.lab.grammar import Condition
+from tidelog.lab.line import is_number
+from tidelog.lab.producer import Producer, ProducerConfig
 from tidelog.lab.scenario import Scenario
 from tidelog.scenario.client_events import ClientError, Sent
 from tidelog.scenario.remarks import Remark, RemarkKind
@@ -237,20 +240,20 @@ class Commands:
                 found.append(place)
         return found
 
-    def _pairs(self, places: Places) -> list[tuple[Node, Node]]:
+    def _pairs(self, places: Sides) -> list[tuple[Node, Node]]:
         left, right = self._nodes(places.left), self._nodes(places.right)
         pairs = [(a, b) for a in left for b in right if a != b]
         return pairs if places.one_way else pairs + [(b, a) for a, b in pairs]
 
-    def _cut(self, places: Places) -> Remarks:
+    def _cut(self, places: Sides) -> Remarks:
         self._stage.cut(self._pairs(places))
         return ()
 
     def _isolate(self, zone: str) -> Remarks:
         others = tuple(other for other in self._stage.zones() if other != zone)
-        return self._cut(Places((zone,), others))
+        return self._cut(Sides((zone,), others))
 
-    def _heal(self, places: Places | None = None) -> Remarks:
+    def _heal(self, places: Sides | None = None) -> Remarks:
         self._stage.heal(None if places is None else self._pairs(places))
         return ()
 
@@ -258,7 +261,7 @@ class Commands:
         self._stage.reset_connections(a, b)
         return ()
 
-    def _delay(self, places: Places, delay: Duration) -> Remarks:
+    def _delay(self, places: Sides, delay: Duration) -> Remarks:
         self._stage.delay(self._pairs(places), delay.ms)
         return ()
 

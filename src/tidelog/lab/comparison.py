@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tidelog.lab.runner import Run, run
+from tidelog.lab.run import Run
+from tidelog.lab.run_json import run_json
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot
 
@@ -64,5 +66,5 @@ class Comparison:
             "generations": self.generations,
             "parts_at_step": self.parts_at,
             "same_at_end": self.same_after(self.steps - 1),
-            "runs": [r.as_json() for r in self.runs],
+            "runs": [run_json(r) for r in self.runs],
         }

@@ -22,12 +22,14 @@ from typing import Protocol
 
 from tidelog.core.types import InvariantViolation
 from tidelog.core.values import immutable
+from tidelog.faults.places import Channel
+from tidelog.faults.step import Sides, Step
 from tidelog.lab.actions import Actions
 from tidelog.lab.booting import booted
-from tidelog.lab.grammar import Condition, Places, Step
-from tidelog.lab.invariants import Broken, Grade, Watch
-from tidelog.lab.network import Channel
+from tidelog.lab.grammar import Condition
+from tidelog.lab.invariants import Watch
 from tidelog.lab.scenario import Scenario
+from tidelog.lab.violations import Broken, Grade
 from tidelog.lab.world import World
 
 CONVERGENCE_LIMIT_MS = 120_000
@@ -185,7 +187,7 @@ class Trial:
         """A zone that is cut off, or two zones that are cut from each other."""
         zones = self.world.zones()
         found: list[tuple[str, tuple[object, ...]]] = [("isolate", (zone,)) for zone in zones]
-        found += [("cut", (Places((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
+        found += [("cut", (Sides((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
         return found
 
     def _large_faults(self, running: list[int]) -> list[tuple[str, tuple[object, ...]]]:

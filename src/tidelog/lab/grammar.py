@@ -34,14 +34,12 @@ Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``reg
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from tidelog.core.values import immutable
-from tidelog.lab.network import CHANNEL_NAMES, Channel, Node
-from tidelog.settings.kinds import Kind
+from tidelog.faults.places import CHANNEL_NAMES, Channel, Node
+from tidelog.faults.step import Duration, Sides, Step, print_argument, print_duration
+from tidelog.lab.line import Line, did_you_mean, is_number
 from tidelog.settings.topic import TOPIC
 
 LONGEST_MS = 60 * 60_000
@@ -56,95 +54,6 @@ BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", 
 ALTERABLE = {name: TOPIC[name].kind for name in ("min.insync.replicas", "unclean.leader.election.enable")}
 """The settings of a topic that replication obeys."""
 
-DIGITS_MAX = 18
-
-
-class ScenarioError(ValueError):
-    """A scenario file cannot be read. The message names file, line, column and what was expected."""
-
-
-def is_number(word: str) -> bool:
-    """Digits as on a keyboard: ``str.isdigit`` knows many more. And no more than a number here needs: Python
-    refuses to read thousands of them."""
-    return word.isascii() and word.isdigit() and len(word) <= DIGITS_MAX
-
-
-class Line:
-    """One line of a file, split into words that know their columns."""
-
-    __slots__ = ("_columns", "_number", "_origin", "_text", "words")
-
-    def __init__(self, origin: str, number: int, text: str) -> None:
-        self._origin, self._number, self._text = origin, number, text
-        self.words: list[str] = []
-        self._columns: list[int] = []
-        position = 0
-        for word in text.split():
-            position = text.index(word, position)
-            self.words.append(word)
-            self._columns.append(position)
-            position += len(word)
-
-    def error(self, index: int, expected: str) -> ScenarioError:
-        found = f", found {self.words[index]!r}" if index < len(self.words) else ", found the end of the line"
-        return ScenarioError(f"{self._place(index)}: expected {expected}{found}")
-
-    def _place(self, index: int) -> str:
-        column = self._columns[index] if index < len(self._columns) else len(self._text.rstrip()) + 1
-        return f"{self._origin}: line {self._number}, column {column + 1}"
-
-    def word(self, index: int) -> str:
-        return self.words[index] if index < len(self.words) else ""
-
-    def need(self, index: int, expected: str) -> str:
-        if index >= len(self.words):
-            raise self.error(index, expected)
-        return self.words[index]
-
-    def rest(self, index: int) -> str:
-        return self._text[self._columns[index] :].strip() if index < len(self.words) else ""
-
-    def end(self, index: int) -> None:
-        if index < len(self.words):
-            raise self.error(index, "the end of the line")
-
-    def number(self, index: int, what: str) -> int:
-        word = self.need(index, what)
-        if not is_number(word.removeprefix("-")):
-            raise self.error(index, what)
-        return int(word)
-
-    def settings(self, start: int, allowed: Mapping[str, Kind[Any]]) -> dict[str, Any]:
-        """The values of KEY=VALUE words from ``start`` on."""
-        found: dict[str, Any] = {}
-        for index in range(start, len(self.words)):
-            key, equals, value = self.words[index].partition("=")
-            if not equals or not value or key not in allowed:
-                near = difflib.get_close_matches(key, allowed, 1)
-                hint = f" (did you mean {near[0]}?)" if near and near[0] != key else ""
-                raise self.error(index, f"KEY=VALUE with KEY one of {', '.join(allowed)}{hint}")
-            if key in found:
-                raise self.error(index, f"{key}= only once")
-            try:
-                found[key] = allowed[key].parse(value)
-            except ValueError as error:
-                raise ScenarioError(f"{self._place(index)}: {self.words[index]}: {error}") from None
-        return found
-
-
-@immutable
-class Step:
-    verb: str
-    args: tuple[object, ...] = ()
-    comment: str = ""
-
-    @property
-    def client(self) -> str | None:
-        return str(self.args[0]) if self.verb in ("produce", "send", "read", "poll") else None
-
-    def __str__(self) -> str:
-        return " ".join([self.verb, *(_print(arg) for arg in self.args)])
-
 
 @dataclass(slots=True, frozen=True)
 class Condition:
@@ -153,40 +62,10 @@ class Condition:
     within_ms: int | None = None
 
     def __str__(self) -> str:
-        words = [self.name, *(_print(arg) for arg in self.args)]
+        words = [self.name, *(print_argument(arg) for arg in self.args)]
         if self.within_ms is not None:
             words += ["within", print_duration(self.within_ms)]
         return " ".join(words)
-
-
-@dataclass(slots=True, frozen=True)
-class Duration:
-    ms: int
-
-
-@dataclass(slots=True, frozen=True)
-class Places:
-    """The two sides of a cut: lists of zones or nodes, one way or both."""
-
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    one_way: bool = False
-
-    def __str__(self) -> str:
-        arrow = " -> " if self.one_way else " "
-        return ",".join(self.left) + arrow + ",".join(self.right)
-
-
-def _print(arg: object) -> str:
-    if isinstance(arg, Duration):
-        return print_duration(arg.ms)
-    if isinstance(arg, tuple) and not isinstance(arg, Channel):
-        return ",".join(map(str, arg))
-    return "none" if arg is None else str(arg)
-
-
-def print_duration(ms: int) -> str:
-    return f"{ms // 1000}s" if ms % 1000 == 0 else f"{ms}ms"
 
 
 # ---------------------------------------------------------------- words to values
@@ -256,11 +135,11 @@ def _number(expected: str) -> Callable[[Line], tuple[object, ...]]:
     return parse
 
 
-def places(line: Line) -> Places:
+def places(line: Line) -> Sides:
     left = line.need(1, "a zone or a node")
     one_way = line.word(2) == "->"
     right = line.need(3 if one_way else 2, "a zone or a node on the other side")
-    return Places(tuple(left.split(",")), tuple(right.split(",")), one_way)
+    return Sides(tuple(left.split(",")), tuple(right.split(",")), one_way)
 
 
 def _cut(line: Line) -> tuple[object, ...]:
@@ -363,7 +242,7 @@ CONDITIONS = (
 def _wait(line: Line) -> tuple[object, ...]:
     name = line.need(1, f"a condition ({', '.join(CONDITIONS)})")
     if name not in CONDITIONS:
-        raise line.error(1, f"a condition ({', '.join(CONDITIONS)}){_did_you_mean(name, CONDITIONS)}")
+        raise line.error(1, f"a condition ({', '.join(CONDITIONS)}){did_you_mean(name, CONDITIONS)}")
     args, index = _condition_args(line, name)
     within = None
     if line.word(index) == "within":
@@ -371,11 +250,6 @@ def _wait(line: Line) -> tuple[object, ...]:
         index += 2
     line.end(index)
     return (Condition(name, args, within),)
-
-
-def _did_you_mean(word: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word, known, 1)
-    return f" (did you mean {near[0]}?)" if near else ""
 
 
 _VERBS: dict[str, Callable[[Line], tuple[object, ...]]] = {
@@ -415,5 +289,5 @@ def parse_step(line: Line, comment: str) -> Step:
     parser = _VERBS.get(verb)
     if parser is None:
         known = tuple(_VERBS)
-        raise line.error(0, f"a command{_did_you_mean(verb, known)}; the commands are {', '.join(known)}")
+        raise line.error(0, f"a command{did_you_mean(verb, known)}; the commands are {', '.join(known)}")
     return Step(verb, parser(line), comment)

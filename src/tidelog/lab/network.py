@@ -16,9 +16,7 @@ from typing import Any
 
 from tidelog.core import messages as m
 from tidelog.core.types import Millis
-from tidelog.faults.places import CHANNEL_NAMES, KEEPER, Channel, Node
-
-__all__ = ("CHANNEL_NAMES", "CONNECTION_OF", "KEEPER", "Channel", "InFlight", "Network", "Node")
+from tidelog.faults.places import Channel, Node
 
 CONNECTION_OF: dict[type, str] = {
     m.FetchRequest: "fetch",

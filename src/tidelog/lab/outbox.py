@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.core.keeper_port import Operation
 from tidelog.core.messages import Message
 from tidelog.core.types import BrokerId, Millis
-from tidelog.lab.network import CONNECTION_OF, KEEPER
+from tidelog.faults.places import KEEPER
+from tidelog.lab.network import CONNECTION_OF
 
 if TYPE_CHECKING:
     from tidelog.lab.world import World

@@ -27,18 +27,11 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicPartition
-from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.grammar import (
-    BROKER_CONDITIONS,
-    BROKER_VERBS,
-    Condition,
-    Line,
-    Places,
-    ScenarioError,
-    Step,
-    parse_step,
-)
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
+from tidelog.faults.step import Sides, Step
+from tidelog.lab.grammar import BROKER_CONDITIONS, BROKER_VERBS, Condition, parse_step
+from tidelog.lab.line import Line, ScenarioError
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.settings import (
     describe_cluster,
     describe_producer,
@@ -215,7 +208,7 @@ def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
                 raise line.error(
                     len(line.words) - 1 if arg is named else 3, "two nodes of this scenario like 1->0"
                 )
-        if isinstance(arg, Places):
+        if isinstance(arg, Sides):
             for place in (*arg.left, *arg.right):
                 if place not in _places(scenario):
                     at = next(i for i, word in enumerate(line.words) if place in word.split(",") and i > 0)

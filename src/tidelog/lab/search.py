@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
-from tidelog.lab.clients import ProducerConfig
 from tidelog.lab.explorer import DECIDERS, Decider, Faults, Finding, deviations, explore_one
-from tidelog.lab.invariants import Grade
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.setup import Setup, TopicSetup
+from tidelog.lab.violations import Grade
 
 STRATEGIES = ("random", "pct", "exhaustive")
 

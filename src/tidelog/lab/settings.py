@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.types import TopicConfig
-from tidelog.lab.clients import ProducerConfig
-from tidelog.lab.grammar import ALTERABLE, Line
+from tidelog.lab.grammar import ALTERABLE
+from tidelog.lab.line import Line
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.settings.broker import BROKER
 from tidelog.settings.kinds import Choice, Kind, Listed, Truth, Word, int32, int64, words

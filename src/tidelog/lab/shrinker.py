@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tidelog.faults.step import Duration, Step
 from tidelog.lab.explorer import CONVERGENCE_LIMIT_MS, Finding
-from tidelog.lab.grammar import Condition, Duration, Step
-from tidelog.lab.invariants import Broken
+from tidelog.lab.grammar import Condition
 from tidelog.lab.runner import first_failure
 from tidelog.lab.scenario import Scenario
+from tidelog.lab.violations import Broken
 
 _SETTLE = Step("settle")
 _PAUSES = tuple(Step("advance", (Duration(ms),)) for ms in (1_000, 4_000, 10_000))

@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from tidelog.lab.runner import Run, run
+from tidelog.lab.run import Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario, parse
 
 Setting = str | int | bool | Sequence[int] | Sequence[str]

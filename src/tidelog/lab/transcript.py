@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from tidelog.lab.runner import Played, Run
+from tidelog.lab.run import Played, Run
 from tidelog.lab.scenario import OUTPUT_MARK, print_head, wrap_comment
 from tidelog.lab.snapshot import ReplicaState, Snapshot, partition_line
 from tidelog.narrate.clients import remark_words

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.lab.clients import Consumer, Producer
-from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot, take
-from tidelog.lab.world import World
+from tidelog.lab.consumer import Consumer
+from tidelog.lab.producer import Producer
+from tidelog.lab.snapshot import PartitionSnapshot, Record, Snapshot
 from tidelog.scenario.client_events import Outcome, RecordRead, Sent
 
 Finding = dict[str, Any]
@@ -50,10 +50,6 @@ class Verdict:
             "reordered": self.reordered,
             "phantom": self.phantom,
         }
-
-
-def judge(world: World) -> Verdict:
-    return judge_end(take(world), world.clients.values())
 
 
 def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> Verdict:

@@ -16,9 +16,11 @@ from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, st
 from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.messages import ElectLeadersRequest, Message
 from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
-from tidelog.lab.clients import Consumer, Producer, ProducerConfig
-from tidelog.lab.network import KEEPER, Channel, Network, Node
+from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog.lab.consumer import Consumer
+from tidelog.lab.network import Network
 from tidelog.lab.processes import BrokerProcess
+from tidelog.lab.producer import Producer, ProducerConfig
 from tidelog.lab.quorum import KeeperNotice, Quorum
 from tidelog.lab.setup import Setup
 from tidelog.scenario.client_events import ClientEvent

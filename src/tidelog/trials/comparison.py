@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidelog.lab.grammar import Condition
-from tidelog.lab.runner import Played, Run
+from tidelog.lab.run import Played, Run
+from tidelog.lab.run_json import run_json
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
 from tidelog.narrate.clients import error_words, remark_words, told
@@ -68,7 +69,7 @@ class StageComparison:
             "differences": [
                 {"kind": d.kind, "where": d.where, first: d.first, second: d.second} for d in self.differences
             ],
-            "runs": [self.first.as_json(), self.second.as_json()],
+            "runs": [run_json(self.first), run_json(self.second)],
         }
 
 

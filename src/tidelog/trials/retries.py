@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 from tidelog.core.messages import ACKS_ALL
-from tidelog.lab.runner import Run
+from tidelog.lab.run import Run
 from tidelog.lab.scenario import Scenario
 
 NETWORK_VERBS = frozenset({"cut", "isolate", "hold", "drop"})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tidelog.faults.step import Step
 from tidelog.lab.commands import Commands
-from tidelog.lab.grammar import Step
-from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.run import Played, Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.verdict import judge_end, ledger_of
 from tidelog.trials.comparison import StageComparison, compare

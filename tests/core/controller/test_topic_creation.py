@@ -17,7 +17,7 @@ from tidelog.core.messages import (
     CreateTopicResponse,
 )
 from tidelog.core.types import TopicPartition
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.lab.setup import Setup
 from tidelog.wire.errors import ErrorCode
 

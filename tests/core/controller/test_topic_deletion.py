@@ -26,7 +26,7 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.types import BrokerId, TopicPartition
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.lab.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode

@@ -23,7 +23,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 
 if TYPE_CHECKING:
-    from tidelog.lab.runner import Run
+    from tidelog.lab.run import Run
 
 app = typer.Typer(
     help="Known failures by name: list, show, run, compare.",
@@ -138,7 +138,9 @@ def present(played: Run, *, as_json: bool, transcript: bool) -> int:
     if as_json and transcript:
         raise Refusal("choose one of --json and --transcript")
     if as_json:
-        write_json(played.as_json())
+        from tidelog.lab.run_json import run_json
+
+        write_json(run_json(played))
     elif transcript:
         from tidelog.lab.transcript import print_transcript
 

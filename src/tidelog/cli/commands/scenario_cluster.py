@@ -16,8 +16,8 @@ from tidelog.cli.errors import Refusal
 from tidelog.cli.show.output import console
 
 if TYPE_CHECKING:
-    from tidelog.lab.grammar import Step
-    from tidelog.lab.runner import Run
+    from tidelog.faults.step import Step
+    from tidelog.lab.run import Run
     from tidelog.lab.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
     from tidelog.trials.stage.pace import Pace

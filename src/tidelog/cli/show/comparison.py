@@ -14,7 +14,7 @@ from tidelog.cli.show.lines import BETWEEN, beside, box, rule, wrap
 from tidelog.cli.show.run import happenings, heading, opening, page_width, remark, without_gaps
 from tidelog.core.events import Truncated
 from tidelog.lab.comparison import Comparison, essence, essence_of_replica
-from tidelog.lab.runner import Run
+from tidelog.lab.run import Run
 from tidelog.lab.snapshot import PartitionSnapshot, Snapshot
 from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
 

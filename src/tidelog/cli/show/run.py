@@ -12,7 +12,7 @@ from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import box, wrap
 from tidelog.core.events import Truncated
-from tidelog.lab.runner import Played, Run
+from tidelog.lab.run import Played, Run
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.settings import describe_producer, describe_topic
 from tidelog.lab.snapshot import Snapshot

@@ -7,13 +7,14 @@ from typing import Any
 
 from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
-from tidelog.lab.invariants.base import Broken, Grade, Invariant
+from tidelog.lab.invariants.base import Invariant
 from tidelog.lab.invariants.committed import CommittedSurvives
 from tidelog.lab.invariants.history import CommitHistory
 from tidelog.lab.invariants.insync import IsrHoldsCommitted
 from tidelog.lab.invariants.leadership import OneLeaderPerEpoch
 from tidelog.lab.invariants.reads import PromisesKept, ReadsAreStable
 from tidelog.lab.invariants.watermark import WatermarkRises
+from tidelog.lab.violations import Broken, Grade
 from tidelog.lab.world import World
 
 INVARIANTS: tuple[type[Invariant], ...] = (

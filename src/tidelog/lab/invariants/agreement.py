@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvanced, Truncated
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.convergence import is_converged
-from tidelog.lab.invariants.base import Grade, Handlers, Invariant
-from tidelog.lab.snapshot import partition_line, take
+from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.snapshot import partition_line
 from tidelog.lab.verdict import diverged
+from tidelog.lab.violations import Grade
+from tidelog.lab.world_snapshot import take
 
 if TYPE_CHECKING:
     from tidelog.lab.invariants.history import CommitHistory

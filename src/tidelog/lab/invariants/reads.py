@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.lab.verdict import judge
+from tidelog.lab.world_snapshot import judge
 from tidelog.scenario.client_events import RecordRead
 
 if TYPE_CHECKING:

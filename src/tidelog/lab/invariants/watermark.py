@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
 from tidelog.core.types import Epoch, Offset, TopicPartition
-from tidelog.lab.invariants.base import Grade, Handlers, Invariant
+from tidelog.lab.invariants.base import Handlers, Invariant
+from tidelog.lab.violations import Grade
 
 if TYPE_CHECKING:
     from tidelog.lab.invariants.history import CommitHistory

@@ -16,7 +16,7 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
 from tidelog.core.types import TopicConfig
-from tidelog.lab.clients import ProducerConfig
+from tidelog.lab.producer import ProducerConfig
 from tidelog.lab.scenario import ClientSetup, Scenario
 from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.pipeline.sweep.mixes import PARTING, POWERFUL, canonical, kinds_of

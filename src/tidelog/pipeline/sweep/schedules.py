@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.types import InvariantViolation
+from tidelog.faults.step import Step
 from tidelog.lab.actions import Actions
 from tidelog.lab.booting import booted
 from tidelog.lab.census import schedule
 from tidelog.lab.explorer import Finding
-from tidelog.lab.grammar import Step
-from tidelog.lab.invariants import Broken
 from tidelog.lab.scenario import Scenario, print_scenario, wrap_comment
 from tidelog.lab.shrinker import shrink
-from tidelog.lab.verdict import judge
+from tidelog.lab.violations import Broken
 from tidelog.lab.world import Stuck
+from tidelog.lab.world_snapshot import judge
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named
 from tidelog.pipeline.sweep.mixes import faults_of

@@ -29,8 +29,9 @@ from tidelog.core.types import Millis, TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.clients import Consumer, Producer, ProducerConfig
+from tidelog.lab.consumer import Consumer
 from tidelog.lab.grammar import Condition
+from tidelog.lab.producer import Producer, ProducerConfig
 from tidelog.lab.scenario import Scenario
 from tidelog.lab.snapshot import Snapshot
 from tidelog.scenario.client_events import ClientEvent

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.types import NO_LEADER, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.lab.clients import Consumer, Producer
+from tidelog.lab.consumer import Consumer
 from tidelog.lab.grammar import Condition
+from tidelog.lab.producer import Producer
 from tidelog.lab.setup import Setup
 from tidelog.trials.stage.observation import Observation, ReplicaView
 

@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.core import keeper_port as k
 from tidelog.core import messages as m
 from tidelog.core.types import NO_LEADER
-from tidelog.lab.network import Channel
+from tidelog.faults.places import Channel
 from tidelog.wire.errors import ErrorCode
 
 Fields = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.comparison import Comparison
-from tidelog.lab.grammar import ScenarioError
+from tidelog.lab.line import ScenarioError
 from tidelog.lab.scenario import Scenario, parse
 from tidelog.web.play.recording import record
 from tidelog.web.play.watched_world import PlayTooLong

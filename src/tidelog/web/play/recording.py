@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.lab.runner import Played, Run, run
+from tidelog.lab.run import Played, Run
+from tidelog.lab.runner import run
 from tidelog.lab.scenario import ClientSetup, Scenario, print_head
 from tidelog.lab.setup import Setup
 from tidelog.lab.world import Observer

@@ -22,9 +22,10 @@ from typing import Any
 
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from tidelog.core.types import TopicPartition
-from tidelog.lab.clients import Producer
-from tidelog.lab.snapshot import ReplicaState, take
+from tidelog.lab.producer import Producer
+from tidelog.lab.snapshot import ReplicaState
 from tidelog.lab.world import World
+from tidelog.lab.world_snapshot import take
 from tidelog.narrate.clients import error_phrase
 from tidelog.scenario.client_events import Outcome, Sent
 from tidelog.web.play.messages import travel

@@ -13,8 +13,8 @@ from typing import Any
 
 from tidelog.core.keeper_paths import CONTROLLER, broker_path
 from tidelog.core.types import TopicPartition
-from tidelog.lab.clients import Producer
-from tidelog.lab.network import KEEPER, Channel, Node
+from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog.lab.producer import Producer
 from tidelog.lab.setup import Setup
 from tidelog.lab.world import Observer, World
 from tidelog.web.play.messages import is_worth_showing, travel

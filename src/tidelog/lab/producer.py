@@ -1,89 +1,24 @@
-"""Clients as real ones behave: they bootstrap from whoever they reach, cache metadata, time out, retry.
-
-A client sees the cluster through its own cache (M14): it sends to the leader it believes in until an error
-or a time-out makes it ask again, and it asks whichever broker it can reach, which may be just as wrong.
-"""
+"""Kafka's producer: it times out, retries, and writes down what it was told of each record."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 from tidelog.core.messages import (
-    CONSUMER,
     NO_ERROR,
-    FetchRequest,
-    FetchResponse,
     Message,
     MetadataRequest,
     MetadataResponse,
     ProduceRequest,
     ProduceResponse,
 )
-from tidelog.core.types import (
-    NO_EPOCH,
-    NO_LEADER,
-    NO_PRODUCER,
-    Epoch,
-    Millis,
-    Offset,
-    TopicPartition,
-)
-from tidelog.scenario.client_events import (
-    Acknowledged,
-    ClientError,
-    ClientEvent,
-    ClientFailure,
-    Outcome,
-    RecordRead,
-    SendFailed,
-    Sent,
-)
+from tidelog.core.types import NO_LEADER, NO_PRODUCER, Millis, TopicPartition
+from tidelog.lab.client_metadata import NOBODY, ClientHost, ClientMetadata
+from tidelog.scenario.client_events import Acknowledged, ClientError, ClientFailure, Outcome, SendFailed, Sent
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
-
-class Surroundings(Protocol):
-    """What a client may ask of the world it lives in."""
-
-    now: Millis
-
-    def can_connect(self, client: str, broker: int) -> bool: ...
-    def broker_ids(self) -> tuple[int, ...]: ...
-    def zone_of(self, node: int | str) -> str: ...
-    def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None: ...
-    def wake_client(self, client: str, at: Millis) -> None: ...
-    def client_observed(self, observation: ClientEvent) -> None: ...
-
-
-_NOBODY = (NO_LEADER, NO_EPOCH)
 _NEVER: Millis = 10**15
-
-
-class _Metadata:
-    """A client's cached view: who leads, according to the broker asked last."""
-
-    __slots__ = ("_nearest", "leaders", "requested")
-
-    def __init__(self) -> None:
-        self.leaders: dict[TopicPartition, tuple[int, Epoch]] = {}
-        self.requested = False
-        self._nearest: list[int] | None = None
-
-    def choose(self, client: str, world: Surroundings) -> int | None:
-        """The first broker in reach, of the own zone if there is one."""
-        if self._nearest is None:
-            home = world.zone_of(client)
-            self._nearest = sorted(world.broker_ids(), key=lambda broker: world.zone_of(broker) != home)
-        for broker in self._nearest:
-            if world.can_connect(client, broker):
-                return broker
-        return None
-
-    def learn(self, response: MetadataResponse) -> None:
-        self.requested = False
-        for tp, state in response.partitions.items():
-            self.leaders[tp] = (state.leader, state.leader_epoch)
 
 
 @dataclass(slots=True, frozen=True)
@@ -120,14 +55,14 @@ class Producer:
         "producer_id",
     )
 
-    def __init__(self, name: str, config: ProducerConfig, world: Surroundings, producer_id: int) -> None:
+    def __init__(self, name: str, config: ProducerConfig, world: ClientHost, producer_id: int) -> None:
         self.name = name
         self.config = config
         self.producer_id = producer_id if config.idempotent else NO_PRODUCER
         self.producer_epoch = 0 if config.idempotent else -1
         self.ledger: list[Sent] = []
         self._world = world
-        self._metadata = _Metadata()
+        self._metadata = ClientMetadata()
         self._next_correlation = 0
         self._next_sequence: dict[TopicPartition, int] = {}
         self._in_flight: dict[int, tuple[Sent | None, int, Millis]] = {}
@@ -212,7 +147,7 @@ class Producer:
 
     def _reachable_leader(self, tp: TopicPartition) -> int:
         """The leader we believe in, if we can connect to it."""
-        leader, _ = self._metadata.leaders.get(tp, _NOBODY)
+        leader, _ = self._metadata.leaders.get(tp, NOBODY)
         return leader if leader != NO_LEADER and self._world.can_connect(self.name, leader) else NO_LEADER
 
     def _try(self, record: Sent) -> bool:
@@ -345,100 +280,3 @@ class Producer:
             self._metadata.leaders.pop(record.tp, None)
             self._refresh()
             self._retry_or_give_up(record, error, retriable=True)
-
-
-@dataclass(slots=True)
-class _Poll:
-    tp: TopicPartition
-    correlation: int
-    broker: int
-    timeout_at: Millis
-
-
-@dataclass(slots=True)
-class Consumer:
-    """Reads a partition from the beginning, below the high watermark, from the leader it believes in."""
-
-    name: str
-    world: Surroundings
-    uses_epochs: bool
-    positions: dict[TopicPartition, Offset] = field(default_factory=dict)
-    reads: list[RecordRead] = field(default_factory=list)
-    last_error: ClientError | None = None
-    _metadata: _Metadata = field(default_factory=_Metadata)
-    _poll: _Poll | None = None
-    _wanted: TopicPartition | None = None
-    _correlation: int = 0
-    request_timeout_ms: Millis = 5_000
-
-    @property
-    def busy(self) -> bool:
-        return self._wanted is not None
-
-    def poll(self, tp: TopicPartition) -> None:
-        """Start one poll; it ends when a fetch was answered, or with an error in ``last_error``."""
-        if self._wanted is None:
-            self._wanted = tp
-            self.last_error = None
-            self._go(refreshed=False)
-
-    def _go(self, *, refreshed: bool) -> None:
-        tp = self._wanted
-        assert tp is not None
-        leader, epoch = self._metadata.leaders.get(tp, _NOBODY)
-        if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
-            broker = self._metadata.choose(self.name, self.world)
-            if broker is None or refreshed:
-                self._finish(ClientFailure.NO_LEADER)
-                return
-            self._send(broker, MetadataRequest(), tp)
-            return
-        known_epoch = epoch if self.uses_epochs else NO_EPOCH
-        self._send(leader, FetchRequest(tp, CONSUMER, self.positions.get(tp, 0), known_epoch, 0), tp)
-
-    def _send(self, broker: int, message: Message, tp: TopicPartition) -> None:
-        self._correlation += 1
-        timeout_at = self.world.now + self.request_timeout_ms
-        self._poll = _Poll(tp, self._correlation, broker, timeout_at)
-        self.world.wake_client(self.name, timeout_at)
-        self.world.client_sends(self.name, broker, self._correlation, message)
-
-    def _finish(self, error: ClientError | None) -> None:
-        self.last_error = error
-        self._wanted = None
-        self._poll = None
-
-    def replied(self, correlation: int, message: Message) -> None:
-        if self._poll is None or self._poll.correlation != correlation:
-            return
-        if isinstance(message, MetadataResponse):
-            self._metadata.learn(message)
-            self._go(refreshed=True)
-        elif isinstance(message, FetchResponse):
-            self._fetched(message)
-
-    def _fetched(self, response: FetchResponse) -> None:
-        if response.error is not ErrorCode.NONE:
-            self._metadata.leaders.pop(response.tp, None)
-            if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-                self.positions[response.tp] = 0  # auto.offset.reset=earliest
-            self._finish(response.error)
-            return
-        for batch in response.batches:
-            assert isinstance(batch, MemoryBatch)
-            self.positions[response.tp] = batch.next_offset
-            if batch.value is not None:
-                read = RecordRead(self.name, response.tp, batch.base_offset, batch.value, batch.leader_epoch)
-                self.reads.append(read)
-                self.world.client_observed(read)
-        self._finish(None)
-
-    def disconnected(self, broker: int) -> None:
-        if self._poll is not None and self._poll.broker == broker:
-            self._metadata.leaders.clear()
-            self._finish(ClientFailure.CONNECTION_LOST)
-
-    def wake(self) -> None:
-        if self._poll is not None and self._poll.timeout_at <= self.world.now:
-            self._metadata.leaders.clear()
-            self._finish(ClientFailure.NO_ANSWER)
