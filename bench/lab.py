@@ -18,12 +18,12 @@ from dataclasses import replace
 from random import Random
 from time import process_time
 
-from tidelog.lab.booting import booted
-from tidelog.lab.explorer import Trial, decide_randomly
-from tidelog.lab.runner import run
-from tidelog.lab.search import SearchOptions, search
-from tidelog.lab.world import World
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.lab.search.schedule import Trial, decide_randomly
+from tidelog.lab.search.search import SearchOptions, search
+from tidelog.lab.world.boot import booted
+from tidelog.lab.world.world import World
+from tidelog.scenario import catalogue
 
 AIM = 2_000
 

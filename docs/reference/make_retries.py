@@ -6,10 +6,10 @@ Run from the root of the tree:
 
 from collections.abc import Iterator
 
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario
-from tidelog.trials import catalogue
-from tidelog.trials.retries import RETRIES, has_network_faults, most_copies, with_retries
+from tidelog.lab.play import run
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.variants import RETRIES, has_network_faults, most_copies, with_retries
 
 GENERATION = "epoch"
 NAMED_MAX = 4

@@ -13,9 +13,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.run import Run
-from tidelog.lab.runner import run
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.scenario import catalogue
+from tidelog.scenario.run import Run
 from tidelog.trials.stage.pace import Pace
 from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stages import compare_stages

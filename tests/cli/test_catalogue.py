@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from tests.cli.calling import LOSS
 
-from tidelog.lab.scenario import ScenarioError
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import ScenarioError
 
 
 def test_order_comes_from_the_list_and_the_rest_from_the_alphabet():

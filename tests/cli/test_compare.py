@@ -6,8 +6,8 @@ import pytest
 from rich.cells import cell_len
 from tests.cli.calling import call, refused
 
-from tidelog.lab.comparison import Comparison
-from tidelog.trials import catalogue
+from tidelog.lab.compare import Comparison
+from tidelog.scenario import catalogue
 
 
 def test_the_page_marks_where_they_part():

@@ -11,8 +11,8 @@ from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused
 
 from tidelog.cli.commands.explore import explore
-from tidelog.lab.scenario import parse
-from tidelog.lab.search import STRATEGIES, SearchOptions
+from tidelog.lab.search.search import STRATEGIES, SearchOptions
+from tidelog.scenario.scenario import parse
 
 # acks=0 promises nothing worth the name, so the first schedules already break it.
 QUICK = ("explore", "--acks", "0", "--seed", "1", "--schedules", "50", "--operations", "6")

@@ -99,7 +99,7 @@ def test_an_internal_error_is_one_line(loss: Path, monkeypatch: pytest.MonkeyPat
     def fail(_scenario: object) -> None:
         raise RuntimeError("something\nimpossible")
 
-    monkeypatch.setattr("tidelog.lab.runner.run", fail)
+    monkeypatch.setattr("tidelog.lab.play.run", fail)
     message = refused(call("replay", loss))
     assert message == (
         "internal error: RuntimeError: something impossible (set TIDELOG_DEBUG=1 for the traceback)"

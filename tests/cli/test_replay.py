@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.cli.calling import LOSS, call, refused
 
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse
-from tidelog.lab.transcript import print_transcript
+from tidelog.lab.play import run
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario.scenario import parse
 
 
 def test_replay_prints_the_transcript(loss: Path):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tidelog.cli.show.replicas import Columns, table
-from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState
+from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState
 
 
 def replica(values: str, hw: int, *, epoch: int | None = None, broker: int = 0) -> ReplicaState:

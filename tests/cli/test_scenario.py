@@ -8,10 +8,10 @@ from tests.cli.calling import CALM, LOSS, call, refused
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.evidence.folder import Manifest
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import VERDICT_KINDS, parse
-from tidelog.lab.transcript import print_transcript
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import VERDICT_KINDS, parse
 
 # ---------------------------------------------------------------- list
 

@@ -18,8 +18,8 @@ from tidelog.core.messages import (
     Message,
 )
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.lab.setup import Setup
-from tidelog.lab.world import World
+from tidelog.lab.world.world import World
+from tidelog.scenario.setup import Setup
 
 ADMIN = "administrator"
 M = TypeVar("M")

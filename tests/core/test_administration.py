@@ -18,7 +18,7 @@ from tidelog.core.messages import (
     ProduceRequest,
 )
 from tidelog.core.types import TopicPartition
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 
 BROKERS = range(3)

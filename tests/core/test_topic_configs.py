@@ -24,7 +24,7 @@ from tidelog.core.messages import (
 from tidelog.core.topic_configs import topic_config
 from tidelog.core.types import TopicConfig, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 

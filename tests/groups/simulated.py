@@ -19,9 +19,9 @@ from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
 from tidelog.groups.coordinator import Coordinator
 from tidelog.groups.messages import Request
 from tidelog.groups.records import TOPIC, read_entry
-from tidelog.lab.booting import booted
-from tidelog.lab.setup import Setup, TopicSetup
-from tidelog.lab.world import World
+from tidelog.lab.world.boot import booted
+from tidelog.lab.world.world import World
+from tidelog.scenario.setup import Setup, TopicSetup
 from tidelog.storage.memory import MemoryBatch
 
 TP = TopicPartition(TOPIC, 0)

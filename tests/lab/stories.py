@@ -4,17 +4,17 @@ from textwrap import dedent
 
 from tidelog.core.broker import Broker
 from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
-from tidelog.lab.actions import Actions
-from tidelog.lab.grammar import parse_step
-from tidelog.lab.line import Line
-from tidelog.lab.run import Played, Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario, parse
-from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState, Snapshot
-from tidelog.lab.world import World
-from tidelog.lab.world_snapshot import take
+from tidelog.lab.play import run
+from tidelog.lab.world.snapshot import take
+from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.world import World
 from tidelog.narrate.events import narrate
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
+from tidelog.scenario.grammar import parse_step
+from tidelog.scenario.line import Line
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import Scenario, parse
+from tidelog.scenario.snapshot import PartitionSnapshot, ReplicaState, Snapshot
 
 THREE = """
     scenario story

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.explorer import Faults
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse, print_scenario
-from tidelog.lab.search import SearchOptions, search
-from tidelog.lab.transcript import print_transcript
-from tidelog.lab.violations import Grade
+from tidelog.lab.play import run
+from tidelog.lab.search.schedule import Faults
+from tidelog.lab.search.search import SearchOptions, search
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario.scenario import parse, print_scenario
+from tidelog.scenario.violations import Grade
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 CATALOGUE = """
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.runner import run
-from tidelog.lab.transcript import print_transcript
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario import catalogue
 
 for name in catalogue.names():
     for generation in GENERATIONS:
@@ -30,10 +30,10 @@ for name in catalogue.names():
 
 SEARCH = """
 import sys
-from tidelog.lab.explorer import Faults
-from tidelog.lab.runner import run
-from tidelog.lab.search import SearchOptions, search
-from tidelog.lab.transcript import print_transcript
+from tidelog.lab.search.schedule import Faults
+from tidelog.lab.play import run
+from tidelog.lab.search.search import SearchOptions, search
+from tidelog.narrate.transcript import print_transcript
 
 generation, strategy = sys.argv[1:]
 faults = Faults(power=True, budget=8)

@@ -11,13 +11,13 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.core.generations.epoch import LeaderEpochs
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.lab.invariants import INVARIANTS, Watch
-from tidelog.lab.producer import ProducerConfig
-from tidelog.lab.runner import first_failure, run
-from tidelog.lab.scenario import parse
-from tidelog.lab.setup import Setup, TopicSetup
-from tidelog.lab.violations import Broken
-from tidelog.lab.world import World
-from tidelog.scenario.client_events import RecordRead
+from tidelog.lab.play import first_failure, run
+from tidelog.lab.world.world import World
+from tidelog.scenario.clients.events import RecordRead
+from tidelog.scenario.clients.producer import ProducerConfig
+from tidelog.scenario.scenario import parse
+from tidelog.scenario.setup import Setup, TopicSetup
+from tidelog.scenario.violations import Broken
 
 TP = TopicPartition("t", 0)
 

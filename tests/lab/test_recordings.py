@@ -7,8 +7,8 @@ test. Records are (offset, leader epoch, value), epochs are (epoch, start offset
 
 from tests.lab.stories import after, happenings, known, log, marks, play, replica, state
 
-from tidelog.lab.run import Run
-from tidelog.lab.run_json import client_lines
+from tidelog.narrate.run import client_lines
+from tidelog.scenario.run import Run
 
 A0, B0, C0 = (0, 0, "a"), (1, 0, "b"), (2, 0, "c")
 

@@ -15,10 +15,10 @@ from tidelog.core import events as e
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import NO_LEADER, InvariantViolation, PartitionState
-from tidelog.lab.census import play
-from tidelog.lab.explorer import DECIDERS, Faults, Trial
-from tidelog.lab.search import SearchOptions
-from tidelog.lab.world import Stuck, World
+from tidelog.lab.search.count import play
+from tidelog.lab.search.schedule import DECIDERS, Faults, Trial
+from tidelog.lab.search.search import SearchOptions
+from tidelog.lab.world.world import Stuck, World
 from tidelog.pipeline.sweep.atlas.coverage import CANNOT_BE
 
 TRIALS = tries(120)

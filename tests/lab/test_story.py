@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tidelog.lab.line import ScenarioError
-from tidelog.lab.scenario import parse, print_scenario
 from tidelog.lab.story import Story
+from tidelog.scenario.line import ScenarioError
+from tidelog.scenario.scenario import parse, print_scenario
 
 
 def lost_with_its_leader() -> Story:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.lab.stories import known
 
-from tidelog.lab.transcript import print_transcript
-from tidelog.trials import catalogue
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario import catalogue
 
 FOLDER = Path(__file__).resolve().parent.parent / "transcripts"
 

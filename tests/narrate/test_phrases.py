@@ -10,12 +10,12 @@ import pytest
 
 from tidelog.core import events as e
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.lab.census import MARKS
+from tidelog.lab.search.count import MARKS
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import narrate, phrase, spoken
 from tidelog.narrate.phrasebook import ENGLISH, Phrase, phrasebook, say
 from tidelog.narrate.reasons import why
-from tidelog.scenario.client_events import ClientFailure
+from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.wire.errors import ErrorCode
 

@@ -13,17 +13,18 @@ from tidelog.core.types import InvariantViolation
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
-from tidelog.lab.actions import Actions
-from tidelog.lab.explorer import DECIDERS, Faults, Trial
-from tidelog.lab.run import Played, Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario
-from tidelog.lab.search import SearchOptions
-from tidelog.lab.verdict import ledger_of
-from tidelog.lab.violations import Broken
-from tidelog.lab.world import World
-from tidelog.lab.world_snapshot import judge, take
-from tidelog.trials import catalogue, lab_evidence
+from tidelog.lab.play import run
+from tidelog.lab.search.schedule import DECIDERS, Faults, Trial
+from tidelog.lab.search.search import SearchOptions
+from tidelog.lab.world.snapshot import judge, take
+from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.world import World
+from tidelog.scenario import catalogue
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.verdict import ledger_of
+from tidelog.scenario.violations import Broken
+from tidelog.trials import lab_evidence
 
 GENERATIONS = ("hw", "kip101", "epoch", "majority")
 

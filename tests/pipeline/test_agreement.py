@@ -24,10 +24,10 @@ from tests.pipeline.simulated import (
 
 from tidelog.core import events as e
 from tidelog.core.events import ElectionKind, TruncationRule
-from tidelog.lab.run import Run
 from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause, truncation_cause
 from tidelog.pipeline.audit.inputs import load
 from tidelog.pipeline.audit.verdict import Verdict, judge
+from tidelog.scenario.run import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(tries(1200))]
 

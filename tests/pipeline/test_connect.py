@@ -18,9 +18,9 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.simulated import compare, write_batch
 
-from tidelog.lab.runner import run
+from tidelog.lab.play import run
 from tidelog.pipeline.spark.java import find_java, launcher_home
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
 
 STARTS_WITHIN_S = 200.0
 _ADDRESS = re.compile(r"Spark Connect server started at: 127\.0\.0\.1:(\d+)")

@@ -10,10 +10,10 @@ import pytest
 
 from tidelog.cluster.errors import TrialError
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.run_json import run_json
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario, parse
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.run import run_json
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import Scenario, parse
 from tidelog.trials.stage.pace import suitable_paces
 from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.translation import require_playable

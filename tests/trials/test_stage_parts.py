@@ -21,16 +21,16 @@ from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.faults.places import KEEPER
 from tidelog.faults.step import Step
-from tidelog.lab.run import Run
-from tidelog.lab.runner import run
-from tidelog.lab.setup import Setup
-from tidelog.scenario.client_events import ClientFailure, Outcome
+from tidelog.lab.play import run
+from tidelog.scenario import catalogue
+from tidelog.scenario.clients.events import ClientFailure, Outcome
 from tidelog.scenario.remarks import Remark, RemarkKind
+from tidelog.scenario.run import Run
+from tidelog.scenario.setup import Setup
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.lock_file import start_time
 from tidelog.storage.log_folder import LOCK
 from tidelog.storage.memory import MemoryBatch
-from tidelog.trials import catalogue
 from tidelog.trials.comparison import compare
 from tidelog.trials.stage import folders
 from tidelog.trials.stage.clock import ScenarioClock

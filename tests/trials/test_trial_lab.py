@@ -8,10 +8,10 @@ import pytest
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
-from tidelog.lab.run_json import client_lines
-from tidelog.lab.runner import run
-from tidelog.scenario.client_events import Outcome
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.run import client_lines
+from tidelog.scenario import catalogue
+from tidelog.scenario.clients.events import Outcome
 from tidelog.trials.lab_evidence import export
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.calling import COMMAND, call, refused
 from tests.web.browsing import Opened
 
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
 
 BYTES_MAX = 500_000
 

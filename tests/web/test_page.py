@@ -9,10 +9,10 @@ import pytest
 from tests.cli.calling import call
 from tests.web.browsing import Opened
 
-from tidelog.lab.run_json import run_json
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.run import run_json
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import parse
 from tidelog.web.play.links import fragment
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse
-from tidelog.lab.transcript import print_transcript
-from tidelog.trials import catalogue
+from tidelog.lab.play import run
+from tidelog.narrate.transcript import print_transcript
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import parse
 from tidelog.web.play.playing import CannotPlay, play
 from tidelog.web.play.recording import record
 from tidelog.web.play.watched_world import BEATS_PER_STEP_MAX
@@ -86,7 +86,7 @@ def test_the_same_text_gives_the_same_recording() -> None:
 
 def test_two_generations_part_where_the_command_line_says() -> None:
     """The page marks the first difference as ``scenario compare`` does."""
-    from tidelog.lab.comparison import Comparison
+    from tidelog.lab.compare import Comparison
 
     text = catalogue.text("hw-loss")
     answer = play(text, "hw", "epoch")

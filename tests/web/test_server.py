@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.cli.calling import COMMAND, call, refused
 
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
 from tidelog.web.server import BODY_BYTES_MAX, content_security_policy
 
 

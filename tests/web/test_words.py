@@ -13,14 +13,14 @@ from bench.tools import Tool, find
 from tidelog.core.generations import GENERATIONS
 from tidelog.evidence.event_schema import REASONS
 from tidelog.faults.places import CHANNEL_NAMES
-from tidelog.lab.commands import Commands
-from tidelog.lab.grammar import CONDITIONS
-from tidelog.lab.scenario import VERDICT_KINDS, Scenario
 from tidelog.narrate.events import NARRATED
 from tidelog.narrate.reasons import reason_key
-from tidelog.scenario.client_events import ClientFailure
+from tidelog.scenario import catalogue
+from tidelog.scenario.clients.events import ClientFailure
+from tidelog.scenario.grammar import CONDITIONS
 from tidelog.scenario.remarks import RemarkKind
-from tidelog.trials import catalogue
+from tidelog.scenario.scenario import VERDICT_KINDS, Scenario
+from tidelog.scenario.verbs import Commands
 from tidelog.web.catalogue import leads, words
 from tidelog.web.play.messages import KINDS
 from tidelog.web.play.recording import record

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from tidelog.lab.explorer import FAULT_KINDS, Finding
 from tidelog.lab.invariants import INVARIANTS
-from tidelog.lab.run import Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import VERDICT_KINDS, print_scenario, wrap_comment
-from tidelog.lab.search import SearchOptions
-from tidelog.lab.violations import Grade
+from tidelog.lab.play import run
+from tidelog.lab.search.schedule import FAULT_KINDS, Finding
+from tidelog.lab.search.search import SearchOptions
+from tidelog.scenario.run import Run
+from tidelog.scenario.scenario import VERDICT_KINDS, print_scenario, wrap_comment
+from tidelog.scenario.violations import Grade
 
 _CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}
 _GRADES = {

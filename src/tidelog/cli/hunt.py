@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from tidelog.lab.explorer import Finding
-from tidelog.lab.search import SearchOptions, SearchResult, search
-from tidelog.lab.shrinker import shrink
-from tidelog.lab.violations import Grade
+from tidelog.lab.search.schedule import Finding
+from tidelog.lab.search.search import SearchOptions, SearchResult, search
+from tidelog.lab.search.shrink import shrink
+from tidelog.scenario.violations import Grade
 
 
 class _Rate(ProgressColumn):

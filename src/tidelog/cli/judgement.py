@@ -10,9 +10,9 @@ from rich.text import Text
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import palette
 from tidelog.cli.show.lines import wrap
-from tidelog.lab.run import Run
-from tidelog.lab.scenario import VERDICT_KINDS, Expectation
-from tidelog.lab.violations import Grade
+from tidelog.scenario.run import Run
+from tidelog.scenario.scenario import VERDICT_KINDS, Expectation
+from tidelog.scenario.violations import Grade
 
 
 def is_violated(run: Run) -> bool:

@@ -11,8 +11,8 @@ import typer
 from tidelog.cli.errors import Refusal, unknown
 
 if TYPE_CHECKING:
-    from tidelog.lab.explorer import Faults
-    from tidelog.lab.scenario import Scenario
+    from tidelog.lab.search.schedule import Faults
+    from tidelog.scenario.scenario import Scenario
 
 GenerationOption = Annotated[
     str | None,
@@ -61,7 +61,7 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
 
 def faults_named(kinds: str, *, power: bool, budget: int) -> Faults:
     """The kinds of failure in a comma-separated list, or ``none``."""
-    from tidelog.lab.explorer import FAULT_KINDS, Faults
+    from tidelog.lab.search.schedule import FAULT_KINDS, Faults
 
     known = tuple(kind for kind in FAULT_KINDS if kind != "power")  # which has a flag of its own
     wanted = [] if kinds == "none" else [one_of("fault", kind.strip(), known) for kind in kinds.split(",")]
@@ -86,8 +86,8 @@ def _is_path(name: str) -> bool:
 
 def scenario_text(name: str) -> str:
     """The text of a scenario of the catalogue or of a file."""
-    from tidelog.lab.scenario import ScenarioError
-    from tidelog.trials import catalogue
+    from tidelog.scenario import catalogue
+    from tidelog.scenario.scenario import ScenarioError
 
     try:
         if name not in catalogue.names() and _is_path(name):
@@ -98,7 +98,7 @@ def scenario_text(name: str) -> str:
 
 
 def _parsed(text: str, origin: str, generation: str | None) -> Scenario:
-    from tidelog.lab.scenario import ScenarioError, parse
+    from tidelog.scenario.scenario import ScenarioError, parse
 
     if generation is not None:
         generation_named(generation)
@@ -116,8 +116,8 @@ def scenario_named(name: str, generation: str | None = None) -> Scenario:
 
 def scenario_file(path: str, generation: str | None = None) -> Scenario:
     """A scenario of a file, under its own rules or others."""
-    from tidelog.lab.scenario import ScenarioError
-    from tidelog.trials import catalogue
+    from tidelog.scenario import catalogue
+    from tidelog.scenario.scenario import ScenarioError
 
     try:
         text = catalogue.file_text(Path(path))

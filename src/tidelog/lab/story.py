@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from tidelog.lab.run import Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario, parse
+from tidelog.lab.play import run
+from tidelog.scenario.run import Run
+from tidelog.scenario.scenario import Scenario, parse
 
 Setting = str | int | bool | Sequence[int] | Sequence[str]
 

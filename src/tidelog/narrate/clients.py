@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.narrate.phrasebook import Fields, Phrase, say
-from tidelog.scenario.client_events import ClientError, ClientFailure, Outcome, Sent
+from tidelog.scenario.clients.events import ClientError, ClientFailure, Outcome, Sent
 from tidelog.scenario.remarks import Remark
 from tidelog.wire.errors import ErrorCode
 

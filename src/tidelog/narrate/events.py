@@ -14,7 +14,7 @@ from tidelog.core.types import NO_LEADER, BrokerId
 from tidelog.narrate.clients import error_phrase, told
 from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
 from tidelog.narrate.reasons import why
-from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
+from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 
 
 def narrate(event: object) -> str:

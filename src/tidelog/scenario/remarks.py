@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tidelog.scenario.client_events import ClientError
+from tidelog.scenario.clients.events import ClientError
 
 
 class RemarkKind(StrEnum):

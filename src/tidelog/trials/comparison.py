@@ -27,15 +27,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.lab.grammar import Condition
-from tidelog.lab.run import Played, Run
-from tidelog.lab.run_json import run_json
-from tidelog.lab.scenario import Scenario
-from tidelog.lab.snapshot import PartitionSnapshot, ReplicaState
 from tidelog.narrate.clients import error_words, remark_words, told
 from tidelog.narrate.phrasebook import say
-from tidelog.scenario.client_events import ClientFailure, Outcome, Sent
+from tidelog.narrate.run import run_json
+from tidelog.scenario.clients.events import ClientFailure, Outcome, Sent
+from tidelog.scenario.grammar import Condition
 from tidelog.scenario.remarks import Remark
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.snapshot import PartitionSnapshot, ReplicaState
 
 _GIVING_UP = (ClientFailure.NO_ANSWER, ClientFailure.CONNECTION_LOST, ClientFailure.DELIVERY_TIMED_OUT)
 """What a client says that hears nothing: which of these depends on what it was waiting for."""

@@ -17,11 +17,11 @@ from tidelog.evidence.event_schema import KINDS, Row, to_row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS, Table, value_id
-from tidelog.lab.producer import ProducerConfig
-from tidelog.lab.run import Run
-from tidelog.lab.scenario import print_scenario
-from tidelog.lab.snapshot import PartitionSnapshot
-from tidelog.scenario.client_events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
+from tidelog.scenario.clients.events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
+from tidelog.scenario.clients.producer import ProducerConfig
+from tidelog.scenario.run import Run
+from tidelog.scenario.scenario import print_scenario
+from tidelog.scenario.snapshot import PartitionSnapshot
 from tidelog.wire.errors import ErrorCode
 
 

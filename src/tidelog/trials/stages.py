@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tidelog.faults.step import Step
-from tidelog.lab.commands import Commands
-from tidelog.lab.run import Played, Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import Scenario
-from tidelog.lab.verdict import judge_end, ledger_of
+from tidelog.lab.play import run
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.verbs import Commands
+from tidelog.scenario.verdict import judge_end, ledger_of
 from tidelog.trials.comparison import StageComparison, compare
 from tidelog.trials.stage.cluster_stage import ClusterStage
 from tidelog.trials.stage.pace import Pace, suitable_paces

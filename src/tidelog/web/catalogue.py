@@ -10,9 +10,9 @@ from typing import Any
 
 from tidelog._version import __version__
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.scenario import Scenario
 from tidelog.narrate.phrasebook import LANGUAGES, phrasebook
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import Scenario
 
 
 def static() -> Traversable:

@@ -14,9 +14,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.lab.comparison import Comparison
-from tidelog.lab.scenario import Scenario
-from tidelog.trials import catalogue
+from tidelog.lab.compare import Comparison
+from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import Scenario
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.recording import record
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from tidelog.core import events as e
-from tidelog.scenario.client_events import Acknowledged, SendFailed
+from tidelog.scenario.clients.events import Acknowledged, SendFailed
 from tidelog.wire.errors import ErrorCode
 
 

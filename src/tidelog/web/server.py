@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from tidelog.trials import catalogue
+from tidelog.scenario import catalogue
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.playing import CannotPlay, play
 

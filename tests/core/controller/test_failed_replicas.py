@@ -21,7 +21,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
@@ -34,7 +34,7 @@ class Refused(Administrator):
 
     def __init__(self, generation: str = "epoch") -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("tidelog.lab.processes.MemoryStorage", RefusingStorage)
+            patch.setattr("tidelog.lab.world.processes.MemoryStorage", RefusingStorage)
             super().__init__(Setup(brokers=3, generation=generation))
         self.assign("old", 0, 1, 2)
 

@@ -11,7 +11,7 @@ from tidelog.core.messages import (
     ElectLeadersResponse,
 )
 from tidelog.core.types import TopicPartition
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.wire.errors import ErrorCode
 
 TP = TopicPartition("t", 0)

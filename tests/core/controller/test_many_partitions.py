@@ -18,7 +18,7 @@ from tidelog.core.messages import (
 from tidelog.core.metadata_cache import MetadataCache
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.keeper.tree import Notifications, Tree
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.wire.errors import ErrorCode
 
 PARTITIONS = 48

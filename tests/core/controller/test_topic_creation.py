@@ -18,7 +18,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.wire.errors import ErrorCode
 
 A = TypeVar("A")

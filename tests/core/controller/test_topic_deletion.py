@@ -27,7 +27,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 

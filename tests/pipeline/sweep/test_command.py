@@ -15,9 +15,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from tests.cli.calling import call, refused
 
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse
+from tidelog.lab.play import run
 from tidelog.pipeline.sweep.cells import Cell
+from tidelog.scenario.scenario import parse
 
 DEADLINE_S = 280.0
 

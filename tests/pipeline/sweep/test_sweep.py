@@ -9,8 +9,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import parse
+from tidelog.lab.play import run
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.sweep.atlas import render
 from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Listener
@@ -20,6 +19,7 @@ from tidelog.pipeline.sweep.rows import COLUMNS
 from tidelog.pipeline.sweep.spark_jobs import play_on_spark, tasks_of
 from tidelog.pipeline.sweep.store import Store, missing
 from tidelog.pipeline.sweep.summary import count_from_json
+from tidelog.scenario.scenario import parse
 
 pytestmark = pytest.mark.slow
 

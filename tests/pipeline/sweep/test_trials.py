@@ -8,17 +8,17 @@ from random import Random
 
 import pytest
 
-from tidelog.lab import census
-from tidelog.lab.census import MARKS, play, schedule
-from tidelog.lab.explorer import ALL_FAULT_KINDS, Trial, decide_randomly
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import VERDICT_KINDS, parse, print_scenario
-from tidelog.lab.world import Stuck, World
+from tidelog.lab.play import run
+from tidelog.lab.search import count
+from tidelog.lab.search.count import MARKS, play, schedule
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Trial, decide_randomly
+from tidelog.lab.world.world import Stuck, World
 from tidelog.pipeline.sweep import player
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell
 from tidelog.pipeline.sweep.mixes import faults_of
 from tidelog.pipeline.sweep.player import Block, play_guarded, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS, Row, as_arrow, row_of
+from tidelog.scenario.scenario import VERDICT_KINDS, parse, print_scenario
 
 CELL = Cell(acks="1", faults="all")
 
@@ -74,7 +74,7 @@ def test_the_columns_are_what_they_say() -> None:
 
 def test_a_world_that_goes_in_circles_is_stuck_not_endless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counting messages, not time, ends it; the row says why."""
-    monkeypatch.setattr("tidelog.lab.world.MOST_DELIVERIES", 3)
+    monkeypatch.setattr("tidelog.lab.world.world.MOST_DELIVERIES", 3)
     with pytest.raises(Stuck, match="still some in flight"):
         World(CELL.scenario().setup, lambda event: None)
 
@@ -124,5 +124,5 @@ def player_dice(seed: int) -> object:
 
 def test_a_tally_of_a_crash_is_a_row_of_zeros() -> None:
     """Nothing is counted that was not judged."""
-    row = dict(zip(COLUMNS, row_of("c", 1, census.Tally("crashed", "why")), strict=True))
+    row = dict(zip(COLUMNS, row_of("c", 1, count.Tally("crashed", "why")), strict=True))
     assert (row["outcome"], row["reason"], row["lost"], row["sent"]) == ("crashed", "why", 0, 0)

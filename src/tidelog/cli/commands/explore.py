@@ -23,8 +23,8 @@ from tidelog.cli.show.output import console, write_file, write_json, write_text
 
 if TYPE_CHECKING:
     from tidelog.cli.hunt import Hunt
-    from tidelog.lab.explorer import Finding
-    from tidelog.lab.search import SearchOptions
+    from tidelog.lab.search.schedule import Finding
+    from tidelog.lab.search.search import SearchOptions
 
 EXAMPLES = """\b
 Examples:
@@ -134,7 +134,7 @@ def explore(
     as_json: JsonOption = False,
 ) -> int:
     """Search for a schedule that breaks a promise. Exit code: 0 none found, 1 found."""
-    from tidelog.lab.search import STRATEGIES, SearchOptions
+    from tidelog.lab.search.search import STRATEGIES, SearchOptions
 
     options = SearchOptions(
         generation=generation_named(generation),
@@ -168,7 +168,7 @@ def _random_seed() -> int:
 
 def _check(options: SearchOptions, save: Path | None) -> None:
     """Refuse before a long search what can be known to fail."""
-    from tidelog.lab.setup import SetupError
+    from tidelog.scenario.setup import SetupError
 
     try:
         options.scenario()

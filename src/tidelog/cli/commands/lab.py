@@ -75,7 +75,7 @@ def lab(
 
 def _fragment(named: str | None, generation: str | None) -> str:
     """The part of the address that says what to show."""
-    from tidelog.trials import catalogue
+    from tidelog.scenario import catalogue
     from tidelog.web.play.links import catalogue_fragment, fragment
 
     if named is None:

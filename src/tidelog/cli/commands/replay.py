@@ -29,7 +29,7 @@ def replay(
     """
     if as_json and transcript:
         raise Refusal("choose one of --json and --transcript")
-    from tidelog.lab.runner import run
+    from tidelog.lab.play import run
 
     code = present(run(scenario_file(file, generation)), as_json=as_json, transcript=not as_json)
     if not as_json and sys.stderr.isatty():  # the transcript itself is a file to keep

@@ -23,7 +23,7 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 
 if TYPE_CHECKING:
-    from tidelog.lab.run import Run
+    from tidelog.scenario.run import Run
 
 app = typer.Typer(
     help="Known failures by name: list, show, run, compare.",
@@ -58,8 +58,8 @@ def list_scenarios(as_json: JsonOption = False) -> None:
     Example: tidelog scenario list
     """
     from tidelog.cli.show import catalogue as listing
-    from tidelog.lab.scenario import ScenarioError
-    from tidelog.trials import catalogue
+    from tidelog.scenario import catalogue
+    from tidelog.scenario.scenario import ScenarioError
 
     try:
         groups = [(g.title, [catalogue.load(name) for name in g.names]) for g in catalogue.groups()]
@@ -138,11 +138,11 @@ def present(played: Run, *, as_json: bool, transcript: bool) -> int:
     if as_json and transcript:
         raise Refusal("choose one of --json and --transcript")
     if as_json:
-        from tidelog.lab.run_json import run_json
+        from tidelog.narrate.run import run_json
 
         write_json(run_json(played))
     elif transcript:
-        from tidelog.lab.transcript import print_transcript
+        from tidelog.narrate.transcript import print_transcript
 
         write_text(print_transcript(played))
     else:
@@ -175,7 +175,7 @@ def compare(
 
     Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
     """
-    from tidelog.lab.comparison import Comparison
+    from tidelog.lab.compare import Comparison
 
     if stages:
         return _compare_stages(name, generation or [], pace, as_json=as_json)

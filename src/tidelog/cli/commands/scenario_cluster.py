@@ -17,8 +17,8 @@ from tidelog.cli.show.output import console
 
 if TYPE_CHECKING:
     from tidelog.faults.step import Step
-    from tidelog.lab.run import Run
-    from tidelog.lab.scenario import Scenario
+    from tidelog.scenario.run import Run
+    from tidelog.scenario.scenario import Scenario
     from tidelog.trials.comparison import StageComparison
     from tidelog.trials.stage.pace import Pace
     from tidelog.trials.stage.processes import Processes
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
     """Play a scenario on a stage."""
     if stage == "sim":
-        from tidelog.lab.runner import run
+        from tidelog.lab.play import run
 
         return run(scenario)
     from tidelog.trials.stages import play_on_cluster

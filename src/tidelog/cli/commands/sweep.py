@@ -265,10 +265,10 @@ def _value(axis: str, word: str) -> str | int | bool:
 def _replay(name: str, save: Path | None) -> int:
     from dataclasses import replace
 
-    from tidelog.lab.census import play, schedule
-    from tidelog.lab.scenario import print_scenario
+    from tidelog.lab.search.count import play, schedule
     from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named
     from tidelog.pipeline.sweep.mixes import faults_of
+    from tidelog.scenario.scenario import print_scenario
 
     words, colon, seed = name.rpartition(":")
     if not colon or not (seed.isascii() and seed.isdigit()):

@@ -11,7 +11,7 @@ from tidelog.cli.judgement import outcome
 from tidelog.cli.show import palette
 from tidelog.cli.show.lines import rule, wrap
 from tidelog.cli.show.run import page_width
-from tidelog.lab.scenario import Scenario
+from tidelog.scenario.scenario import Scenario
 
 Listed = list[tuple[str, list[Scenario]]]
 """Groups in order: title and scenarios."""

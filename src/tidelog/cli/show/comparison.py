@@ -13,10 +13,10 @@ from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import BETWEEN, beside, box, rule, wrap
 from tidelog.cli.show.run import happenings, heading, opening, page_width, remark, without_gaps
 from tidelog.core.events import Truncated
-from tidelog.lab.comparison import Comparison, essence, essence_of_replica
-from tidelog.lab.run import Run
-from tidelog.lab.snapshot import PartitionSnapshot, Snapshot
-from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
+from tidelog.lab.compare import Comparison, essence, essence_of_replica
+from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
+from tidelog.scenario.run import Run
+from tidelog.scenario.snapshot import PartitionSnapshot, Snapshot
 
 _INDENT = 5
 _MARKED = "≠ marks what is not as under"

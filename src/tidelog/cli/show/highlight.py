@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.lab.scenario import OUTPUT_MARK
+from tidelog.scenario.scenario import OUTPUT_MARK
 
 _HEAD = ("scenario", "title", "source", "cluster", "topic", "producer", "consumer", "expect")
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.lab.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
+from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _CELL_WIDTH_MAX = 14

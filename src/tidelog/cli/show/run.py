@@ -12,13 +12,13 @@ from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import box, wrap
 from tidelog.core.events import Truncated
-from tidelog.lab.run import Played, Run
-from tidelog.lab.scenario import ClientSetup, Scenario
-from tidelog.lab.settings import describe_producer, describe_topic
-from tidelog.lab.snapshot import Snapshot
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import spoken
-from tidelog.scenario.client_events import Acknowledged, RecordRead, SendFailed
+from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
+from tidelog.scenario.head import describe_producer, describe_topic
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import ClientSetup, Scenario
+from tidelog.scenario.snapshot import Snapshot
 
 _PAGE_WIDTH_MAX = 110
 """Prose in longer lines is hard to read."""

@@ -9,7 +9,7 @@ from tidelog.cli.judgement import headline
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import wrap
 from tidelog.cli.show.run import page_width
-from tidelog.lab.run import Run
+from tidelog.scenario.run import Run
 from tidelog.trials.comparison import StageComparison
 
 

@@ -8,14 +8,12 @@ from typing import Any
 from tidelog.core.events import HighWatermarkAdvanced
 from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
 from tidelog.lab.invariants.base import Invariant
-from tidelog.lab.invariants.committed import CommittedSurvives
-from tidelog.lab.invariants.history import CommitHistory
+from tidelog.lab.invariants.committed import CommitHistory, CommittedSurvives
 from tidelog.lab.invariants.insync import IsrHoldsCommitted
-from tidelog.lab.invariants.leadership import OneLeaderPerEpoch
+from tidelog.lab.invariants.leadership import OneLeaderPerEpoch, WatermarkRises
 from tidelog.lab.invariants.reads import PromisesKept, ReadsAreStable
-from tidelog.lab.invariants.watermark import WatermarkRises
-from tidelog.lab.violations import Broken, Grade
-from tidelog.lab.world import World
+from tidelog.lab.world.world import World
+from tidelog.scenario.violations import Broken, Grade
 
 INVARIANTS: tuple[type[Invariant], ...] = (
     CommittedSurvives,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvanced, Truncated
 from tidelog.core.types import Offset, TopicPartition
-from tidelog.lab.convergence import is_converged
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.lab.snapshot import partition_line
-from tidelog.lab.verdict import diverged
-from tidelog.lab.violations import Grade
-from tidelog.lab.world_snapshot import take
+from tidelog.lab.world.convergence import is_converged
+from tidelog.lab.world.snapshot import take
+from tidelog.scenario.snapshot import partition_line
+from tidelog.scenario.verdict import diverged
+from tidelog.scenario.violations import Grade
 
 if TYPE_CHECKING:
-    from tidelog.lab.invariants.history import CommitHistory
-    from tidelog.lab.world import World
+    from tidelog.lab.invariants.committed import CommitHistory
+    from tidelog.lab.world.world import World
 
 
 class ReplicasAgree(Invariant):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tidelog.lab.violations import Broken, Grade
+from tidelog.scenario.violations import Broken, Grade
 
 if TYPE_CHECKING:
-    from tidelog.lab.invariants.history import CommitHistory
-    from tidelog.lab.world import World
+    from tidelog.lab.invariants.committed import CommitHistory
+    from tidelog.lab.world.world import World
 
 
 Handlers = dict[type, Callable[[Any], None]]

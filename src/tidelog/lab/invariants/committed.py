@@ -1,10 +1,20 @@
-"""Committed is for ever: what a leader exposed below its high watermark is in every later leader."""
+"""Committed is for ever: what a leader exposed below its high watermark is in every later leader.
+
+`CommitHistory` remembers all that was ever committed, by whichever leader; several invariants share it.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
+from tidelog.core.types import Epoch, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.scenario.client_events import Acknowledged
+from tidelog.scenario.clients.events import Acknowledged
+from tidelog.storage.memory import MemoryBatch
+
+if TYPE_CHECKING:
+    from tidelog.lab.world.world import World
 
 
 class CommittedSurvives(Invariant):
@@ -52,3 +62,25 @@ class CommittedSurvives(Invariant):
             raise self.broken(
                 f"{record.value!r} was acknowledged to an acks=all producer but never committed"
             )
+
+
+Commit = tuple[MemoryBatch, Epoch]
+"""A record, and the epoch of the leader that first committed it."""
+
+
+class CommitHistory:
+    __slots__ = ("_commits", "_world")
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._commits: dict[TopicPartition, list[Commit]] = {}
+
+    def of(self, tp: TopicPartition) -> list[Commit]:
+        """By offset. What stands here once is never replaced, whatever later leaders say."""
+        return self._commits.setdefault(tp, [])
+
+    def note(self, event: HighWatermarkAdvanced) -> None:
+        commits = self.of(event.tp)
+        batches = self._world.processes[event.broker].storage.logs[event.tp].batches
+        for offset in range(len(commits), event.high_watermark):
+            commits.append((batches[offset], event.epoch))

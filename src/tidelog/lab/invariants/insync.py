@@ -8,7 +8,7 @@ from __future__ import annotations
 from tidelog.core.events import HighWatermarkAdvanced, PartitionStateWritten
 from tidelog.core.types import NO_LEADER
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.lab.violations import Grade
+from tidelog.scenario.violations import Grade
 
 
 class IsrHoldsCommitted(Invariant):

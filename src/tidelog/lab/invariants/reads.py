@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
-from tidelog.lab.world_snapshot import judge
-from tidelog.scenario.client_events import RecordRead
+from tidelog.lab.world.snapshot import judge
+from tidelog.scenario.clients.events import RecordRead
 
 if TYPE_CHECKING:
-    from tidelog.lab.invariants.history import CommitHistory
-    from tidelog.lab.world import World
+    from tidelog.lab.invariants.committed import CommitHistory
+    from tidelog.lab.world.world import World
 
 
 class ReadsAreStable(Invariant):

@@ -16,10 +16,10 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
 from tidelog.core.types import TopicConfig
-from tidelog.lab.producer import ProducerConfig
-from tidelog.lab.scenario import ClientSetup, Scenario
-from tidelog.lab.setup import Setup, TopicSetup
 from tidelog.pipeline.sweep.mixes import PARTING, POWERFUL, canonical, kinds_of
+from tidelog.scenario.clients.producer import ProducerConfig
+from tidelog.scenario.scenario import ClientSetup, Scenario
+from tidelog.scenario.setup import Setup, TopicSetup
 
 OPERATIONS = 16
 """Sends and polls in a trial."""

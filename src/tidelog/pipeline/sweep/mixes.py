@@ -6,7 +6,7 @@ a trial, when, and to whom, is the seed's business.
 
 from __future__ import annotations
 
-from tidelog.lab.explorer import ALL_FAULT_KINDS, Faults
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Faults
 
 KINDS = {
     "crash": "a broker's process dies (kill -9); its disk keeps everything",

@@ -21,7 +21,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tidelog.lab.census import Tally, play
+from tidelog.lab.search.count import Tally, play
 from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named
 from tidelog.pipeline.sweep.mixes import faults_of
 from tidelog.pipeline.sweep.rows import Row, row_of

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tidelog.lab.census import MARKS, MEASURES, Tally
-from tidelog.lab.explorer import ALL_FAULT_KINDS
-from tidelog.lab.scenario import VERDICT_KINDS
+from tidelog.lab.search.count import MARKS, MEASURES, Tally
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS
+from tidelog.scenario.scenario import VERDICT_KINDS
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.types import InvariantViolation
 from tidelog.faults.step import Step
-from tidelog.lab.actions import Actions
-from tidelog.lab.booting import booted
-from tidelog.lab.census import schedule
-from tidelog.lab.explorer import Finding
-from tidelog.lab.scenario import Scenario, print_scenario, wrap_comment
-from tidelog.lab.shrinker import shrink
-from tidelog.lab.violations import Broken
-from tidelog.lab.world import Stuck
-from tidelog.lab.world_snapshot import judge
+from tidelog.lab.search.count import schedule
+from tidelog.lab.search.schedule import Finding
+from tidelog.lab.search.shrink import shrink
+from tidelog.lab.world.boot import booted
+from tidelog.lab.world.snapshot import judge
+from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.world import Stuck
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named
 from tidelog.pipeline.sweep.mixes import faults_of
 from tidelog.pipeline.sweep.store import SCHEDULES, Store
 from tidelog.pipeline.sweep.summary import CellCount
+from tidelog.scenario.scenario import Scenario, print_scenario, wrap_comment
+from tidelog.scenario.violations import Broken
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]

@@ -49,23 +49,11 @@ _DECIDING = (
     "faults/places.py",
     "keeper/tree.py",
     "storage/memory.py",
-    *(
-        f"lab/{name}.py"
-        for name in (
-            *(
-                "actions",
-                "booting",
-                "census",
-                "clients",
-                "commands",
-                "convergence",
-                "ensemble",
-                "explorer",
-                "network",
-            ),
-            *("outbox", "processes", "quorum", "setup", "snapshot", "verdict", "world"),
-        )
-    ),
+    "lab/search/count.py",
+    "lab/search/schedule.py",
+    "lab/world",
+    *(f"scenario/{name}.py" for name in ("keeper_members", "setup", "snapshot", "verbs", "verdict")),
+    "scenario/clients",
     "pipeline/sweep/cells.py",
     "pipeline/sweep/mixes.py",
 )

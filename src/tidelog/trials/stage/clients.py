@@ -1,10 +1,10 @@
 """The lab's clients on real sockets.
 
-A producer that retries exactly as often as it is configured, and a consumer that asks only the leader it believes
-in, are what many scenarios are about; a client library would batch, retry and refresh as it sees
-fit. The clients of scenarios (``lab/producer.py``, ``lab/consumer.py``) do no IO: they ask their host to send,
-to wake them, and whether a broker can be reached. So the same code is driven here by sockets and clocks: one
-behaviour, two worlds. What a library does on a tidelog cluster is the business of ``tests/clients``.
+Many scenarios are about a producer that retries exactly as often as it is configured, and a consumer that
+asks only the leader it believes in; a client library would batch, retry and refresh as it sees fit. The
+clients of scenarios (``scenario/clients``) do no IO: they ask their host to send, to wake them, and whether a
+broker can be reached. So the same code is driven here by sockets and clocks: one behaviour, two worlds. What
+a library does on a tidelog cluster is tested in ``tests/clients``.
 
 Rules of this file:
 
@@ -25,9 +25,9 @@ from tidelog.core.messages import Message
 from tidelog.core.types import Millis
 from tidelog.faults.places import Node
 from tidelog.kafka_client.aio import Address, Connection
-from tidelog.lab.consumer import Consumer
-from tidelog.lab.producer import Producer, ProducerConfig
-from tidelog.scenario.client_events import ClientEvent
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.events import ClientEvent
+from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.conversations import from_wire, gets_an_answer, to_wire
 from tidelog.trials.stage.pace import Pace

@@ -17,7 +17,7 @@ from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.setup import Setup, TopicSetup
+from tidelog.scenario.setup import Setup, TopicSetup
 from tidelog.trials.stage.observation import Observation
 from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.translation import creation, creation_with_a_past

@@ -29,12 +29,12 @@ from tidelog.core.types import Millis, TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.lab.consumer import Consumer
-from tidelog.lab.grammar import Condition
-from tidelog.lab.producer import Producer, ProducerConfig
-from tidelog.lab.scenario import Scenario
-from tidelog.lab.snapshot import Snapshot
-from tidelog.scenario.client_events import ClientEvent
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.events import ClientEvent
+from tidelog.scenario.clients.producer import Producer, ProducerConfig
+from tidelog.scenario.grammar import Condition
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.snapshot import Snapshot
 from tidelog.trials.stage.clients import Clients
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.cluster_boot import create_topics, start_brokers, start_keeper

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.types import NO_LEADER, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.lab.consumer import Consumer
-from tidelog.lab.grammar import Condition
-from tidelog.lab.producer import Producer
-from tidelog.lab.setup import Setup
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.producer import Producer
+from tidelog.scenario.grammar import Condition
+from tidelog.scenario.setup import Setup
 from tidelog.trials.stage.observation import Observation, ReplicaView
 
 
@@ -89,7 +89,7 @@ class Conditions:
     # ------------------------------------------------------------ has the cluster recovered?
 
     async def converged(self) -> bool:
-        """Every replica in sync to the last record, and aware of it (``lab/convergence.py``)."""
+        """Every replica in sync to the last record, and aware of it (``lab/world/convergence.py``)."""
         for topic in self._setup.topics:
             if not await self._partition_converged(TopicPartition(topic.name, 0), topic.replicas):
                 return False

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from tidelog.cluster.network.relays.switchboard import Passed, Switchboard
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
-from tidelog.lab.setup import Setup
+from tidelog.scenario.setup import Setup
 from tidelog.trials.stage.observation import BrokerView, Observation
 from tidelog.trials.stage.processes import Processes
 from tidelog.trials.stage.topology import Topology

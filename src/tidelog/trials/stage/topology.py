@@ -1,9 +1,9 @@
 """Who reaches whom in a trial: zones, cut links, and the keeper's members.
 
 One embedded keeper stands for the whole ensemble. Whether a broker reaches it follows from the scenario's
-topology by the lab's own rule (``lab/ensemble.py``): while it reaches no serving member, the link between the
-broker and the keeper is cut. A real ZooKeeper ensemble would need members in processes of their own; it is
-not played here.
+topology by the lab's own rule (``scenario/keeper_members.py``): while it reaches no serving member, the link
+between the broker and the keeper is cut. A real ZooKeeper ensemble would need members in processes of their
+own; it is not played here.
 
 The switchboard knows brokers, clients and ``keeper``; this file turns what a scenario says into what the
 switchboard must do, and says whose keeper session nobody renews from now on, and whose is renewed again.
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.faults.places import KEEPER, Node
-from tidelog.lab.ensemble import Ensemble
-from tidelog.lab.setup import Setup
+from tidelog.scenario.keeper_members import Ensemble
+from tidelog.scenario.setup import Setup
 
 Pair = tuple[Node, Node]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.lab.comparison import Comparison
-from tidelog.lab.line import ScenarioError
-from tidelog.lab.scenario import Scenario, parse
+from tidelog.lab.compare import Comparison
+from tidelog.scenario.line import ScenarioError
+from tidelog.scenario.scenario import Scenario, parse
 from tidelog.web.play.recording import record
 from tidelog.web.play.watched_world import PlayTooLong
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tidelog.lab.run import Played, Run
-from tidelog.lab.runner import run
-from tidelog.lab.scenario import ClientSetup, Scenario, print_head
-from tidelog.lab.setup import Setup
-from tidelog.lab.world import Observer
+from tidelog.lab.play import run
+from tidelog.lab.world.world import Observer
 from tidelog.narrate.clients import remark_phrase
 from tidelog.narrate.events import phrase
-from tidelog.scenario.client_events import Acknowledged
+from tidelog.scenario.clients.events import Acknowledged
+from tidelog.scenario.run import Played, Run
+from tidelog.scenario.scenario import ClientSetup, Scenario, print_head
+from tidelog.scenario.setup import Setup
 from tidelog.web.play.watched_world import Beat, Notes, WatchedWorld
 from tidelog.web.rules import most_telling
 

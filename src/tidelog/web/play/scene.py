@@ -22,12 +22,12 @@ from typing import Any
 
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from tidelog.core.types import TopicPartition
-from tidelog.lab.producer import Producer
-from tidelog.lab.snapshot import ReplicaState
-from tidelog.lab.world import World
-from tidelog.lab.world_snapshot import take
+from tidelog.lab.world.snapshot import take
+from tidelog.lab.world.world import World
 from tidelog.narrate.clients import error_phrase
-from tidelog.scenario.client_events import Outcome, Sent
+from tidelog.scenario.clients.events import Outcome, Sent
+from tidelog.scenario.clients.producer import Producer
+from tidelog.scenario.snapshot import ReplicaState
 from tidelog.web.play.messages import travel
 
 Scene = dict[str, Any]

@@ -14,9 +14,9 @@ from typing import Any
 from tidelog.core.keeper_paths import CONTROLLER, broker_path
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
-from tidelog.lab.producer import Producer
-from tidelog.lab.setup import Setup
-from tidelog.lab.world import Observer, World
+from tidelog.lab.world.world import Observer, World
+from tidelog.scenario.clients.producer import Producer
+from tidelog.scenario.setup import Setup
 from tidelog.web.play.messages import is_worth_showing, travel
 from tidelog.web.play.scene import Scene, changes, scene, small_scene
 

@@ -5,8 +5,8 @@ A zero here is a limit of the atlas. It is printed as such.
 
 from __future__ import annotations
 
-from tidelog.lab.census import MARKS
-from tidelog.lab.explorer import ALL_FAULT_KINDS
+from tidelog.lab.search.count import MARKS
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.narrate.phrasebook import ENGLISH
 from tidelog.pipeline.report.html import Markup, el
 from tidelog.pipeline.sweep.atlas.table import Table

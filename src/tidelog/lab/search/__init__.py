@@ -1,0 +1,1 @@
+"""Searching for schedules that break an invariant, and counting what happens in many."""

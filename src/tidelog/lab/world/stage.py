@@ -1,0 +1,222 @@
+"""The simulator as a stage: what the commands of a scenario mean for a simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidelog.core.keeper_paths import CONTROLLER, broker_path
+from tidelog.core.replication.follower import FollowerRole
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.replication.replica import Replica
+from tidelog.core.types import NO_LEADER, BrokerId, Millis, TopicConfig, TopicPartition
+from tidelog.faults.places import Channel, Node
+from tidelog.lab.world.convergence import converge
+from tidelog.lab.world.world import World
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.producer import Producer, ProducerConfig
+from tidelog.scenario.grammar import Condition
+from tidelog.scenario.head import topic_config
+from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.verbs import Commands
+
+
+class Actions(Commands):
+    """The steps of a scenario, carried out on a world."""
+
+    def __init__(self, scenario: Scenario, world: World) -> None:
+        super().__init__(scenario, SimStage(world, scenario.partition))
+
+
+class SimStage:
+    def __init__(self, world: World, tp: TopicPartition) -> None:
+        """``tp`` is the partition that conditions speak of."""
+        self._world = world
+        self._tp = tp
+
+    # ------------------------------------------------------------ clients
+
+    @property
+    def clients(self) -> Mapping[str, Producer | Consumer]:
+        return self._world.clients
+
+    def add_producer(self, name: str, zone: str, config: ProducerConfig) -> Producer:
+        return self._world.add_producer(name, zone, config)
+
+    def add_consumer(self, name: str, zone: str) -> Consumer:
+        return self._world.add_consumer(name, zone)
+
+    # ------------------------------------------------------------ processes
+
+    def is_up(self, broker: int) -> bool:
+        return self._world.processes[broker].core is not None
+
+    def is_paused(self, broker: int) -> bool:
+        return broker in self._world.paused
+
+    def start(self, broker: int) -> None:
+        self._world.start(broker)
+
+    def crash(self, broker: int) -> None:
+        self._world.crash(broker)
+
+    def power_off(self, broker: int) -> None:
+        self._world.crash(broker, power=True)
+
+    def pause(self, broker: int) -> None:
+        self._world.pause(broker)
+
+    def resume(self, broker: int) -> None:
+        self._world.resume(broker)
+
+    def stop(self, broker: int) -> None:
+        self._world.stop(broker)
+
+    def sync_disk(self, broker: int) -> None:
+        self._world.sync_disk(broker)
+
+    def keeper_member(self, member: str, *, running: bool) -> None:
+        self._world.keeper_member(member, running=running)
+
+    # ------------------------------------------------------------ network
+
+    def zones(self) -> list[str]:
+        return self._world.zones()
+
+    def nodes_in(self, zone: str) -> list[Node]:
+        return self._world.nodes_in(zone)
+
+    def cut(self, pairs: list[tuple[Node, Node]]) -> None:
+        self._world.cut(pairs)
+
+    def heal(self, pairs: list[tuple[Node, Node]] | None) -> None:
+        self._world.heal(pairs)
+
+    def reset_connections(self, a: int, b: int) -> None:
+        self._world.reset_connections(a, b)
+
+    def delay(self, pairs: list[tuple[Node, Node]], delay: Millis) -> None:
+        for pair in pairs:
+            self._world.network.delays[pair] = delay
+
+    def hold(self, channel: Channel | None) -> None:
+        if channel is None:
+            self._world.network.hold_all = True
+        else:
+            self._world.network.hold(channel)
+
+    def release(self, channel: Channel | None) -> None:
+        if channel is None:
+            self._world.network.release_everything()
+        else:
+            self._world.network.release(channel)
+
+    def deliver(self, channel: Channel) -> bool:
+        if channel not in self._world.network.active or channel.target in self._world.paused:
+            return False
+        self._world.deliver(channel)
+        return True
+
+    def drop(self, channel: Channel) -> bool:
+        if channel not in self._world.network.active:
+            return False
+        self._world.network.take(channel)
+        return True
+
+    # ------------------------------------------------------------ time
+
+    def tick(self) -> bool:
+        if self._world.next_timer is None:
+            return False
+        self._world.tick()
+        return True
+
+    def advance(self, duration: Millis) -> None:
+        self._world.advance(duration)
+
+    def settle(self) -> None:
+        network = self._world.network
+        held, network.hold_all = network.hold_all, False
+        self._world.settle()
+        network.hold_all = held
+
+    def settle_after_step(self) -> None:
+        if not self._world.network.hold_all:
+            self._world.settle()
+
+    def run_until(self, condition: Callable[[], bool], limit: Millis) -> bool:
+        return self._world.run_until(condition, limit)
+
+    def reaches(self, condition: Condition, limit: Millis) -> bool:
+        if condition.name == "converged":
+            return converge(self._world, limit)
+        return self._world.run_until(self._test(condition), limit)
+
+    # ------------------------------------------------------------ administration
+
+    def elect_preferred(self, tp: TopicPartition) -> bool:
+        return self._world.elect_preferred(tp)
+
+    def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
+        config = self._world.processes[0].topic_configs.get(topic, TopicConfig())
+        self._world.configure_topic(topic, topic_config(config, settings))
+
+    # ------------------------------------------------------------ conditions
+
+    def _replica(self, broker: int) -> Replica | None:
+        core = self._world.processes[broker].core
+        return core.replicas.get(self._tp) if core is not None else None
+
+    def _test(self, condition: Condition) -> Callable[[], bool]:
+        world, args = self._world, condition.args
+        name = condition.name
+        if name in ("leader", "epoch", "isr"):
+            return lambda: self._state_is(name, args[0])
+        if name == "controller":
+            return lambda: self._controller_is(args[0])
+        if name in ("registered", "unregistered"):
+            path = broker_path(BrokerId(int(str(args[0]))))
+            return lambda: (world.quorum.tree.get(path) is not None) == (name == "registered")
+        if name in ("leads", "follows", "leo", "hw", "holds", "knows"):
+            return lambda: self._replica_is(name, args)
+        if name == "answered":
+            producers = [client for client in world.clients.values() if isinstance(client, Producer)]
+            return lambda: not any(producer.undecided for producer in producers)
+        if name == "in-flight":
+            return lambda: args[0] in world.network.active
+        raise AssertionError(f"unknown condition {name}")
+
+    def _state_is(self, name: str, wanted: object) -> bool:
+        state = self._world.partition_state(self._tp)
+        if state is None:
+            return False
+        if name == "leader":
+            return state.leader == (NO_LEADER if wanted is None else wanted)
+        if name == "epoch":
+            return state.leader_epoch == wanted
+        assert isinstance(wanted, tuple)
+        return sorted(state.isr) == sorted(wanted)
+
+    def _controller_is(self, wanted: object) -> bool:
+        node = self._world.quorum.tree.get(CONTROLLER)
+        process = self._world.processes[node.value] if node is not None else None
+        return node is not None and node.value == wanted and process is not None and _acts(process.core)
+
+    def _replica_is(self, name: str, args: tuple[object, ...]) -> bool:
+        broker = int(str(args[0]))
+        replica = self._replica(broker)
+        if replica is None:
+            return False
+        if name == "leads":
+            return isinstance(replica.role, LeaderRole)
+        if name == "follows":
+            return isinstance(replica.role, FollowerRole) and replica.role.leader == args[1]
+        if name in ("holds", "knows"):
+            end = replica.log.end_offset if name == "holds" else replica.high_watermark
+            batches = self._world.processes[broker].storage.logs[self._tp].batches[:end]
+            return any(batch.value == args[1] for batch in batches)
+        return (replica.log.end_offset if name == "leo" else replica.high_watermark) == args[1]
+
+
+def _acts(core: object) -> bool:
+    controller = getattr(core, "controller", None)
+    return controller is not None and controller.active

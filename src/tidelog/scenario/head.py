@@ -1,0 +1,139 @@
+"""``cluster``, ``topic`` and ``producer`` lines: Kafka's configuration names to settings and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
+
+from tidelog.core.guards import ALL_GUARDS
+from tidelog.core.types import TopicConfig
+from tidelog.scenario.clients.producer import ProducerConfig
+from tidelog.scenario.grammar import ALTERABLE
+from tidelog.scenario.line import Line
+from tidelog.scenario.setup import Setup, TopicSetup
+from tidelog.settings.broker import BROKER
+from tidelog.settings.kinds import Choice, Kind, Listed, Truth, Word, int32, int64, words
+
+S = TypeVar("S", Setup, TopicSetup)
+
+
+class Field(NamedTuple):
+    """One KEY of a line: the attribute that holds its value, and the kind of the value."""
+
+    attribute: str
+    kind: Kind[Any]
+    in_config: bool = False
+    """The attribute is not the setup's, but that of the ``config`` in it."""
+
+
+Fields = Mapping[str, Field]
+
+
+def _of_brokers(name: str, attribute: str) -> Field:
+    return Field(attribute, BROKER[name].kind, in_config=True)
+
+
+# In the order in which they are printed.
+CLUSTER_LINE: Fields = {
+    "brokers": Field("brokers", int32(0)),
+    "controller": Field("controller", int32(0)),
+    "zones": Field("zones", Listed(Word())),
+    "keepers": Field("keepers", int32(0)),
+    "zookeeper.session.timeout.ms": Field("session_timeout_ms", BROKER["zookeeper.session.timeout.ms"].kind),
+    "latency.ms": Field("latency_ms", int64(0)),
+    **{
+        name: _of_brokers(name, name.replace(".", "_"))
+        for name in (
+            "replica.lag.time.max.ms",
+            "replica.lag.max.messages",
+            "replica.fetch.wait.max.ms",
+            "replica.fetch.backoff.ms",
+        )
+    },
+    "replica.high.watermark.checkpoint.interval.ms": _of_brokers(
+        "replica.high.watermark.checkpoint.interval.ms", "high_watermark_checkpoint_interval_ms"
+    ),
+    "isr.rule": _of_brokers("tidelog.isr.rule", "isr_rule"),
+    "flush": Field("sync_each_append", Choice({"always": True, "roll": False})),
+    "without": Field("without", Listed(words(*ALL_GUARDS.__slots__))),
+    # Which generations there are is checked with the whole setup.
+    "generation": Field("generation", Word()),
+}
+TOPIC_LINE: Fields = {
+    "replicas": Field("replicas", Listed(int32(0))),
+    "isr": Field("isr", Listed(int32(0))),
+    "min.insync.replicas": Field("min_insync_replicas", ALTERABLE["min.insync.replicas"], in_config=True),
+    "unclean.leader.election.enable": Field(
+        "unclean_leader_election", ALTERABLE["unclean.leader.election.enable"], in_config=True
+    ),
+}
+PRODUCER_LINE: Fields = {
+    "acks": Field("acks", Choice({"0": 0, "1": 1, "all": -1, "-1": -1})),
+    "retries": Field("retries", int32(0)),
+    "request.timeout.ms": Field("request_timeout_ms", int32(0)),
+    "delivery.timeout.ms": Field("delivery_timeout_ms", int32(0)),
+    "retry.backoff.ms": Field("retry_backoff_ms", int64(0)),
+    "retry.backoff.max.ms": Field("retry_backoff_max_ms", int64(0)),
+    "enable.idempotence": Field("idempotent", Truth()),
+}
+
+
+def _kinds(fields: Fields) -> dict[str, Kind[Any]]:
+    return {name: field.kind for name, field in fields.items()}
+
+
+def _with(setup: S, fields: Fields, found: Mapping[str, Any]) -> S:
+    own: dict[str, Any] = {}
+    in_config: dict[str, Any] = {}
+    for name, value in found.items():
+        field = fields[name]
+        (in_config if field.in_config else own)[field.attribute] = value
+    return replace(setup, config=replace(setup.config, **in_config), **own)
+
+
+def _printed(fields: Fields, values: Any, default: Any, always: tuple[str, ...]) -> list[str]:
+    """KEY=VALUE for what is not as it is by default, and for ``always``."""
+    printed = []
+    for name, (attribute, kind, in_config) in fields.items():
+        value, usual = (getattr(it.config if in_config else it, attribute) for it in (values, default))
+        if name in always or value != usual:
+            printed.append(f"{name}={kind.show(value)}")
+    return printed
+
+
+def parse_cluster(line: Line, setup: Setup) -> Setup:
+    return _with(setup, CLUSTER_LINE, line.settings(1, _kinds(CLUSTER_LINE)))
+
+
+def describe_cluster(setup: Setup) -> str:
+    return " ".join(_printed(CLUSTER_LINE, setup, Setup(), ("brokers", "controller")))
+
+
+def parse_topic(line: Line) -> TopicSetup:
+    name = line.need(1, "the topic's name")
+    found = line.settings(2, _kinds(TOPIC_LINE))
+    if "replicas" not in found:
+        raise line.error(len(line.words), "replicas=N,N,… (the brokers that hold the topic)")
+    return _with(TopicSetup(name, ()), TOPIC_LINE, found)
+
+
+def topic_config(config: TopicConfig, changes: Mapping[str, str]) -> TopicConfig:
+    """A topic's settings after a ``configure`` step."""
+    values = {TOPIC_LINE[name].attribute: ALTERABLE[name].parse(text) for name, text in changes.items()}
+    return replace(config, **values)
+
+
+def describe_topic(topic: TopicSetup) -> str:
+    return " ".join([topic.name, *_printed(TOPIC_LINE, topic, TopicSetup("", ()), ("replicas",))])
+
+
+def parse_producer(line: Line, setup: Setup) -> tuple[str, str, ProducerConfig]:
+    name = line.need(1, "the producer's name")
+    found = line.settings(2, {"zone": Word(), **_kinds(PRODUCER_LINE)})
+    zone = found.pop("zone", setup.zone(0))
+    return name, zone, ProducerConfig(**{PRODUCER_LINE[key].attribute: value for key, value in found.items()})
+
+
+def describe_producer(name: str, zone: str, config: ProducerConfig) -> str:
+    return " ".join([name, f"zone={zone}", *_printed(PRODUCER_LINE, config, ProducerConfig(), ("acks",))])

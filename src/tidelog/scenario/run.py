@@ -1,0 +1,77 @@
+"""A scenario that was played, on whichever stage: its steps, the state after each, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tidelog.core.events import IsrChangeProposed
+from tidelog.faults.step import Step
+from tidelog.scenario.clients.events import Sent
+from tidelog.scenario.remarks import Remark, RemarkKind
+from tidelog.scenario.scenario import FACTS, VERDICT_KINDS, Scenario
+from tidelog.scenario.snapshot import Snapshot
+from tidelog.scenario.verdict import Verdict
+from tidelog.scenario.violations import Broken
+
+
+@dataclass(slots=True)
+class Played:
+    """One step, what happened during it, and the state after it."""
+
+    step: Step | None
+    """None for the beginning: the cluster as it was set up."""
+    remarks: tuple[Remark, ...]
+    events: list[tuple[int, object]]
+    after: Snapshot
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether a ``wait`` ended without what it had waited for."""
+        return any(remark.kind is RemarkKind.TIMED_OUT for remark in self.remarks)
+
+
+@dataclass(slots=True)
+class Run:
+    scenario: Scenario
+    played: list[Played]
+    verdict: Verdict
+    ledger: list[Sent]
+    broken: list[Broken] = field(default_factory=list)
+    """Invariants that did not hold, the first time each was seen, in order."""
+    broken_at: list[int] = field(default_factory=list)
+    """For each of those, the number of the step at which it was seen."""
+    stage: str = "sim"
+
+    @property
+    def final(self) -> Snapshot:
+        return self.played[-1].after
+
+    def surprises(self) -> list[str]:
+        """Where the end differs from what the scenario expects of this generation."""
+        expectation = self.scenario.expectation(self.scenario.setup.generation)
+        if expectation is None:
+            return []
+        found = []
+        actual = self.facts()
+        for kind in FACTS:
+            wanted = expectation.facts.get(kind, "" if kind in VERDICT_KINDS else None)
+            if wanted is not None and actual[kind] != wanted:
+                found.append(f"{kind}: expected {wanted or 'none'}, found {actual[kind] or 'none'}")
+        return found
+
+    def facts(self) -> dict[str, str]:
+        """The end in the words of ``expect`` lines."""
+        partition = self.final.partitions[0]
+        verdict = self.verdict.as_json()
+        facts = {kind: ",".join(str(f["value"]) for f in verdict[kind]) for kind in VERDICT_KINDS}
+        facts["diverged"] = ",".join(str(f["offset"]) for f in verdict["diverged"])
+        facts["leader"] = str(partition.leader) if partition.leader >= 0 else "none"
+        facts["epoch"] = str(partition.leader_epoch)
+        facts["isr"] = ",".join(map(str, partition.isr))
+        facts["shrinks"] = str(self._shrinks())
+        return facts
+
+    def _shrinks(self) -> int:
+        """How often a leader took followers out of the ISR."""
+        proposals = [event for played in self.played for _, event in played.events]
+        return sum(isinstance(e, IsrChangeProposed) and len(e.isr) < len(e.before) for e in proposals)

@@ -1,0 +1,306 @@
+"""Scenario files: a failure as a short text, the same for the simulator and for real processes.
+
+A file has a head (what the cluster is made of, what is expected of each generation) and steps, one command a
+line. A comment above a step narrates it. A *transcript* is the same file with what happened printed below
+each step, after ``----``; so every transcript is also a scenario, and the parser skips the output.
+
+::
+
+    scenario hw-loss
+    title    An acknowledged record disappears from every replica
+    cluster  brokers=3 controller=2
+    topic    t replicas=0,1
+    producer p acks=all
+    expect   hw lost=c
+
+    # Both replicas hold a and b.
+    produce p a b
+    wait hw 1 2
+
+Parsing and printing live together here so that what one writes the other reads. Grammar of the steps:
+``grammar.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tidelog.core.generations import GENERATIONS
+from tidelog.core.types import TopicPartition
+from tidelog.faults.places import Channel
+from tidelog.faults.step import Sides, Step
+from tidelog.scenario.clients.producer import ProducerConfig
+from tidelog.scenario.grammar import BROKER_CONDITIONS, BROKER_VERBS, Condition, parse_step
+from tidelog.scenario.head import (
+    describe_cluster,
+    describe_producer,
+    describe_topic,
+    parse_cluster,
+    parse_producer,
+    parse_topic,
+    topic_config,
+)
+from tidelog.scenario.line import Line, ScenarioError
+from tidelog.scenario.setup import Setup, SetupError, TopicSetup
+from tidelog.settings.kinds import Word
+
+OUTPUT_MARK = "----"
+VERDICT_KINDS = ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
+FACTS = (*VERDICT_KINDS, "leader", "epoch", "isr", "shrinks")
+"""What an ``expect`` line may speak of. A verdict that is not mentioned is expected to be empty."""
+
+
+@dataclass(slots=True, frozen=True)
+class ClientSetup:
+    name: str
+    zone: str
+    producer: ProducerConfig | None
+    """None for a consumer."""
+
+
+@dataclass(slots=True, frozen=True)
+class Expectation:
+    """What a generation should end in: verdict lists by kind, and the other facts where given."""
+
+    generation: str
+    facts: dict[str, str]
+
+
+@dataclass(slots=True)
+class Scenario:
+    name: str
+    setup: Setup
+    title: str = ""
+    source: str = ""
+    clients: list[ClientSetup] = field(default_factory=list)
+    expectations: list[Expectation] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def under(self, generation: str) -> Scenario:
+        """The same scenario under other rules."""
+        return replace(self, setup=replace(self.setup, generation=generation))
+
+    @property
+    def partition(self) -> TopicPartition:
+        """The partition that conditions and reads speak of."""
+        return TopicPartition(self.setup.topics[0].name, 0)
+
+    def expectation(self, generation: str) -> Expectation | None:
+        for expectation in self.expectations:
+            if expectation.generation == generation:
+                return expectation
+        return None
+
+
+# ---------------------------------------------------------------- parsing
+
+
+def parse(text: str, origin: str = "scenario") -> Scenario:
+    """Read a scenario or a transcript. Raises ``ScenarioError`` with line, column and what was expected."""
+    scenario = Scenario("", Setup())
+    comment: list[str] = []
+    in_output = False
+    for number, raw in enumerate(text.splitlines(), start=1):
+        if in_output:
+            in_output = raw.strip() != ""
+            continue
+        if raw.strip() == OUTPUT_MARK:
+            in_output = True
+            comment = []
+            continue
+        if not raw.strip():
+            comment = []
+            continue
+        if raw.lstrip().startswith("#"):
+            comment.append(raw.lstrip()[1:].strip())
+            continue
+        line = Line(origin, number, raw)
+        if not _parse_head(scenario, line):
+            if not scenario.setup.topics:
+                raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
+            step = parse_step(line, " ".join(comment))
+            _check_step(scenario, line, step)
+            scenario.steps.append(step)
+        comment = []
+    if not scenario.name:
+        raise ScenarioError(f"{origin}: line 1, column 1: expected 'scenario NAME' at the top of the file")
+    if not scenario.setup.topics:
+        raise ScenarioError(f"{origin}: expected a topic, like 'topic t replicas=0,1,2'")
+    try:
+        scenario.setup.check()
+    except SetupError as error:
+        raise ScenarioError(f"{origin}: {error}") from None
+    return scenario
+
+
+def _parse_head(scenario: Scenario, line: Line) -> bool:
+    """Take a line of the head. False if it is a step."""
+    keyword = line.word(0)
+    setup = scenario.setup
+    if keyword == "scenario":
+        scenario.name = line.need(1, "the scenario's name")
+        line.end(2)
+    elif keyword == "title":
+        scenario.title = line.rest(1)
+    elif keyword == "source":
+        scenario.source = line.rest(1)
+    elif keyword == "cluster":
+        scenario.setup = parse_cluster(line, setup)
+    elif keyword == "topic":
+        scenario.setup = replace(setup, topics=(*setup.topics, parse_topic(line)))
+    elif keyword == "producer":
+        name, zone, config = parse_producer(line, setup)
+        _check_new_client(scenario, line, name)
+        scenario.clients.append(ClientSetup(name, zone, config))
+    elif keyword == "consumer":
+        name = line.need(1, "the consumer's name")
+        _check_new_client(scenario, line, name)
+        zone = line.settings(2, {"zone": Word()}).get("zone", setup.zone(0))
+        scenario.clients.append(ClientSetup(name, zone, None))
+    elif keyword == "expect":
+        scenario.expectations += _parse_expectation(line)
+    else:
+        return False
+    if scenario.steps and keyword != "expect":
+        raise line.error(0, f"a step ('{keyword}' belongs to the head, above the first step)")
+    return True
+
+
+def _parse_expectation(line: Line) -> list[Expectation]:
+    generations = line.need(1, f"a generation ({', '.join(GENERATIONS)})").split(",")
+    for generation in generations:
+        if generation not in GENERATIONS:
+            raise line.error(1, f"a generation ({', '.join(GENERATIONS)})")
+    if line.word(2) == "none" and len(line.words) == 3:
+        facts: dict[str, str] = {}
+    else:
+        facts = line.settings(2, dict.fromkeys(FACTS, Word()))
+    return [Expectation(generation, facts) for generation in generations]
+
+
+def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
+    """Refuse a step that speaks of a client, broker, zone or topic which this scenario does not have."""
+    setup = scenario.setup
+    if step.client is not None:
+        _check_client(scenario, line, step)
+    elif step.verb in BROKER_VERBS:
+        for index, broker in enumerate(step.args, start=1):
+            _check_broker(setup, line, index, broker)
+    elif step.verb in ("keeper-stop", "keeper-start"):
+        if not 0 <= int(str(step.args[0])) < setup.keepers:
+            raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
+    elif step.verb == "configure":
+        _check_configure(scenario, line, step)
+    elif step.verb == "isolate" and step.args[0] not in _places(scenario):
+        raise line.error(1, f"a zone out of {', '.join(_zones(setup))}")
+    for arg in step.args:
+        if isinstance(arg, Condition) and arg.name in BROKER_CONDITIONS:
+            _check_broker(setup, line, 2, arg.args[0])
+            if arg.name == "follows":
+                _check_broker(setup, line, 3, arg.args[1])
+        if isinstance(arg, Condition) and arg.name == "isr" and isinstance(arg.args[0], tuple):
+            for broker in arg.args[0]:
+                _check_broker(setup, line, 2, broker)
+        named = arg.args[0] if isinstance(arg, Condition) and arg.name == "in-flight" else arg
+        if isinstance(named, Channel):
+            ends = (named.source, named.target)
+            if not all(end in ("keeper", "admin") or str(end) in _places(scenario) for end in ends):
+                raise line.error(
+                    len(line.words) - 1 if arg is named else 3, "two nodes of this scenario like 1->0"
+                )
+        if isinstance(arg, Sides):
+            for place in (*arg.left, *arg.right):
+                if place not in _places(scenario):
+                    at = next(i for i, word in enumerate(line.words) if place in word.split(",") and i > 0)
+                    raise line.error(at, f"zones or nodes out of {', '.join(_places(scenario))}")
+
+
+def _zones(setup: Setup) -> list[str]:
+    return list(dict.fromkeys(setup.zone(index) for index in range(max(setup.brokers, setup.keepers))))
+
+
+def _places(scenario: Scenario) -> list[str]:
+    """Everything a step may call a place: zones, brokers (by number and by name), keeper members, clients."""
+    setup = scenario.setup
+    clients = [client.name for client in scenario.clients]
+    zones = dict.fromkeys([*_zones(setup), *(client.zone for client in scenario.clients)])
+    brokers = [*map(str, range(setup.brokers)), *(f"broker-{b}" for b in range(setup.brokers))]
+    return [*zones, *brokers, *(f"keeper-{k}" for k in range(setup.keepers)), *clients]
+
+
+def _check_broker(setup: Setup, line: Line, index: int, broker: object) -> None:
+    if not isinstance(broker, int) or not 0 <= broker < setup.brokers:
+        raise line.error(index, f"a broker between 0 and {setup.brokers - 1}")
+
+
+def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
+    for topic in scenario.setup.topics:
+        if topic.name == step.args[0]:
+            found = dict(str(setting).split("=", 1) for setting in step.args[1:])
+            config = topic_config(topic.config, found)
+            try:
+                replace(scenario.setup, topics=(replace(topic, config=config),)).check()
+            except SetupError as error:
+                raise line.error(2, f"a setting that can be met ({error})") from None
+            return
+    raise line.error(1, f"a topic out of {', '.join(topic.name for topic in scenario.setup.topics)}")
+
+
+def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
+    if name in [client.name for client in scenario.clients]:
+        raise line.error(1, "a name that no other client has")
+
+
+def _check_client(scenario: Scenario, line: Line, step: Step) -> None:
+    for client in scenario.clients:
+        if client.name == step.client:
+            wants_producer = step.verb in ("send", "produce")
+            if wants_producer == (client.producer is not None):
+                return
+            raise line.error(1, "a producer" if wants_producer else "a consumer")
+    known = ", ".join(client.name for client in scenario.clients) or "none is declared"
+    raise line.error(1, f"a client of this scenario ({known})")
+
+
+# ---------------------------------------------------------------- printing
+
+
+def print_head(scenario: Scenario) -> list[str]:
+    lines = [f"scenario {scenario.name}"]
+    if scenario.title:
+        lines.append(f"title    {scenario.title}")
+    if scenario.source:
+        lines.append(f"source   {scenario.source}")
+    lines.append(f"cluster  {describe_cluster(scenario.setup)}")
+    lines += [f"topic    {describe_topic(topic)}" for topic in scenario.setup.topics]
+    for client in scenario.clients:
+        if client.producer is None:
+            lines.append(f"consumer {client.name} zone={client.zone}")
+        else:
+            lines.append(f"producer {describe_producer(client.name, client.zone, client.producer)}")
+    for expectation in scenario.expectations:
+        facts = " ".join(f"{key}={value}" for key, value in expectation.facts.items()) or "none"
+        lines.append(f"expect   {expectation.generation} {facts}")
+    return lines
+
+
+def print_scenario(scenario: Scenario) -> str:
+    lines = [*print_head(scenario), ""]
+    for step in scenario.steps:
+        if step.comment:
+            lines += ["", *wrap_comment(step.comment)]
+        lines.append(str(step))
+    return "\n".join(lines) + "\n"
+
+
+def wrap_comment(comment: str, width: int = 100) -> list[str]:
+    lines, current = [], "#"
+    for word in comment.split():
+        if len(current) + len(word) + 1 > width:
+            lines.append(current)
+            current = "#"
+        current += " " + word
+    return [*lines, current]
+
+
+__all__ = ["ClientSetup", "Expectation", "Scenario", "ScenarioError", "TopicSetup", "parse", "print_scenario"]
