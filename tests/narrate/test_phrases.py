@@ -86,7 +86,7 @@ def source(module: str) -> str:
 
 
 def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
-    text = source("broker.narration")
+    text = source("broker.incident_log")
     keys = {key.removeprefix("log.") for key in ENGLISH.words["log"]}
     used = set(re.findall(r'"(?:log\.)?([a-z_]+)"', text))
     assert keys <= used
@@ -95,7 +95,7 @@ def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
 
 
 def test_the_words_of_causes_are_those_that_audits_use() -> None:
-    text = "".join(source(f"pipeline.causes.{name}") for name in ("removal", "others", "words"))
+    text = "".join(source(f"pipeline.audit.causes.{name}") for name in ("removal", "others", "words"))
     assert set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", text)) == set(ENGLISH.words["causes"])
 
 

@@ -2,7 +2,7 @@
 
 What a broker promises whoever starts it: a line on stdout once it is registered and another once it serves
 (`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
-when its standard input ends (`broker.nursery`): no broker outlives its cluster.
+when its standard input ends (`broker.forkserver`): no broker outlives its cluster.
 """
 
 from __future__ import annotations

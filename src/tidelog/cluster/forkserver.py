@@ -1,4 +1,4 @@
-"""The supervisor's side of the process that forks brokers (`broker.nursery`): asks it for brokers and hears
+"""The supervisor's side of the process that forks brokers (`broker.forkserver`): asks it for brokers and hears
 from it when they end.
 
 A cluster has one such process, or one on each machine if its brokers are in network namespaces. If disks can
