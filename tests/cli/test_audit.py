@@ -148,4 +148,5 @@ def test_scripts_get_all_of_it(capsys: pytest.CaptureFixture[str]):
 def test_the_help_names_the_exit_codes():
     answer = call("audit", "--help")
     assert answer.code == 0
-    assert "0 every promise held, 1 one was broken, 2 it cannot be said" in answer.out
+    assert "0 every promise held, 1 a promise was broken," in answer.out
+    assert "2 inconclusive or wrong usage" in answer.out

@@ -31,10 +31,10 @@ def test_the_settings_are_printed():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "which broker? give --id N, or --properties FILE with broker.id"),
+        ("", "no broker id: give --id N, or --properties FILE with broker.id"),
         (
             "--id 1",
-            "which keeper? give --keeper zookeeper://host:port, or embedded://host:port of tidelog keeper",
+            "no keeper: give --keeper zookeeper://host:port, or embedded://host:port of a tidelog keeper",
         ),
         (
             "--id 1 --keeper h:1",
@@ -45,7 +45,7 @@ def test_the_settings_are_printed():
             "listeners=PLAINTEXT://9092: expected host:port, not '9092', --listen",
         ),
         ("--properties /none", "/none: no such file or directory"),
-        ("--json", "--json goes with --settings"),
+        ("--json", "--json needs --settings"),
     ],
 )
 def test_what_is_missing_or_wrong_is_said_with_its_option(words: str, message: str):
@@ -78,7 +78,7 @@ def test_a_keeper_cannot_listen_everywhere():
         port = taken.getsockname()[1]
         message = refused(call("keeper", "--listen", f"127.0.0.1:{port}"))
     assert message.startswith(f"port {port} is in use by ")
-    assert message.endswith(f"(pid {os.getpid()}): stop that, or choose another port with --listen")
+    assert message.endswith(f"(pid {os.getpid()}): stop that process, or choose another port with --listen")
 
 
 def start(*arguments: str) -> tuple["subprocess.Popen[str]", str]:

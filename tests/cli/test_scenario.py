@@ -211,10 +211,10 @@ def test_a_run_leaves_evidence_on_demand(tmp_path: Path, monkeypatch: pytest.Mon
     answer = call("scenario", "run", "hw-loss", "-g", "hw", "--evidence", "e")
     assert (answer.code, answer.out) == (plain.code, plain.out)
     folder = tmp_path / "e"
-    assert answer.err == f"evidence in {folder}; to judge it: tidelog audit {folder}\n"
+    assert answer.err == f"evidence in {folder}; to audit it: tidelog audit {folder}\n"
     manifest = Manifest.read(folder)
     assert (manifest.stage, manifest.generation) == ("sim", "hw")
     again = refused(call("scenario", "run", "hw-loss", "--evidence", folder))
     assert again == f"{folder} holds the evidence of another trial: choose another folder"
     words = ("scenario", "run", "hw-loss", "--stage", "cluster", "--evidence", folder)
-    assert refused(call(*words)).startswith("--evidence is for the simulator")
+    assert refused(call(*words)).startswith("--evidence needs --stage sim")

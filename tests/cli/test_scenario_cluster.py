@@ -71,9 +71,9 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("run", "hw-loss", "--pace", "0.5"), "--pace is for --stage cluster"),
+        (("run", "hw-loss", "--pace", "0.5"), "--pace needs --stage cluster"),
         (("run", "hw-loss", "--stage", "cluster", "--pace", "0"), "choose a number from 0.05 to 4"),
-        (("compare", "hw-loss", "--pace", "1"), "--pace goes with --stages"),
+        (("compare", "hw-loss", "--pace", "1"), "--pace needs --stages"),
         (("compare", "hw-loss", "--stages", "-g", "hw", "-g", "epoch"), "give --generation once"),
     ],
 )

@@ -193,7 +193,7 @@ def test_what_does_not_end_is_said_and_is_an_error(tmp_path: Path, monkeypatch: 
         lock.write_text(f"{bystander.pid} 1\n")
         answer = call("down", "--data-dir", tmp_path)
         os.close(held)
-        assert (answer.code, answer.err) == (1, f"tidelog: broker 1 in {tmp_path} does not end\n")
+        assert (answer.code, answer.err) == (1, f"tidelog: broker 1 in {tmp_path} does not stop\n")
         assert answer.out.startswith("stopped 0 brokers in ")
         assert bystander.poll() is None
 
@@ -267,7 +267,7 @@ def test_a_cluster_in_front_can_be_stopped_from_elsewhere(tmp_path: Path):
         ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
         ("--set num.partitions=x", "num.partitions=x: expected an integer, --set"),
         ("--set num.partitions", "'num.partitions': expected name=value, --set"),
-        ("--set broker.id=1", "--set broker.id: tidelog up gives every broker its own; see tidelog broker"),
+        ("--set broker.id=1", "--set broker.id: tidelog up sets it for each broker; see tidelog broker"),
         ("--set zookeeper.connect=h", "--set zookeeper.connect: name the keeper with --keeper"),
         (
             "--keeper redis://h",
@@ -303,6 +303,6 @@ def test_remarks_about_a_file_come_before_the_log(tmp_path: Path):
     assert lines[:3] == [
         "unknown setting num.partitons, line 3 of kafka.properties: did you mean num.partitions?",
         "settings of Kafka without effect here: num.io.threads",
-        f"tidelog up decides itself about broker.id of {tmp_path / 'kafka.properties'}",
+        f"{tmp_path / 'kafka.properties'}: tidelog up ignores broker.id and sets its own",
     ]
     assert up.errors.count("num.partitons") == 1

@@ -37,9 +37,9 @@ from tidelog.pipeline.sources import topic_client
         ),
         (
             ". --seconds 5",
-            "a live topic, --checkpoint and --seconds are for --follow: give it as well",
+            "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow",
         ),
-        ("", "give the folder that a trial left"),
+        ("", "name the evidence folder of a trial"),
     ],
 )
 def test_one_line(

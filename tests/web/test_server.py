@@ -99,7 +99,7 @@ def test_a_busy_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused(call("lab", "--no-browser", "--port", str(port))) == (
-            f"port {port} is in use: choose another, or --port 0 for any that is free"
+            f"port {port} is in use: choose another, or --port 0 for a free one"
         )
 
 
@@ -109,7 +109,7 @@ def test_a_busy_port_is_one_line() -> None:
         (["hw-los"], "did you mean hw-loss"),
         (["none.scenario"], "there is no such file"),
         (["-g", "raft"], "unknown generation 'raft'"),
-        (["--scenario", "hw-loss"], "--scenario goes with --export"),
+        (["--scenario", "hw-loss"], "--scenario needs --export"),
         (["--host", "256.1.1.1"], "cannot listen on 256.1.1.1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""All commands put together."""
+"""The command tree."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from tidelog.cli.commands import (
 
 EXAMPLES = """\b
 Examples:
-  tidelog up                            a cluster on this machine
-  tidelog scenario list                 the known failures
-  tidelog scenario run hw-loss -g hw    see an acknowledged record disappear
-  tidelog scenario compare hw-loss      the same faults under newer rules
-  tidelog explore -g hw --seed 1        search for more of the kind
-  tidelog lab                           watch all of it on a page
+  tidelog up                            start a cluster on this machine
+  tidelog scenario list                 list the known failures
+  tidelog scenario run hw-loss -g hw    watch an acknowledged record get lost
+  tidelog scenario compare hw-loss      play the same faults under newer rules
+  tidelog explore -g hw --seed 1        search for more failures
+  tidelog lab                           open the interactive page
 
 \b
-Exit code: 0 every promise held, 1 one was broken, 2 wrong usage.
+Exit code: 0 every promise held, 1 a promise was broken, 2 wrong usage.
 """
 
 app = typer.Typer(
-    help="Can a record you were promised be lost? tidelog runs the failure and shows you.",
+    help="Can an acknowledged record be lost? tidelog runs the failure and shows you.",
     epilog=EXAMPLES,
     add_completion=False,
     rich_markup_mode=None,

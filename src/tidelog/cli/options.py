@@ -1,4 +1,7 @@
-"""What people may name on the command line, looked up. Unknown names are answered with the nearest ones."""
+"""Options that several commands share, and lookup of the names given to them.
+
+An unknown name is refused with the nearest known names.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +24,18 @@ GenerationOption = Annotated[
         "-g",
         metavar="G",
         help="Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7) or majority (like Raft).",
-        show_default="the scenario's own, else epoch",
+        show_default="from the scenario, else epoch",
     ),
 ]
 ScenarioArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME", help="A name from 'tidelog scenario list', or a file.", show_default=False
-    ),
+    typer.Argument(metavar="NAME", help="Name from 'tidelog scenario list', or a file.", show_default=False),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 TranscriptOption = Annotated[
     bool,
     typer.Option(
-        "--transcript", help="Print the transcript: the scenario file with what happened below each step."
+        "--transcript", help="Print the transcript: the scenario file with the events below each step."
     ),
 ]
 
@@ -60,7 +61,7 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
 
 
 def faults_named(kinds: str, *, power: bool, budget: int) -> Faults:
-    """The kinds of failure in a comma-separated list, or ``none``."""
+    """The faults in a comma-separated list, or ``none``."""
     from tidelog.lab.search.schedule import FAULT_KINDS, Faults
 
     known = tuple(kind for kind in FAULT_KINDS if kind != "power")  # which has a flag of its own
@@ -85,7 +86,7 @@ def _is_path(name: str) -> bool:
 
 
 def scenario_text(name: str) -> str:
-    """The text of a scenario of the catalogue or of a file."""
+    """The text of a scenario from the catalogue or from a file."""
     from tidelog.scenario import catalogue
     from tidelog.scenario.scenario import ScenarioError
 
@@ -110,12 +111,12 @@ def _parsed(text: str, origin: str, generation: str | None) -> Scenario:
 
 
 def scenario_named(name: str, generation: str | None = None) -> Scenario:
-    """A scenario of the catalogue or of a file, under its own rules or others."""
+    """A scenario from the catalogue or from a file, under its own generation or the given one."""
     return _parsed(scenario_text(name), name, generation)
 
 
 def scenario_file(path: str, generation: str | None = None) -> Scenario:
-    """A scenario of a file, under its own rules or others."""
+    """A scenario from a file, under its own generation or the given one."""
     from tidelog.scenario import catalogue
     from tidelog.scenario.scenario import ScenarioError
 

@@ -1,7 +1,7 @@
-"""Which cluster a command is about, when nobody says: the one that was started last on this machine.
+"""The cluster that a command uses if the user names none: the last one started on this machine.
 
-`$XDG_STATE_HOME/tidelog` (`~/.local/state/tidelog`) holds `latest`, the data directory of that cluster, and
-`cluster`, where a detached cluster keeps its data unless told otherwise.
+`$XDG_STATE_HOME/tidelog` (`~/.local/state/tidelog`) holds `latest`, the path of that cluster's data
+directory, and `cluster`, the default data directory of a detached cluster.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ServersOption = Annotated[
         "--bootstrap-servers",
         "-b",
         metavar="H:P,…",
-        help="Brokers to ask first.",
-        show_default=f"the running cluster's, else {DEFAULT_SERVERS}",
+        help="Bootstrap servers.",
+        show_default=f"the running cluster, else {DEFAULT_SERVERS}",
     ),
 ]
 
@@ -36,7 +36,7 @@ def detached_dir() -> Path:
 
 
 def remember(data_dir: Path) -> None:
-    """Make this the cluster that commands are about. Not being able to is no reason to fail."""
+    """Make this the default cluster of later commands. Errors are ignored: the default is a convenience."""
     try:
         state_dir().mkdir(parents=True, exist_ok=True)
         (state_dir() / "latest").write_text(f"{data_dir}\n", "utf-8")
@@ -52,7 +52,7 @@ def latest_dir() -> Path | None:
 
 
 def likely_dirs() -> list[Path]:
-    """Where a cluster may run when nobody says where: the one started last comes first."""
+    """Default places to look for a running cluster. The last one started comes first."""
     return [folder for folder in (latest_dir(), detached_dir()) if folder is not None]
 
 

@@ -1,5 +1,5 @@
-"""The supervisor's side of the process that forks brokers (`broker.forkserver`): asks it for brokers and hears
-from it when they end.
+"""The supervisor's side of the process that forks brokers (`broker.forkserver`): asks it for brokers, and
+hears from it when they end.
 
 A cluster has one such process, or one on each machine if its brokers are in network namespaces. If disks can
 be made slow, the syncs of its brokers are decided here (`sync_gate`).

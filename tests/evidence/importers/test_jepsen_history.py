@@ -236,7 +236,7 @@ def test_the_command_tells_what_it_found_and_what_to_do_next(tmp_path: Path) -> 
     assert answer.code == 0
     assert answer.out.splitlines() == [
         "4 operations on 2 keys: 2 sends, 1 reads, 1 transactions",
-        f"judge them: tidelog audit {tmp_path / 'e'}",
+        f"to audit them: tidelog audit {tmp_path / 'e'}",
     ]
     assert "choose another folder" in refused(call("evidence", "import-jepsen", history, tmp_path / "e"))
     assert "no such file" in refused(call("evidence", "import-jepsen", tmp_path / "none", tmp_path / "f"))

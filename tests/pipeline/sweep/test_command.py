@@ -31,8 +31,8 @@ DEADLINE_S = 280.0
         (["--unclean", "maybe"], "--unclean maybe: write no, yes or no,yes"),
         (["--replicas", "1", "--min-insync", "2", "--acks", "all"], "no combination of this grid can be"),
         (["nowhere.toml"], "nowhere.toml: no such file or directory"),
-        (["--save", "x"], "--save is for --replay"),
-        (["--replay", "something"], "something names no trial: write CELL:SEED"),
+        (["--save", "x"], "--save needs --replay"),
+        (["--replay", "something"], "something is not a trial: write CELL:SEED"),
         (["--replay", "something:1"], "something is not the name of a cell"),
         (["--replay", Cell(replicas=1, min_insync=2).name + ":1"], "1 replicas never meet"),
     ],
@@ -96,7 +96,7 @@ def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
     assert found["trials"] == 1400
     rows = pq.read_table(folder / "trials", columns=["cell", "seed"]).to_pylist()
     assert len(rows) == len({(row["cell"], row["seed"]) for row in rows}) == 1400
-    said = re.search(r"([\d,]+) trials are there already", err)
+    said = re.search(r"([\d,]+) trials already played", err)
     assert said is not None
     assert int(said[1].replace(",", "")) == kept
 
@@ -113,7 +113,7 @@ def test_an_interrupted_sweep_says_so_in_one_line(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 2
     assert "Traceback" not in err
-    assert "the same command goes on from there" in err.splitlines()[-1]
+    assert "run the same command again to resume" in err.splitlines()[-1]
 
 
 @pytest.mark.long

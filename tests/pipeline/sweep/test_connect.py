@@ -25,6 +25,6 @@ def test_a_server_plays_the_same_trials(remote: str, tmp_path: Path) -> None:  #
         found.append(json.loads(done.stdout))
     assert found[0]["trials"] == 4 * 40
     assert found[0]["cells"] == found[1]["cells"]
-    assert "160 trials are there already" in done.stderr
+    assert "160 trials already played" in done.stderr
     assert found[0]["schedules"]
     assert (tmp_path / "atlas" / "atlas.html").exists()

@@ -1,4 +1,4 @@
-"""``tidelog audit``: what became of every promise in the evidence of a trial, judged on Spark."""
+"""``tidelog audit``: check every acknowledged record of a trial, on Spark."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Examples:
   tidelog audit --follow --bootstrap-servers 127.0.0.1:9092 --topic events
 
 \b
-Exit code: 0 every promise held, 1 one was broken, 2 it cannot be said.
-With --follow: 0 nothing was found, 1 something was.
+Exit code: 0 every promise held, 1 a promise was broken,
+2 inconclusive or wrong usage. With --follow: 0 no findings, 1 findings.
 """
 
 Folder = Annotated[
     Path | None,
     typer.Argument(
-        metavar="EVIDENCE", callback=absolute, help="The folder that a trial left.", show_default=False
+        metavar="EVIDENCE", callback=absolute, help="Evidence folder of a trial.", show_default=False
     ),
 ]
 Report = Annotated[
@@ -36,47 +36,51 @@ Report = Annotated[
     typer.Option(
         metavar="FILE",
         callback=absolute,
-        help="Where to write the report.",
+        help="Path of the report.",
         show_default="EVIDENCE/audit/report.html",
     ),
 ]
-NoReport = Annotated[bool, typer.Option("--no-report", help="Write none.")]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write a report.")]
 Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="A Spark cluster.", show_default="this machine")
+    str | None, typer.Option(metavar="URL", help="Spark master to run on.", show_default="this machine")
 ]
 Remote = Annotated[
-    str | None, typer.Option(metavar="sc://H:P", help="A Spark Connect server instead.", show_default=False)
+    str | None, typer.Option(metavar="sc://H:P", help="Spark Connect server to run on.", show_default=False)
 ]
-WithUi = Annotated[bool, typer.Option("--ui", help="Have Spark show its own web page meanwhile.")]
+WithUi = Annotated[bool, typer.Option("--ui", help="Enable the Spark UI.")]
 
 Follow = Annotated[
     bool,
     typer.Option(
         "--follow",
-        help="Tell of gaps, duplicates and rewrites while a trial runs, or in a live topic.",
+        help="Report gaps, duplicates and rewrites as they happen, in a running trial or a live topic.",
     ),
 ]
 Servers = Annotated[
     str | None,
-    typer.Option(metavar="H:P", help="Follow a topic of this cluster.", show_default=False),
+    typer.Option(metavar="H:P", help="With --follow: cluster of the topic.", show_default=False),
 ]
-Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Which.", show_default=False)]
+Topic = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --follow: topic to follow.", show_default=False)
+]
 FromBeginning = Annotated[
     bool,
-    typer.Option("--from-beginning", help="What the topic holds already, too."),
+    typer.Option("--from-beginning", help="Include the records that the topic already holds."),
 ]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
         callback=absolute,
-        help="Where to keep what is known: whoever follows again goes on from there.",
+        help="Checkpoint directory; a later --follow resumes there.",
         show_default="EVIDENCE/audit/live",
     ),
 ]
 Seconds = Annotated[
     float | None,
-    typer.Option(min=1, help="End after so long.", show_default="with the trial, or Ctrl-C"),
+    typer.Option(
+        min=1, help="Stop following after this time.", show_default="until the trial ends or Ctrl-C"
+    ),
 ]
 
 
@@ -96,9 +100,10 @@ def audit(
     checkpoint: Checkpoint = None,
     seconds: Seconds = None,
 ) -> int:
-    """Judge the evidence of a trial: what was lost, repeated, changed or out of order, and why.
+    """Audit the evidence of a trial.
 
-    The verdict and everything found stay in EVIDENCE/audit, with a report to open in a browser.
+    Finds lost, duplicated, rewritten and reordered records and their causes. Writes the verdict, the findings
+    and an HTML report to EVIDENCE/audit.
     """
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
@@ -109,9 +114,11 @@ def audit(
 
         return follow_it(Wanted(folder, *live, master, remote, ui, as_json))
     if any(live):
-        raise Refusal("a live topic, --checkpoint and --seconds are for --follow: give it as well")
+        raise Refusal(
+            "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow"
+        )
     if folder is None:
-        raise Refusal("give the folder that a trial left")
+        raise Refusal("name the evidence folder of a trial")
     from tidelog.cli.audit_folder import judgeable
     from tidelog.cli.audit_run import Auditor
     from tidelog.cli.show.audit import exit_code, present
@@ -126,6 +133,6 @@ def audit(
         except PipelineError as error:
             raise Refusal(str(error)) from None
         except KeyboardInterrupt:
-            raise Refusal(f"interrupted; nothing in {folder} was changed but audit/") from None
+            raise Refusal(f"interrupted; only audit/ was changed in {folder}") from None
     present(audited, as_json=as_json)
     return exit_code(audited)

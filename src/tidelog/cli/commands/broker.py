@@ -1,4 +1,4 @@
-"""``tidelog broker``: one broker, for clusters of several machines."""
+"""``tidelog broker``: run one broker, for clusters on several machines."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ Examples:
 def broker(
     *,
     number: Annotated[
-        int | None, typer.Option("--id", metavar="N", help="Its number (broker.id).", show_default=False)
+        int | None, typer.Option("--id", metavar="N", help="Broker id (broker.id).", show_default=False)
     ] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="H:P", help="Where it listens (listeners).", show_default=":9092")
+        str | None,
+        typer.Option(metavar="H:P", help="Address to listen on (listeners).", show_default=":9092"),
     ] = None,
     keeper: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="zookeeper://host:port,…/path, or embedded://host:port of tidelog keeper.",
+            help="zookeeper://host:port,…/path, or embedded://host:port of a tidelog keeper.",
             show_default=False,
         ),
     ] = None,
@@ -46,25 +47,25 @@ def broker(
             "--data-dir",
             metavar="D",
             callback=absolute,
-            help="Its logs (log.dirs).",
+            help="Data directory (log.dirs).",
             show_default="/tmp/tidelog-logs",
         ),
     ] = None,
     properties: PropertiesOption = None,
     settings: SetOption = None,
     show_settings: Annotated[
-        bool, typer.Option("--settings", help="Print all settings there are and exit.")
+        bool, typer.Option("--settings", help="Print all broker settings and exit.")
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Run one broker until Ctrl-C. Options win over the file, --set over both."""
+    """Run one broker until Ctrl-C. Options override the properties file; --set overrides both."""
     if show_settings:
         from tidelog.cli.show.settings import print_settings
 
         print_settings(as_json=as_json)
         return 0
     if as_json:
-        raise Refusal("--json goes with --settings")
+        raise Refusal("--json needs --settings")
     from tidelog.broker import logs
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.table import SettingsError
@@ -107,10 +108,10 @@ def _options(
 def _with_advice(error: SettingsError) -> str:
     match error.lacks:
         case "broker.id":
-            return "which broker? give --id N, or --properties FILE with broker.id"
+            return "no broker id: give --id N, or --properties FILE with broker.id"
         case "tidelog.keeper":
             return (
-                "which keeper? give --keeper zookeeper://host:port, or embedded://host:port of tidelog keeper"
+                "no keeper: give --keeper zookeeper://host:port, or embedded://host:port of a tidelog keeper"
             )
         case _:
             return str(error)

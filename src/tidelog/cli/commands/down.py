@@ -1,7 +1,7 @@
-"""``tidelog down``: stop a cluster that runs in the background, or in another terminal.
+"""``tidelog down``: stop a cluster that runs in the background or in another terminal.
 
-The process that runs the cluster stops its brokers in order, those that were started by hand too. What is
-still there after it, because it was killed or the cluster is another version's, is stopped from here.
+The supervisor of the cluster stops its brokers in order, including those started by hand. This command stops
+the brokers that are left after that: the supervisor may have been killed, or may be of another version.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ def down(
             "--data-dir",
             metavar="D",
             callback=absolute,
-            help="The cluster's.",
-            show_default="of the one started last",
+            help="Data directory of the cluster.",
+            show_default="the last cluster started",
         ),
     ] = None,
 ) -> int:
-    """Stop a cluster cleanly, with all its brokers: those too that were started again by hand.
+    """Stop a cluster and all its brokers.
+
+    Stops cleanly, and includes brokers restarted by hand.
 
     \b
     Example: tidelog down
-    Exit code: 0 nothing runs any more, 1 something does not end, 2 wrong usage.
+    Exit code: 0 stopped or not running, 1 a process does not stop, 2 wrong usage.
     """
     folder = _in_use(likely_dirs() if data_dir is None else [data_dir])
     if folder is None:
@@ -77,7 +79,7 @@ def _stop(folder: Path) -> int:
     if supervisor is not None:
         _ask(supervisor, folder)
         if not _until(lambda: holder(lock) != supervisor, _SUPERVISOR_SECONDS):
-            return _failed(f"the cluster in {folder} does not end: kill -9 {supervisor.pid}")
+            return _failed(f"the cluster in {folder} does not stop: kill -9 {supervisor.pid}")
     elif is_held(lock):
         return _failed(f"a cluster runs in {folder}, but {lock} does not name its process: stop it by hand")
     ending = Ending(folder)
@@ -88,7 +90,7 @@ def _stop(folder: Path) -> int:
     write_text(f"stopped {what} in {time.perf_counter() - began:.1f} s\n")
     if not left:
         return ExitCode.HELD
-    why = "belongs to another user" if left[0].process in ending.of_others else "does not end"
+    why = "belongs to another user" if left[0].process in ending.of_others else "does not stop"
     return _failed(f"{left[0]} in {folder} {why}")
 
 

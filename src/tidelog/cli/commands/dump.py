@@ -1,4 +1,4 @@
-"""``tidelog dump``: what is in the files of a log, and whether it is what it should be."""
+"""``tidelog dump``: print the content of log files and verify it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Examples:
   tidelog dump --json data/broker-1 | jq 'select(.kind == "finding")'
 
 \b
-Exit code: 0 all is as it should be, 1 there are findings, 2 wrong usage.
+Exit code: 0 no findings, 1 findings, 2 wrong usage.
 """
 
 
@@ -31,17 +31,18 @@ def dump(
         list[Path],
         typer.Argument(
             metavar="PATH…",
-            help="Files (.log, .index, .timeindex, .snapshot, checkpoints), folders of partitions, log dirs.",
+            help="Files (.log, .index, .timeindex, .snapshot, checkpoints), partition folders, log dirs.",
             show_default=False,
         ),
     ],
-    records: Annotated[bool, typer.Option("--records", help="Look into batches and print records.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each thing found.")] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Decode batches and print their records.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
 ) -> int:
-    """Read the files of tidelog and of Apache Kafka, and verify them.
+    """Print and verify log files of tidelog or Apache Kafka.
 
-    Reading changes nothing and needs no broker. A broker that runs may write while we read: its last batch
-    can then look cut off.
+    Reads only, and needs no broker. If a broker is writing to the files, its last batch can look cut off.
     """
     from tidelog.storage.dump.rows import FINDING
 
@@ -73,7 +74,7 @@ def _printed_as_json(rows: Rows) -> Rows:
 
 
 def _printed(path: Path, rows: Rows) -> Rows:
-    """Line by line as they come; but the partitions of a log directory as one table, behind the rest."""
+    """Print each row as it comes. The partitions of a log directory follow as one table."""
     from tidelog.cli.show.dump import line, summary
 
     screen = console()

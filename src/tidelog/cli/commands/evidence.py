@@ -1,4 +1,4 @@
-"""``tidelog evidence``: look at what a trial left, save what a killed one left, import a history."""
+"""``tidelog evidence``: summarise a trial, recover a killed one, import a Jepsen history."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import counted, write_text
 
 app = typer.Typer(
-    help="What a trial left: show it, recover it, import a history.",
+    help="Evidence of trials: show, recover, import.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 
 Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", callback=absolute, help="The folder of a trial.", show_default=False)
+    Path,
+    typer.Argument(metavar="DIR", callback=absolute, help="Evidence folder of a trial.", show_default=False),
 ]
 History = Annotated[
     Path,
     typer.Argument(
         metavar="HISTORY",
         callback=absolute,
-        help="A history.edn of Jepsen's Kafka workload, or JSON lines.",
+        help="history.edn of Jepsen's Kafka workload, or the same as JSON lines.",
         show_default=False,
     ),
 ]
 NewFolder = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", callback=absolute, help="The folder to make: new, or empty.", show_default=False
+        metavar="DIR", callback=absolute, help="Output directory: new or empty.", show_default=False
     ),
 ]
 NoIdempotence = Annotated[
     bool,
     typer.Option(
         "--no-idempotence",
-        help="Its producers were not idempotent: that a record stands twice is then no violation.",
+        help="Producers were not idempotent: report duplicates as notices.",
     ),
 ]
 
 
 @app.command("show")
 def show(folder: Folder, as_json: JsonOption = False) -> int:
-    """How a trial went. Exit code: 0 nothing acknowledged is lost, 1 something is.
+    """Summarise a trial. Exit code: 0 no acknowledged record is lost, 1 at least one is lost.
 
     Example: tidelog evidence show trial-20260101-120000
     """
@@ -73,7 +74,9 @@ def show(folder: Folder, as_json: JsonOption = False) -> int:
 
 @app.command("recover")
 def recover(folder: Folder) -> int:
-    """Bring the journals of a killed trial into its tables, and end what it left running.
+    """Convert the journals of a killed trial into tables.
+
+    Also stops the brokers that the trial left running.
 
     Example: tidelog evidence recover trial-20260101-120000
     """
@@ -86,10 +89,10 @@ def recover(folder: Folder) -> int:
         raise Refusal(str(error)) from None
     claimed.release()
     if done.processes_ended:
-        write_text(f"ended what the trial had left running: {counted(done.processes_ended, 'broker')}\n")
-    write_text(f"{counted(done.sealed.journals, 'journal')} brought into the tables of {folder}\n")
+        write_text(f"stopped {counted(done.processes_ended, 'broker')} that the trial left running\n")
+    write_text(f"{counted(done.sealed.journals, 'journal')} converted into the tables of {folder}\n")
     for name, why in done.sealed.trouble.items():
-        write_text(f"left as it is: {name}: {why}\n")
+        write_text(f"not converted: {name}: {why}\n")
     return ExitCode.REFUSED if done.sealed.trouble else ExitCode.HELD
 
 
@@ -97,7 +100,9 @@ def recover(folder: Folder) -> int:
 def import_jepsen(
     history: History, folder: NewFolder, no_idempotence: NoIdempotence = False, as_json: JsonOption = False
 ) -> int:
-    """Turn a history of Jepsen's Kafka workload into evidence, which tidelog audit judges.
+    """Import a history of Jepsen's Kafka workload.
+
+    Writes an evidence folder for tidelog audit.
 
     Example: tidelog evidence import-jepsen store/latest/history.edn from-jepsen
     """
@@ -118,6 +123,6 @@ def import_jepsen(
         return ExitCode.HELD
     write_text(
         f"{done.operations:,} operations on {done.keys:,} keys: {done.sends:,} sends, {done.reads:,} reads, "
-        f"{done.transactions:,} transactions\njudge them: tidelog audit {folder}\n"
+        f"{done.transactions:,} transactions\nto audit them: tidelog audit {folder}\n"
     )
     return ExitCode.HELD

@@ -1,4 +1,4 @@
-"""``tidelog explore``: search for a schedule that breaks a promise, and make it small enough to read."""
+"""``tidelog explore``: search for a schedule that breaks an invariant, and shrink it."""
 
 from __future__ import annotations
 
@@ -42,30 +42,34 @@ SEEDS = 1_000_000_000
 DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
 
 Generation = Annotated[
-    str, typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.")
+    str,
+    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
 ]
-Strategy = Annotated[str, typer.Option(metavar="S", help="How to choose: random, pct or exhaustive.")]
-Schedules = Annotated[int, typer.Option(min=1, metavar="N", help="Play at most so many schedules.")]
+Strategy = Annotated[str, typer.Option(metavar="S", help="Search strategy: random, pct or exhaustive.")]
+Schedules = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of schedules.")]
 Seconds = Annotated[
-    float | None, typer.Option(min=0.001, metavar="S", help="Stop after so many seconds.", show_default=False)
+    float | None, typer.Option(min=0.001, metavar="S", help="Stop after this time.", show_default=False)
 ]
 Seed = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Where to begin.", show_default="a random one, printed")
+    int | None,
+    typer.Option(min=0, metavar="N", help="Seed of the first schedule.", show_default="random, printed"),
 ]
-Acks = Annotated[str, typer.Option(metavar="A", help="What producers wait for: 0, 1 or all.")]
+Acks = Annotated[str, typer.Option(metavar="A", help="acks of the producers: 0, 1 or all.")]
 MinInsync = Annotated[
     int, typer.Option("--min-insync", metavar="N", help="min.insync.replicas of the topic.")
 ]
 Brokers = Annotated[int, typer.Option(metavar="N", help="Brokers in the cluster.")]
 Replicas = Annotated[int, typer.Option(metavar="N", help="Replicas of the topic.")]
-Operations = Annotated[int, typer.Option(min=1, metavar="N", help="Sends and polls in a schedule.")]
+Operations = Annotated[int, typer.Option(min=1, metavar="N", help="Sends and polls per schedule.")]
 FaultBudget = Annotated[
-    int, typer.Option("--faults-per-schedule", min=0, metavar="N", help="Failures in a schedule, at most.")
+    int, typer.Option("--faults-per-schedule", min=0, metavar="N", help="Maximum faults per schedule.")
 ]
 FaultList = Annotated[
     str,
     typer.Option(
-        "--faults", metavar="LIST", help="What may fail, out of crash, pause, cut, reset, elect; or none."
+        "--faults",
+        metavar="LIST",
+        help="Faults to inject: none, or a list of crash, pause, cut, reset, elect.",
     ),
 ]
 Wanted = Annotated[
@@ -73,7 +77,7 @@ Wanted = Annotated[
     typer.Option(
         "--invariant",
         metavar="NAME",
-        help="Search on until this one breaks.",
+        help="Search until this invariant breaks.",
         show_default="any data invariant",
     ),
 ]
@@ -82,27 +86,30 @@ Story = Annotated[
     typer.Option(
         "--from",
         metavar="NAME",
-        help="Play this scenario (a name or a file) first, and search on from its end.",
+        help="Start every schedule from the end of this scenario (a name or a file).",
         show_default=False,
     ),
 ]
 Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
-PowerLoss = Annotated[bool, typer.Option("--power-loss", help="Power may fail: what was not synced is gone.")]
-Flush = Annotated[str, typer.Option(metavar="F", help="When logs are synced: roll (rarely) or always.")]
-Idempotent = Annotated[bool, typer.Option("--idempotent", help="Producers are idempotent.")]
-Retries = Annotated[int, typer.Option(min=0, metavar="N", help="How often a producer tries again.")]
+PowerLoss = Annotated[bool, typer.Option("--power-loss", help="Allow power loss; unsynced data is lost.")]
+Flush = Annotated[
+    str, typer.Option(metavar="F", help="When brokers sync their logs: roll (as Kafka by default) or always.")
+]
+Idempotent = Annotated[bool, typer.Option("--idempotent", help="Use idempotent producers.")]
+Retries = Annotated[int, typer.Option(min=0, metavar="N", help="Retries of a producer.")]
 Depth = Annotated[
-    int, typer.Option(min=0, metavar="D", help="Exhaustive: at most so many faults a schedule.")
+    int, typer.Option(min=0, metavar="D", help="Exhaustive search: maximum faults per schedule.")
 ]
 Without = Annotated[
     list[str] | None,
-    typer.Option(metavar="GUARD", help="Switch a guard of the rules off; repeatable.", show_default=False),
+    typer.Option(metavar="GUARD", help="Disable a guard of the rules; repeatable.", show_default=False),
 ]
 KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Do not stop at the first violation; count them.")
+    bool, typer.Option("--keep-going", help="Do not stop at the first violation; count all of them.")
 ]
 Save = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write the minimal schedule there.", show_default=False)
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the shrunk schedule to this file.", show_default=False),
 ]
 
 
@@ -133,7 +140,7 @@ def explore(
     save: Save = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Search for a schedule that breaks a promise. Exit code: 0 none found, 1 found."""
+    """Search for a schedule that breaks an invariant, and shrink it. Exit code: 0 none found, 1 found."""
     from tidelog.lab.search.search import STRATEGIES, SearchOptions
 
     options = SearchOptions(
@@ -167,7 +174,7 @@ def _random_seed() -> int:
 
 
 def _check(options: SearchOptions, save: Path | None) -> None:
-    """Refuse before a long search what can be known to fail."""
+    """Refuse bad options before the search, which may be long."""
     from tidelog.scenario.setup import SetupError
 
     try:

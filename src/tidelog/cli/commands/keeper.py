@@ -1,4 +1,4 @@
-"""``tidelog keeper``: the embedded keeper alone, for brokers that somebody else starts."""
+"""``tidelog keeper``: the embedded keeper alone, for brokers started by ``tidelog broker``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidelog.cli.paths import absolute
 
 def keeper(
     listen: Annotated[
-        str, typer.Option(metavar="H:P", help="Where it listens; port 0: any.")
+        str, typer.Option(metavar="H:P", help="Address to listen on; port 0 picks a free port.")
     ] = "127.0.0.1:2180",
     data_dir: Annotated[
         Path | None,
@@ -21,15 +21,15 @@ def keeper(
             "--data-dir",
             metavar="D",
             callback=absolute,
-            help="Its log.",
-            show_default="none, it forgets all at the end",
+            help="Data directory.",
+            show_default="in memory only",
         ),
     ] = None,
 ) -> int:
-    """Run the embedded keeper alone, until Ctrl-C.
+    """Run the embedded keeper without brokers, until Ctrl-C.
 
-    It is the one that tidelog up brings along. Its one process is a single point of failure: clusters that
-    must not have one use ZooKeeper.
+    It is the coordination service that tidelog up starts. It is a single process, and so a single point of
+    failure. Use ZooKeeper to avoid that.
 
     Example: tidelog keeper --listen 10.0.0.1:2180 --data-dir ./keeper
     """
@@ -65,7 +65,7 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
         require_free(host, [port])
         await served.start()
     except PortTaken as error:
-        raise Refusal(f"{error}: stop that, or choose another port with --listen") from None
+        raise Refusal(f"{error}: stop that process, or choose another port with --listen") from None
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise Refusal(f"the keeper cannot start on {host}:{port}: {why}") from None

@@ -1,4 +1,4 @@
-"""``tidelog lab``: the catalogue, or any scenario, on a page to watch, step through, fork and compare."""
+"""``tidelog lab``: scenarios on a web page, to step through, change and compare."""
 
 from __future__ import annotations
 
@@ -15,39 +15,45 @@ from tidelog.cli.show.output import counted, write_file, write_text
 
 EXAMPLES = """\b
 Examples:
-  tidelog lab                           the catalogue
-  tidelog lab hw-loss -g hw             straight to one scenario
-  tidelog lab found.scenario            a file: what explore has found, or one's own
-  tidelog lab --export lab.html         one file to send around, works offline
+  tidelog lab                           open the catalogue
+  tidelog lab hw-loss -g hw             open one scenario
+  tidelog lab found.scenario            open a file, for example one from explore
+  tidelog lab --export lab.html         write one file that works offline
 """
 
 Named = Annotated[
     str | None,
     typer.Argument(
         metavar="[SCENARIO|FILE]",
-        help="What to open: a name of the catalogue, or a file.",
+        help="Scenario to open: a name from 'tidelog scenario list', or a file.",
         show_default=False,
     ),
 ]
 Generation = Annotated[
     str | None,
     typer.Option(
-        "--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.", show_default=False
+        "--generation",
+        "-g",
+        metavar="G",
+        help="Replication rules: hw, kip101, epoch or majority.",
+        show_default=False,
     ),
 ]
-Host = Annotated[str, typer.Option(metavar="H", help="Where to listen; the default is this machine only.")]
-Port = Annotated[int, typer.Option(min=0, max=65_535, metavar="P", help="0 takes any free port.")]
+Host = Annotated[str, typer.Option(metavar="H", help="Address to listen on.")]
+Port = Annotated[
+    int, typer.Option(min=0, max=65_535, metavar="P", help="Port to listen on; 0 picks a free port.")
+]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")]
 Export = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the page into one file instead, and end.", show_default=False),
+    typer.Option(metavar="FILE", help="Write a self-contained HTML file and exit.", show_default=False),
 ]
 Chosen = Annotated[
     list[str] | None,
     typer.Option(
         "--scenario",
         metavar="NAME",
-        help="With --export: only this one (a name or a file); repeatable.",
+        help="With --export: scenario to include (a name or a file); repeatable.",
         show_default="the whole catalogue",
     ),
 ]
@@ -63,18 +69,21 @@ def lab(
     export: Export = None,
     scenario: Chosen = None,
 ) -> int:
-    """Watch scenarios on a page: every log, every message, every promise, step by step."""
+    """Open scenarios on a web page, to step through and change.
+
+    The page shows every log, every message and every acknowledgement.
+    """
     if generation is not None:
         generation_named(generation)
     if export is not None:
         return _export(export, [*([named] if named else []), *(scenario or [])], generation)
     if scenario:
-        raise Refusal("--scenario goes with --export; to open one, name it: tidelog lab NAME")
+        raise Refusal("--scenario needs --export; to open one scenario: tidelog lab NAME")
     return _serve(_fragment(named, generation), host, port, browser=not no_browser)
 
 
 def _fragment(named: str | None, generation: str | None) -> str:
-    """The part of the address that says what to show."""
+    """The fragment of the URL that selects what the page shows."""
     from tidelog.scenario import catalogue
     from tidelog.web.play.links import catalogue_fragment, fragment
 
@@ -98,7 +107,7 @@ def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
     def ready() -> None:
         write_text(f"{url}\n")
         if sys.stderr.isatty():
-            print("Ctrl-C ends it.", file=sys.stderr)
+            print("Press Ctrl-C to stop.", file=sys.stderr)
         if browser:
             _open(url)
 
@@ -109,9 +118,9 @@ def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
 
 def _why_not(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use: choose another, or --port 0 for any that is free"
+        return f"port {port} is in use: choose another, or --port 0 for a free one"
     if error.errno == errno.EACCES:
-        return f"port {port} is not yours to take: choose one above 1023"
+        return f"no permission for port {port}: choose one above 1023"
     return f"cannot listen on {host}: {(error.strerror or str(error)).lower()}"
 
 
@@ -122,8 +131,8 @@ def _open(url: str) -> None:
 
     screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
     if sys.platform == "linux" and not any(os.environ.get(name) for name in screens):
-        return  # a browser without a screen would take over the terminal
-    # The address is printed; somebody without a browser here may have one elsewhere.
+        return  # a text browser would take over the terminal
+    # Not fatal: the URL is printed, and the user can open it elsewhere.
     with contextlib.suppress(webbrowser.Error):
         webbrowser.open(url)
 

@@ -1,4 +1,4 @@
-"""``tidelog scenario``: the catalogue of known failures, to list, read, play and compare."""
+"""``tidelog scenario``: list, show, run and compare the scenarios of the catalogue."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ PaceOption = Annotated[
     float | None,
     typer.Option(
         metavar="F",
-        help="On a cluster: real seconds for each second of the scenario.",
-        show_default="0.25 to 1, by how busy the machine is",
+        help="On broker processes: real seconds per second of the scenario.",
+        show_default="0.25 to 1, by machine load",
     ),
 ]
 EvidenceOption = Annotated[
@@ -45,7 +45,7 @@ EvidenceOption = Annotated[
     typer.Option(
         metavar="DIR",
         callback=absolute,
-        help="In the simulator: leave the evidence of the run here, for tidelog audit.",
+        help="With --stage sim: write evidence for tidelog audit to this directory.",
         show_default=False,
     ),
 ]
@@ -53,7 +53,7 @@ EvidenceOption = Annotated[
 
 @app.command("list")
 def list_scenarios(as_json: JsonOption = False) -> None:
-    """All scenarios, and what becomes of the promises under each generation.
+    """List all scenarios with their outcome per generation.
 
     Example: tidelog scenario list
     """
@@ -74,7 +74,7 @@ def list_scenarios(as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show(name: ScenarioArgument) -> None:
-    """The scenario file itself.
+    """Print the scenario file.
 
     Example: tidelog scenario show hw-loss > mine.scenario
     """
@@ -96,7 +96,7 @@ def run_scenario(
     stage: Annotated[
         str,
         typer.Option(
-            metavar="STAGE", help="Where to play it: sim (the simulator) or cluster (real brokers)."
+            metavar="STAGE", help="Where to play it: sim (simulator) or cluster (broker processes)."
         ),
     ] = "sim",
     pace: PaceOption = None,
@@ -104,16 +104,16 @@ def run_scenario(
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
 ) -> int:
-    """Play a scenario and tell it step by step. Exit code: 0 held, 1 violated.
+    """Play a scenario and print each step. Exit code: 0 held, 1 violated.
 
     Example: tidelog scenario run hw-loss --generation hw --stage cluster
     """
     from tidelog.cli.commands.scenario_cluster import play
 
     if one_of("stage", stage, STAGES) == "sim" and pace is not None:
-        raise Refusal("--pace is for --stage cluster: the simulator needs no time")
+        raise Refusal("--pace needs --stage cluster: the simulator needs no time")
     if stage != "sim" and evidence is not None:
-        raise Refusal("--evidence is for the simulator: of real brokers, tidelog trial leaves some")
+        raise Refusal("--evidence needs --stage sim: for broker processes, use tidelog trial")
     played = play(scenario_named(name, generation), stage, pace)
     if evidence is not None:
         _leave_evidence(played, evidence)
@@ -128,7 +128,7 @@ def _leave_evidence(played: Run, folder: Path) -> None:
         export(played, folder)
     except EvidenceError as error:
         raise Refusal(str(error)) from None
-    print(f"evidence in {folder}; to judge it: tidelog audit {folder}", file=sys.stderr)
+    print(f"evidence in {folder}; to audit it: tidelog audit {folder}", file=sys.stderr)
 
 
 def present(played: Run, *, as_json: bool, transcript: bool) -> int:
@@ -159,19 +159,23 @@ def compare(
     generation: Annotated[
         list[str] | None,
         typer.Option(
-            "--generation", "-g", metavar="G", help="Give it twice or more.", show_default="hw and epoch"
+            "--generation",
+            "-g",
+            metavar="G",
+            help="Generation to compare; give two or more.",
+            show_default="hw and epoch",
         ),
     ] = None,
     stages: Annotated[
         bool,
-        typer.Option("--stages", help="Compare simulator and real brokers instead, under one generation."),
+        typer.Option("--stages", help="Compare the simulator with broker processes, under one generation."),
     ] = False,
     pace: PaceOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """One schedule under two or more generations, side by side. Exit code: 0 also if one loses records.
+    """Compare one schedule under two or more generations. Exit code: 0, also if one loses records.
 
-    With --stages: one schedule in the simulator and on real brokers. Exit code: 0 same end, 1 not.
+    With --stages: compare the simulator with broker processes. Exit code: 0 same end, 1 different end.
 
     Example: tidelog scenario compare hw-loss -g hw -g epoch -g majority
     """
@@ -180,7 +184,7 @@ def compare(
     if stages:
         return _compare_stages(name, generation or [], pace, as_json=as_json)
     if pace is not None:
-        raise Refusal("--pace goes with --stages: the simulator needs no time")
+        raise Refusal("--pace needs --stages: the simulator needs no time")
 
     wanted = list(dict.fromkeys(map(generation_named, generation or ["hw", "epoch"])))
     if len(wanted) < 2:

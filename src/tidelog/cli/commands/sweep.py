@@ -1,4 +1,4 @@
-"""``tidelog sweep``: very many simulated trials over a grid of settings, on Spark; and an atlas of them."""
+"""``tidelog sweep``: simulate many trials over a grid of settings, on Spark, and draw an atlas."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  tidelog sweep                                   the usual grid, in a few minutes
+  tidelog sweep                                   sweep the default grid, in minutes
   tidelog sweep --generation epoch --acks all --min-insync 1,2 --faults crash,power --seeds 5000
-  tidelog sweep my-grid.toml --out my-atlas       settings from a file
-  tidelog sweep --master spark://host:7077        the same work on a cluster
+  tidelog sweep my-grid.toml --out my-atlas       read the grid from a file
+  tidelog sweep --master spark://host:7077        run on a Spark cluster
   tidelog sweep --replay CELL:SEED --save x.scenario
 
 \b
-Several values of a setting are separated by commas; faults that come together by +.
-A sweep that was interrupted goes on when the same command is given again.
-Exit code: 0 swept, whatever was found; 2 wrong usage. With --replay: 1 if a promise was broken.
+Separate the values of a setting with commas; join faults that act together with +.
+Run the same command again to resume an interrupted sweep.
+Exit code: 0 swept, with or without findings; 2 wrong usage. With --replay: 1 if a promise was broken.
 """
 
 
@@ -43,57 +43,65 @@ GridArgument = Annotated[
     typer.Argument(
         metavar="GRID.toml",
         callback=absolute,
-        help="A file with the values of each setting.",
+        help="File with the values of each setting.",
         show_default=False,
     ),
 ]
-Generations = Annotated[str | None, _axis("--generation", "LIST", "Rules: hw, kip101, epoch, majority.")]
-Acks = Annotated[str | None, _axis("--acks", "LIST", "What producers wait for: 0, 1, all.")]
-Replicas = Annotated[str | None, _axis("--replicas", "LIST", "Copies of the topic.")]
+Generations = Annotated[
+    str | None, _axis("--generation", "LIST", "Replication rules: hw, kip101, epoch, majority.")
+]
+Acks = Annotated[str | None, _axis("--acks", "LIST", "acks of the producers: 0, 1, all.")]
+Replicas = Annotated[str | None, _axis("--replicas", "LIST", "Replicas of the topic.")]
 MinInsync = Annotated[str | None, _axis("--min-insync", "LIST", "min.insync.replicas of the topic.")]
 Unclean = Annotated[str | None, _axis("--unclean", "LIST", "Unclean leader election: no, yes.")]
-Flush = Annotated[str | None, _axis("--flush", "LIST", "When logs are synced: roll (rarely), always.")]
+Flush = Annotated[
+    str | None, _axis("--flush", "LIST", "When brokers sync their logs: roll (as Kafka by default), always.")
+]
 Idempotence = Annotated[str | None, _axis("--idempotence", "LIST", "Idempotent producers: no, yes.")]
-Retries = Annotated[str | None, _axis("--retries", "LIST", "How often a producer tries again.")]
+Retries = Annotated[str | None, _axis("--retries", "LIST", "Retries of a producer.")]
 IsrRules = Annotated[
-    str | None, _axis("--isr-rule", "LIST", "Who leaves the ISR: caught-up-time, fetch-time, message-lag.")
+    str | None,
+    _axis(
+        "--isr-rule",
+        "LIST",
+        "Rule that removes a replica from the ISR: caught-up-time, fetch-time, message-lag.",
+    ),
 ]
 FaultMixes = Annotated[
     str | None,
     _axis(
         "--faults",
         "LIST",
-        "What fails: crash, power, pause, cut, zone, blackout, reset, keeper, elect; "
-        "crash+power for both; none, network, all, all-power.",
+        "Faults to inject: crash, power, pause, cut, zone, blackout, reset, keeper, elect; "
+        "crash+power for both; or none, network, all, all-power.",
     ),
 ]
-Zones = Annotated[str | None, _axis("--zones", "LIST", "Over how many zones the brokers are spread.")]
+Zones = Annotated[str | None, _axis("--zones", "LIST", "Number of zones of the brokers.")]
 Without = Annotated[
     str | None,
-    _axis("--without", "LIST", "Guards of the rules to switch off: kip320, or names; none for all on."),
+    _axis("--without", "LIST", "Guards of the rules to disable: none, kip320, or their names."),
 ]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials in each cell.", show_default="400")
+    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials per cell.", show_default="400")
 ]
-Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", callback=absolute, help="Where the trials and the atlas go.")
-]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Throw away what is there, and begin anew.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Start also what takes longer than an hour.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", callback=absolute, help="Output directory.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete earlier results and start over.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Allow sweeps longer than an hour.")]
 Master = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark master instead of this machine.", show_default=False),
+    typer.Option(metavar="URL", help="Spark master to run on.", show_default="this machine"),
 ]
 Remote = Annotated[
     str | None,
-    typer.Option(metavar="URL", help="A Spark Connect server, sc://host:15002.", show_default=False),
+    typer.Option(metavar="sc://H:P", help="Spark Connect server to run on.", show_default=False),
 ]
 Replay = Annotated[
     str | None,
-    typer.Option(metavar="CELL:SEED", help="Print this one trial as a scenario file.", show_default=False),
+    typer.Option(metavar="CELL:SEED", help="Print one trial as a scenario file.", show_default=False),
 ]
 Save = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="With --replay: write it there.", show_default=False)
+    Path | None,
+    typer.Option(metavar="FILE", help="With --replay: write it to this file.", show_default=False),
 ]
 
 
@@ -122,11 +130,11 @@ def sweep(
     save: Save = None,
     as_json: JsonOption = False,
 ) -> int:
-    """Play many simulated failures of many configurations, and draw an atlas of what each of them loses."""
+    """Simulate many failures under many settings; draw an atlas. It shows how often records are lost."""
     if replay is not None:
         return _replay(replay, save)
     if save is not None:
-        raise Refusal("--save is for --replay: a sweep writes into --out")
+        raise Refusal("--save needs --replay: a sweep writes to --out")
     given = {
         "generation": generation,
         "acks": acks,
@@ -143,7 +151,7 @@ def sweep(
     }
     grid, number = _grid(grid_file, {axis: words for axis, words in given.items() if words is not None})
     number = seeds or number
-    make_folder(out)  # said before Spark starts, which takes a while
+    make_folder(out)  # refuse a bad path before Spark starts, which takes a while
     from tidelog.cli.show.sweep_progress import progress
     from tidelog.pipeline.errors import PipelineError
     from tidelog.pipeline.sweep.campaign import Campaign
@@ -157,7 +165,7 @@ def sweep(
             raise Refusal(str(error)) from None
         except KeyboardInterrupt:
             raise Refusal(
-                f"interrupted; what was played is in {out}, and the same command goes on from there"
+                f"interrupted; the trials so far are in {out}; run the same command again to resume"
             ) from None
     if as_json:
         write_json({**atlas.as_json(), "atlas": str(campaign.page)})
@@ -182,7 +190,7 @@ def _run(
 
     listener.phase("starting Spark")
     spark = open_session(master=master, remote=remote, app="tidelog sweep", quick=True)
-    listener.phase("looking what is there, and how fast this is")
+    listener.phase("reading earlier results and measuring the speed")
     estimate = campaign.prepare(spark, fresh=fresh)
     _say(campaign, estimate)
     _agreed(estimate, yes)
@@ -197,7 +205,7 @@ def _say(campaign: Campaign, estimate: Estimate) -> None:
     screen, grid = console(stderr=True), campaign.grid
     words = f"{len(grid.cells)} cells × {campaign.seeds:,} seeds"
     if estimate.present:
-        words += f"; {estimate.present:,} trials are there already"
+        words += f"; {estimate.present:,} trials already played"
     if estimate.trials:
         words += f"; {estimate.trials:,} to play, about {span(estimate.seconds)} on {estimate.cores} cores"
     screen.print(words)
@@ -208,7 +216,7 @@ def _say(campaign: Campaign, estimate: Estimate) -> None:
         screen.print(f"  left out {count}: {reason}")
     if grid.same_as:
         screen.print(
-            f"  {len(grid.same_as)} combinations differ only in settings without effect: played once"
+            f"  {len(grid.same_as)} combinations differ only in settings without effect: not played again"
         )
 
 
@@ -218,7 +226,7 @@ def _agreed(estimate: Estimate, yes: bool) -> None:
     if estimate.seconds > ASK_FROM_S and not yes:
         raise Refusal(
             f"this sweep would take about {span(estimate.seconds)}: give --yes to start it, "
-            "or fewer --seeds or values"
+            "or reduce --seeds or the grid"
         )
 
 
@@ -272,7 +280,7 @@ def _replay(name: str, save: Path | None) -> int:
 
     words, colon, seed = name.rpartition(":")
     if not colon or not (seed.isascii() and seed.isdigit()):
-        raise Refusal(f"{name} names no trial: write CELL:SEED, as the atlas does")
+        raise Refusal(f"{name} is not a trial: write CELL:SEED, as in the atlas")
     try:
         cell = cell_named(words)
     except ValueError as error:
@@ -282,8 +290,8 @@ def _replay(name: str, save: Path | None) -> int:
     choices: dict[str, Any] = {"operations": OPERATIONS, "faults": faults_of(cell.faults)}
     tally = play(cell.scenario(), int(seed), **choices)
     wrong = ", ".join(f"{count} {kind}" for kind, count in tally.verdict.items() if count)
-    told = f"{tally.outcome}: {wrong or tally.reason or 'nothing was lost, duplicated or changed'}"
-    scenario = replace(schedule(cell.scenario(), int(seed), **choices), name=f"{words}.{seed}", title=told)
+    title = f"{tally.outcome}: {wrong or tally.reason or 'nothing was lost, duplicated or changed'}"
+    scenario = replace(schedule(cell.scenario(), int(seed), **choices), name=f"{words}.{seed}", title=title)
     text = print_scenario(scenario)
     if save is None:
         write_text(text)
@@ -292,5 +300,5 @@ def _replay(name: str, save: Path | None) -> int:
             write_file(save, text)
         except OSError as error:
             raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
-        write_text(f"{told}. Written to {save}.\n")
+        write_text(f"{title}. Written to {save}.\n")
     return ExitCode.HELD if tally.outcome == "held" else ExitCode.VIOLATED

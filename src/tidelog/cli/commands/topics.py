@@ -1,4 +1,4 @@
-"""``tidelog topics``: list, describe, create, delete, alter, and give more partitions."""
+"""``tidelog topics``: list, describe, create, delete, alter, add partitions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from tidelog.kafka_client.admin import Admin
 
 app = typer.Typer(
-    help="Topics of a running cluster, tidelog's or Apache Kafka's.",
+    help="Manage topics of a running tidelog or Apache Kafka cluster.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.", show_default=False)]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
 TopicsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Their names.", show_default="all topics")
+    list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Topic names.", show_default="all topics")
 ]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--config", "-c", metavar="NAME=VALUE", help="A setting of it; repeatable.", show_default=False
+        "--config", "-c", metavar="NAME=VALUE", help="Topic setting; repeatable.", show_default=False
     ),
 ]
 
@@ -57,7 +57,7 @@ def _settings(given: list[str] | None) -> dict[str, str]:
 
 @app.command("list")
 def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = False) -> None:
-    """All topics in a table.
+    """List all topics.
 
     Example: tidelog topics list
     """
@@ -75,7 +75,7 @@ def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = F
 def describe(
     names: TopicsArgument = None, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
 ) -> None:
-    """Who leads each partition, who is in sync, and how far it goes.
+    """Show leader, in-sync replicas and offsets of each partition.
 
     Example: tidelog topics describe events
     """
@@ -84,7 +84,7 @@ def describe(
     with _admin(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
         admin.add_offsets(topics)
-        with suppress(ClientError):  # what there is to see without them is worth seeing
+        with suppress(ClientError):  # the rest is useful without the settings
             admin.add_settings(topics)
     from tidelog.cli.show import topics as topic_tables
 
@@ -98,15 +98,31 @@ def describe(
 def create(
     name: TopicArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, metavar="N", show_default="the cluster's")
+        int | None,
+        typer.Option(
+            "--partitions",
+            "-p",
+            min=1,
+            metavar="N",
+            help="Number of partitions.",
+            show_default="num.partitions of the cluster",
+        ),
     ] = None,
     replicas: Annotated[
-        int | None, typer.Option("--replicas", "-r", min=1, metavar="N", show_default="the cluster's")
+        int | None,
+        typer.Option(
+            "--replicas",
+            "-r",
+            min=1,
+            metavar="N",
+            help="Replicas of each partition.",
+            show_default="default.replication.factor of the cluster",
+        ),
     ] = None,
     config: ConfigOption = None,
     bootstrap_servers: ServersOption = None,
 ) -> None:
-    """Create a topic and wait until it can be used.
+    """Create a topic and wait until its partitions have leaders.
 
     Example: tidelog topics create events -p 6 -r 3 -c min.insync.replicas=2
     """
@@ -128,10 +144,10 @@ def create(
 
 @app.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Their names.", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Topic names.", show_default=False)],
     bootstrap_servers: ServersOption = None,
 ) -> None:
-    """Delete topics with all their records.
+    """Delete topics and all their records.
 
     Example: tidelog topics delete events
     """
@@ -140,7 +156,7 @@ def delete(
             admin.delete(name)
             gone = admin.wait_until_gone(name)
             write_text(
-                f"deleted {name}\n" if gone else f"{name} will be deleted, some replicas are not there\n"
+                f"deleted {name}\n" if gone else f"{name} will be deleted; some of its replicas are offline\n"
             )
 
 
@@ -151,7 +167,10 @@ def alter(
     remove: Annotated[
         list[str] | None,
         typer.Option(
-            "--delete-config", metavar="NAME", help="Back to the default; repeatable.", show_default=False
+            "--delete-config",
+            metavar="NAME",
+            help="Reset a setting to its default; repeatable.",
+            show_default=False,
         ),
     ] = None,
     bootstrap_servers: ServersOption = None,
@@ -172,11 +191,11 @@ def alter(
 def partitions(
     name: TopicArgument,
     count: Annotated[
-        int, typer.Argument(min=1, metavar="N", help="How many it shall have.", show_default=False)
+        int, typer.Argument(min=1, metavar="N", help="New number of partitions.", show_default=False)
     ],
     bootstrap_servers: ServersOption = None,
 ) -> None:
-    """Give a topic more partitions. Keys may then go to other partitions than before.
+    """Add partitions to a topic. Producers may then send existing keys to other partitions.
 
     Example: tidelog topics partitions events 12
     """

@@ -1,4 +1,4 @@
-"""``tidelog trial``: load on a cluster while faults happen, and what became of every promise."""
+"""``tidelog trial``: run load on a cluster while faults happen, then audit every acknowledged record."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  tidelog trial                                 a minute of load and faults, then the audit
-  tidelog trial --generation hw --acks 1,all    the rules of Kafka 0.10
+  tidelog trial                                 load and faults for a minute, then audit
+  tidelog trial --generation hw --acks 1,all    use the rules of Kafka 0.10
   tidelog trial --minutes 10 --faults kill,zone --seed 7
-  tidelog trial --schedule trial-1/trial.json   the same faults again
-  sudo tidelog trial --network netns            packets are lost, by the kernel
-  tidelog trial -b kafka:9092 --seconds 30      load only, on a Kafka of yours
+  tidelog trial --schedule trial-1/trial.json   repeat the faults of a trial
+  sudo tidelog trial --network netns            let the kernel drop packets
+  tidelog trial -b kafka:9092 --seconds 30      load an existing Kafka cluster
 
 \b
-Exit code: 0 every promise held, 1 one was broken, 2 it cannot be said.
+Exit code: 0 every promise held, 1 a promise was broken, 2 inconclusive or wrong usage.
 """
 
 Seconds = Annotated[
     float | None,
-    typer.Option(min=1.0, metavar="S", help="How long the load lasts.", show_default="60"),
+    typer.Option(min=1.0, metavar="S", help="Duration of the load in seconds.", show_default="60"),
 ]
 Minutes = Annotated[
-    float | None, typer.Option(min=0.01, metavar="M", help="The same in minutes.", show_default=False)
+    float | None,
+    typer.Option(min=0.01, metavar="M", help="Duration of the load in minutes.", show_default=False),
 ]
-Rate = Annotated[float, typer.Option(min=0.1, metavar="R", help="Records a second, at most.")]
+Rate = Annotated[float, typer.Option(min=0.1, metavar="R", help="Maximum records per second.")]
 Brokers = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Brokers in the cluster.")]
 Partitions = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions of the topic.")]
 Replicas = Annotated[
@@ -54,75 +55,78 @@ MinInsync = Annotated[
     ),
 ]
 Generation = Annotated[
-    str, typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority.")
+    str,
+    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
 ]
 Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
-Acks = Annotated[str, typer.Option(metavar="LIST", help="What producers wait for, in turn: 0, 1, all.")]
-Idempotence = Annotated[
-    str, typer.Option(metavar="I", help="Producers with acks=all are idempotent: on, off or mixed.")
+Acks = Annotated[
+    str, typer.Option(metavar="LIST", help="acks of the producers, assigned in turn: 0, 1, all.")
 ]
-Producers = Annotated[int, typer.Option(min=1, max=500, metavar="N", help="Producers.")]
+Idempotence = Annotated[
+    str, typer.Option(metavar="I", help="Idempotence of producers with acks=all: on, off or mixed.")
+]
+Producers = Annotated[int, typer.Option(min=1, max=500, metavar="N", help="Number of producers.")]
 Consumers = Annotated[
-    int, typer.Option(min=0, max=100, metavar="N", help="Consumers; each reads everything.")
+    int, typer.Option(min=0, max=100, metavar="N", help="Number of consumers; each reads all partitions.")
 ]
 ValueBytes = Annotated[
-    int, typer.Option("--value-bytes", min=1, max=1_000_000, metavar="N", help="The size of a value.")
+    int, typer.Option("--value-bytes", min=1, max=1_000_000, metavar="N", help="Size of a value.")
 ]
 DeliveryTimeout = Annotated[
     float,
-    typer.Option(
-        "--delivery-timeout", min=1.0, metavar="S", help="A send without an answer is given up then."
-    ),
+    typer.Option("--delivery-timeout", min=1.0, metavar="S", help="Delivery timeout of a send in seconds."),
 ]
 FaultList = Annotated[
     str,
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Out of kill, power, pause, restart, cut, delay, hold, zone, keeper, full, slow, clock, elect; "
-        "or all, or none.",
+        help="Faults to inject: all, none, or a list of kill, power, pause, restart, cut, delay, hold, zone, "
+        "keeper, full, slow, clock, elect.",
     ),
 ]
-Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="A fault in so many seconds, on average.")]
+Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="Average seconds between faults.")]
 Network = Annotated[
     str,
-    typer.Option(metavar="N", help="How links are cut: relays, or netns (packets, by the kernel; root)."),
+    typer.Option(
+        metavar="N", help="Network faults by relays (TCP proxies) or netns (network namespaces; needs root)."
+    ),
 ]
 DownMax = Annotated[
     int | None,
-    typer.Option(
-        "--down-max", min=1, metavar="N", help="Brokers that may be away at once.", show_default="1"
-    ),
+    typer.Option("--down-max", min=1, metavar="N", help="Maximum brokers down at once.", show_default="1"),
 ]
 Schedule = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         callback=absolute,
-        help="Do the faults of an earlier trial.json again.",
+        help="Replay the faults of a trial.json.",
         show_default=False,
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="Draws the faults.", show_default="a random one, printed"),
+    typer.Option(min=0, metavar="N", help="Random seed for the faults.", show_default="random, printed"),
 ]
 Evidence = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR", callback=absolute, help="Where to leave the evidence.", show_default="trial-DATE-TIME"
-    ),
+    typer.Option(metavar="DIR", callback=absolute, help="Output directory.", show_default="trial-DATE-TIME"),
 ]
 Servers = Annotated[
     str | None,
     typer.Option(
-        "--bootstrap-servers", "-b", metavar="H:P,…", help="Use this Kafka instead.", show_default=False
+        "--bootstrap-servers",
+        "-b",
+        metavar="H:P,…",
+        help="Run against an existing Kafka cluster, without faults.",
+        show_default=False,
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="A setting of every broker; repeatable.", show_default=False
+        "--set", metavar="NAME=VALUE", help="Setting of every broker; repeatable.", show_default=False
     ),
 ]
 ClientOption = Annotated[
@@ -130,12 +134,12 @@ ClientOption = Annotated[
     typer.Option(
         "--client",
         metavar="NAME=VALUE",
-        help="A setting of all clients (librdkafka's names).",
+        help="Setting of all clients, with librdkafka's names; repeatable.",
         show_default=False,
     ),
 ]
 NoAudit = Annotated[
-    bool, typer.Option("--no-audit", help="Only look for losses, without Spark; audit it later.")
+    bool, typer.Option("--no-audit", help="Skip the audit; only check for lost records, without Spark.")
 ]
 
 
@@ -169,10 +173,10 @@ def trial(
     no_audit: NoAudit = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Drive load through a cluster while faults happen, then judge every promise that was made.
+    """Run load and faults on a cluster, then audit every record.
 
-    Evidence of everything is kept, and a report of it. Ctrl-C ends the load early: what was broken is healed,
-    and what there is is judged.
+    Writes the evidence and an HTML report. Ctrl-C ends the load early: the trial then heals the faults and
+    audits what it has.
     """
     if seconds is not None and minutes is not None:
         raise Refusal("choose one of --seconds and --minutes")
@@ -222,10 +226,10 @@ def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
             try:
                 audited = None if auditor is None else auditor.audit(folder.path)
             except PipelineError as error:
-                notes.append(f"no audit, only a quick look at the final log: {error}")
+                notes.append(f"no audit, only a check for lost records: {error}")
                 audited = None
             except KeyboardInterrupt:
-                notes.append(f"the audit was interrupted; to begin it anew: tidelog audit {folder.path}")
+                notes.append(f"the audit was interrupted; to run it again: tidelog audit {folder.path}")
                 audited = None
         if audited is None:
             return check_quickly(folder, notes, as_json=as_json)
@@ -236,7 +240,7 @@ def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
 def _perform(
     choices: Choices, folder: EvidenceFolder, venue: Venue, watcher: Quiet, auditor: Auditor | None
 ) -> list[str]:
-    """The trial itself; what did not go as it should."""
+    """Run the trial. Returns notes about problems."""
     from tidelog.trials.trial import Trial, TrialFailed
 
     running = Trial(choices.plan(folder), venue, folder, _Early(watcher, auditor, folder.path))
@@ -252,8 +256,10 @@ def _perform(
 
 
 class _Early:
-    """Passes everything on, and has Spark started as soon as the load is over: it would take from the load
-    what the load is there to measure, and what comes after the load is mostly waiting."""
+    """Forwards to the watcher, and starts Spark when the load is over.
+
+    During the load Spark would take processor time from it. After the load the trial mostly waits.
+    """
 
     def __init__(self, watcher: Quiet, auditor: Auditor | None, folder: Path) -> None:
         self._auditor = auditor

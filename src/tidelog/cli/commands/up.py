@@ -1,4 +1,4 @@
-"""``tidelog up``: a cluster on this machine, until Ctrl-C."""
+"""``tidelog up``: run a cluster on this machine until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   tidelog up                            three brokers on 9092, 9093, 9094
-  tidelog up --brokers 1 --port 0       one broker on any free port
+  tidelog up --brokers 1 --port 0       one broker on a free port
   tidelog up --data-dir ./data          keep the data
   tidelog up --generation hw            lose records the way Kafka 0.10 did
   tidelog up --set num.partitions=6 --set min.insync.replicas=2
-  tidelog up --detach                   in the background; tidelog down stops it
+  tidelog up --detach                   run in the background
 """
 
-Brokers = Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="Brokers, with ids 1 to N.")]
+Brokers = Annotated[
+    int, typer.Option(min=1, max=1000, metavar="N", help="Number of brokers; ids are 1 to N.")
+]
 Port = Annotated[
-    int, typer.Option(min=0, max=65535, metavar="P", help="The first broker's port; 0: any free ones.")
+    int, typer.Option(min=0, max=65535, metavar="P", help="Port of broker 1; 0 picks free ports.")
 ]
 DataDir = Annotated[
     Path | None,
@@ -36,22 +38,20 @@ DataDir = Annotated[
         "--data-dir",
         metavar="D",
         callback=absolute,
-        help="Keep the data here.",
-        show_default="a temporary one, removed at the end",
+        help="Data directory.",
+        show_default="temporary, removed at the end",
     ),
 ]
 Generation = Annotated[
     str,
-    typer.Option("--generation", "-g", metavar="G", help="Rules: hw, kip101, epoch or majority."),
+    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
 ]
 KeeperChoice = Annotated[
-    str, typer.Option("--keeper", metavar="K", help="embedded, or zookeeper://host:port,…/path")
+    str, typer.Option("--keeper", metavar="K", help="embedded, or zookeeper://host:port,…/path.")
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="A setting of every broker; repeatable.", show_default=False
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Broker setting; repeatable.", show_default=False),
 ]
 PropertiesOption = Annotated[
     Path | None,
@@ -59,14 +59,16 @@ PropertiesOption = Annotated[
         "--properties",
         metavar="FILE",
         callback=absolute,
-        help="A file of settings, as for Kafka.",
+        help="File of broker settings, in the format of Kafka's server.properties.",
         show_default=False,
     ),
 ]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it is ready; see tidelog down.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Of the log only what is alarming.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All of the log.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Say that it is ready in one line of JSON.")]
+Detach = Annotated[
+    bool, typer.Option("--detach", "-d", help="Run in the background; stop with 'tidelog down'.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log at debug level.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the ready line as JSON.")]
 
 
 def up(
@@ -83,10 +85,10 @@ def up(
     verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> int:
-    """Run a cluster on this machine and say where it is.
+    """Run a cluster on this machine until Ctrl-C.
 
-    When it is ready, one line on stdout names the bootstrap.servers to give to clients. The log goes to
-    stderr. Ctrl-C stops it cleanly, twice at once.
+    When the cluster is ready, prints one line with its bootstrap.servers to stdout. The log goes to stderr.
+    Ctrl-C stops the brokers cleanly; a second Ctrl-C kills them.
     """
     started = time.perf_counter()
     if quiet and verbose:
@@ -144,7 +146,7 @@ def _keeper(given: str) -> str:
 def _entries(
     path: Path | None, settings: list[str], *, verbose: bool
 ) -> tuple[list[Property], list[tuple[bool, str]]]:
-    """The settings for all brokers, checked, and what there is to say about them."""
+    """The settings for all brokers, checked, and notes about them."""
     from tidelog.cluster.spec import KEEPER_NAMES, OWN_NAMES
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property
@@ -155,9 +157,7 @@ def _entries(
         given = gather(None, settings)
         for entry in given:
             if entry.name in OWN_NAMES:
-                raise Refusal(
-                    f"--set {entry.name}: tidelog up gives every broker its own; see tidelog broker"
-                )
+                raise Refusal(f"--set {entry.name}: tidelog up sets it for each broker; see tidelog broker")
             if entry.name in KEEPER_NAMES:
                 raise Refusal(f"--set {entry.name}: name the keeper with --keeper")
         entries = [*filed, *given]
@@ -172,7 +172,7 @@ def _entries(
     dropped = [entry.name for entry in entries if entry not in kept]
     if dropped:
         notes.append(
-            (False, f"tidelog up decides itself about {', '.join(dict.fromkeys(dropped))} of {path}")
+            (False, f"{path}: tidelog up ignores {', '.join(dict.fromkeys(dropped))} and sets its own")
         )
     return [entry for entry in kept if entry.name in _known_names()], notes
 

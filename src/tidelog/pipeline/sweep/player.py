@@ -1,6 +1,6 @@
 """Playing trials in a process that may die: whatever a simulation does, its seed gets a row.
 
-An exception inside a trial becomes a row by itself (`lab.search.count.play`). What no ``except`` catches, a loop
+An exception inside a trial becomes a row (`lab.search.count.play`). What no ``except`` catches, a loop
 that never ends or a process that is killed because it ate all memory, would take Spark's worker with it, and
 after a few attempts the job. So the worker forks: the child plays, the parent collects rows and waits only so
 long. When the child is gone or silent, the seed it was at is known, gets its row, and another child goes on
