@@ -147,6 +147,36 @@ def test_a_port_that_is_taken_is_named_before_anything_starts(tmp_path: Path):
     assert not list(tmp_path.glob("broker-*"))
 
 
+def test_a_temporary_directory_goes_with_a_cluster_that_cannot_start():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        cluster = Cluster(ClusterSpec(brokers=1, port=taken.getsockname()[1]))
+        with pytest.raises(ClusterError, match="is in use by"):
+            cluster.start()
+    assert not cluster.data_dir.exists()
+
+
+def test_a_start_that_is_given_up_leaves_nothing(tmp_path: Path):
+    """Although it is stopped by the start itself and by the caller at the same time."""
+
+    async def scenario() -> list[int]:
+        cluster = AsyncCluster(ClusterSpec(brokers=2), tmp_path)
+        starting = asyncio.create_task(cluster.start())
+        while len(cluster.pids) < 2 and not starting.done():
+            await asyncio.sleep(0.001)
+        pids = list(cluster.pids.values())
+        starting.cancel()
+        _, ended = await asyncio.gather(cluster.stop(), starting, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError)
+        assert cluster.pids == {}
+        return pids
+
+    pids = asyncio.run(scenario())
+    assert len(pids) == 2
+    assert not any(map(is_alive, pids))
+    assert running(tmp_path) is None
+    assert not (tmp_path / "cluster.json").exists()
+
+
 def test_a_broker_that_cannot_start_stops_them_all(tmp_path: Path):
     """The error is the broker's own last line, and no process stays."""
     (tmp_path / "broker-2").mkdir()

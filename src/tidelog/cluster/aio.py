@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 from tidelog.cluster.broker_process import BrokerProcess, BrokerState
+from tidelog.cluster.broker_settings import broker_settings
 from tidelog.cluster.brokers import Brokers, OnDeath, OnLine, ignore
 from tidelog.cluster.directory import (
     KEEPER_FOLDER,
@@ -56,12 +57,10 @@ from tidelog.cluster.observe import (
 )
 from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
-from tidelog.faults.places import KEEPER, Node
+from tidelog.faults.places import KEEPER
 from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
-from tidelog.settings.loading import settle
-from tidelog.settings.properties import Property, write
-from tidelog.settings.table import replace
+from tidelog.settings.properties import write
 
 _STARTED = {Profile.UP: BrokerState.SERVING, Profile.TRIAL: BrokerState.REGISTERED}
 
@@ -97,6 +96,7 @@ class AsyncCluster:
         self._keeper: Keeper | None = None
         self._keeper_at: Address = LOOPBACK, 0
         self._by_hand: Ending | None = None
+        self._one_stop_at_a_time = asyncio.Lock()
         self._paused: set[int] = set()
         self._full_disks: set[int] = set()
         self._slow_disks: set[int] = set()
@@ -194,8 +194,13 @@ class AsyncCluster:
             self.status.pid = os.getpid()
             self.status.write(self.data_dir)
         except BaseException:
-            self._lock.release()
+            self._leave()
             raise
+
+    def _leave(self, *, remove_data: bool = False) -> None:
+        if remove_data or self._temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+        self._lock.release()
 
     @property
     def _advice(self) -> str:
@@ -233,6 +238,10 @@ class AsyncCluster:
     async def stop(self, *, remove_data: bool = False) -> int:
         """Stop the brokers in order, then the rest. What does not end in time is killed. Returns how many
         brokers there were, those included that were started by hand: they cannot go on without the rest."""
+        async with self._one_stop_at_a_time:
+            return await self._stop(remove_data)
+
+    async def _stop(self, remove_data: bool) -> int:
         ours = self.pids.values()
         if self._lock.held:  # else the brokers there are another cluster's
             self._by_hand = Ending(self.data_dir, spared=ours)
@@ -255,9 +264,7 @@ class AsyncCluster:
             self._network = None
         if self._lock.held:  # else the file is another cluster's
             (self.data_dir / STATUS_FILE).unlink(missing_ok=True)
-            if remove_data or self._temporary:
-                shutil.rmtree(self.data_dir, ignore_errors=True)
-            self._lock.release()
+            self._leave(remove_data=remove_data)
         by_hand, self._by_hand = self._by_hand, None
         return len(ours) + (len(by_hand.asked) if by_hand is not None else 0)
 
@@ -435,43 +442,11 @@ class AsyncCluster:
         running = (self.broker(number) for number in self.pids if number not in self._paused)
         return {broker.id: (broker.host, broker.port) for broker in running}
 
-    # ------------------------------------------------------------ settings
+    # ------------------------------------------------------------ its files
 
     def _settings(self, broker: BrokerStatus) -> Settings:
-        listen = (broker.host, broker.port) if self._network is None else self._network.listen(broker.id)
-        values = self.spec.shared_settings() | {
-            "broker.id": str(broker.id),
-            "listeners": f"PLAINTEXT://{Endpoint(*listen)}",
-            "log.dirs": broker.data_dir,
-            "tidelog.keeper": self._keeper_url(broker.id),
-        }
-        if zone := self.spec.zone_of(broker.id):
-            values["broker.rack"] = zone
-        if broker.id in self._clock_offsets_ms:
-            values["tidelog.clock.offset.ms"] = str(self._clock_offsets_ms[broker.id])
-        ways = {other: self._way(broker.id, other) for other in self.spec.broker_ids() if other != broker.id}
-        if any(ways.values()):
-            routes = (f"{other}={Endpoint(*way)}" for other, way in ways.items() if way)
-            values["tidelog.peer.routes"] = ",".join(routes)
-        given = (Property(name, value, "cluster settings") for name, value in values.items())
-        return self._with_metrics_port(settle(given).settings, broker)
-
-    def _keeper_url(self, broker: int) -> str:
-        if self.spec.keeper != EMBEDDED:
-            return self.spec.keeper
-        return f"embedded://{Endpoint(*(self._way(broker, KEEPER) or self._keeper_at))}"
-
-    def _way(self, source: Node, target: Node) -> Address | None:
-        return None if self._network is None else self._network.route(source, target)
-
-    def _with_metrics_port(self, settings: Settings, broker: BrokerStatus) -> Settings:
-        """Each broker its own: the one it had, or the chosen one and those after it."""
-        port = settings.tidelog_metrics_port
-        if port > 0:
-            return replace(settings, tidelog_metrics_port=port + broker.id - 1)
-        if port == 0 and broker.metrics_port > 0:
-            return replace(settings, tidelog_metrics_port=broker.metrics_port)
-        return settings
+        clock_offset_ms = self._clock_offsets_ms.get(broker.id)
+        return broker_settings(self.spec, broker, self._network, self._keeper_at, clock_offset_ms)
 
     def _write_properties(self, broker: BrokerStatus) -> None:
         about = f"Broker {broker.id} of the cluster in {self.data_dir}, written when it is started."

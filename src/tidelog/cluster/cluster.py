@@ -45,7 +45,11 @@ class Cluster:
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         assert self._loop is not None, "the cluster is not running"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        doing = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return doing.result()
+        finally:
+            doing.cancel()  # if the caller was interrupted
 
     # ------------------------------------------------------------ all of it
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from tidelog.cluster.broker_process import BrokerProcess
 from tidelog.cluster.errors import ClusterError
 from tidelog.core.types import TopicPartition
-from tidelog.wire.batch import CorruptBatch, RecordBatch
 
 _ROOM_FOR_NOTES = 512 * 1024
 _DERIVED = ("*.index", "*.timeindex", "*.snapshot")
@@ -57,6 +56,8 @@ class Disks:
 
     def _kept(self, file: Path, data: bytes, recovery_point: int) -> int:
         """How many bytes of a file survive: whole batches only."""
+        from tidelog.wire.batch import CorruptBatch, RecordBatch  # few clusters lose power
+
         remembered = self._synced.get(file, b"")
         position = 0
         while position < len(data):
