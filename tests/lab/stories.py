@@ -6,7 +6,7 @@ from tidelog.core.broker import Broker
 from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
 from tidelog.lab.play import run
 from tidelog.lab.world.snapshot import take
-from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
 from tidelog.narrate.events import narrate
 from tidelog.scenario import catalogue
@@ -55,7 +55,7 @@ class Stage:
     def __init__(self, scenario: Scenario) -> None:
         self.events: list[object] = []
         self.world = World(scenario.setup, self.events.append)
-        self._actions = Actions(scenario, self.world)
+        self._actions = script_runner(scenario, self.world)
         self._left = list(scenario.steps)
 
     def play_until(self, command: str) -> None:

@@ -17,7 +17,7 @@ from tidelog.lab.play import run
 from tidelog.lab.search.schedule import DECIDERS, Faults, Trial
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.snapshot import judge, take
-from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
 from tidelog.scenario import catalogue
 from tidelog.scenario.run import Played, Run
@@ -85,7 +85,7 @@ def play(scenario: Scenario) -> Run:
             events.append((world.now, event))
 
     world = World(scenario.setup, observe)
-    actions = Actions(scenario, world)
+    actions = script_runner(scenario, world)
     try:
         for step in scenario.steps:
             actions.perform(step)

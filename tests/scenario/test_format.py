@@ -15,7 +15,7 @@ from tidelog.faults.step import Duration, Sides, Step
 from tidelog.narrate.transcript import print_transcript
 from tidelog.scenario import catalogue
 from tidelog.scenario.clients.producer import ProducerConfig
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import ClientSetup, Expectation, Scenario, ScenarioError, parse, print_scenario
 from tidelog.scenario.setup import Setup, TopicSetup
 

@@ -17,10 +17,10 @@ from tidelog.narrate.events import NARRATED
 from tidelog.narrate.reasons import reason_key
 from tidelog.scenario import catalogue
 from tidelog.scenario.clients.events import ClientFailure
-from tidelog.scenario.grammar import CONDITIONS
+from tidelog.scenario.conditions import CONDITIONS
 from tidelog.scenario.remarks import RemarkKind
 from tidelog.scenario.scenario import VERDICT_KINDS, Scenario
-from tidelog.scenario.verbs import Commands
+from tidelog.scenario.verbs import ScriptRunner
 from tidelog.web.catalogue import leads, words
 from tidelog.web.play.messages import KINDS
 from tidelog.web.play.recording import record
@@ -78,7 +78,7 @@ def test_everything_that_can_happen_has_words() -> None:
         assert set(spoken["channels"]) == set(CHANNEL_NAMES)
         assert set(CONDITIONS) <= set(spoken["conditions"])
         verbs = re.findall(
-            r'"([a-z-]+)": (?:self|lambda)', Path(Commands.__init__.__code__.co_filename).read_text()
+            r'"([a-z-]+)": (?:self|lambda)', Path(ScriptRunner.__init__.__code__.co_filename).read_text()
         )
         assert set(verbs) <= set(spoken["verbs"])
 

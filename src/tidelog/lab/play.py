@@ -9,7 +9,7 @@ from tidelog.faults.step import Step
 from tidelog.lab.invariants import Watch
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.snapshot import judge, take
-from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import Observer, World
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.scenario.run import Played, Run
@@ -63,7 +63,7 @@ def run(
 
     world = make_world(scenario.setup, observe)
     watch.attach(world)
-    actions = Actions(scenario, world)
+    actions = script_runner(scenario, world)
     finish_step(None, ())
     for step in scenario.steps:
         try:
@@ -84,7 +84,7 @@ def first_failure(scenario: Scenario, *, judge_end: bool = True) -> Broken | Non
     try:
         world = booted(scenario.setup, watch)
         watch.attach(world)
-        actions = Actions(scenario, world)
+        actions = script_runner(scenario, world)
         for step in scenario.steps:
             actions.perform(step)
         if judge_end:

@@ -35,10 +35,10 @@ Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``reg
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tidelog.faults.places import CHANNEL_NAMES, Channel, Node
-from tidelog.faults.step import Duration, Sides, Step, print_argument, print_duration
+from tidelog.faults.step import Duration, Sides, Step
+from tidelog.scenario.conditions import CONDITIONS, Condition
 from tidelog.scenario.line import Line, did_you_mean, is_number
 from tidelog.settings.topic import TOPIC
 
@@ -47,25 +47,10 @@ LONGEST_MS = 60 * 60_000
 
 BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "sync", "reset")
 """Commands all of whose arguments are brokers."""
-BROKER_CONDITIONS = ("registered", "unregistered", "leads", "follows", "holds", "knows", "leo", "hw")
-"""Conditions whose first argument is a broker."""
 
 
 ALTERABLE = {name: TOPIC[name].kind for name in ("min.insync.replicas", "unclean.leader.election.enable")}
 """The settings of a topic that replication obeys."""
-
-
-@dataclass(slots=True, frozen=True)
-class Condition:
-    name: str
-    args: tuple[object, ...]
-    within_ms: int | None = None
-
-    def __str__(self) -> str:
-        words = [self.name, *(print_argument(arg) for arg in self.args)]
-        if self.within_ms is not None:
-            words += ["within", print_duration(self.within_ms)]
-        return " ".join(words)
 
 
 # ---------------------------------------------------------------- words to values
@@ -218,25 +203,6 @@ def _condition_args(line: Line, name: str) -> tuple[tuple[object, ...], int]:
     if name == "in-flight":
         return (channel(line, 2),), 4
     return (), 2
-
-
-CONDITIONS = (
-    "leader",
-    "epoch",
-    "isr",
-    "controller",
-    "registered",
-    "unregistered",
-    "leads",
-    "follows",
-    "holds",
-    "knows",
-    "leo",
-    "hw",
-    "answered",
-    "in-flight",
-    "converged",
-)
 
 
 def _wait(line: Line) -> tuple[object, ...]:

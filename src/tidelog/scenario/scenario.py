@@ -30,7 +30,8 @@ from tidelog.core.types import TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.faults.step import Sides, Step
 from tidelog.scenario.clients.producer import ProducerConfig
-from tidelog.scenario.grammar import BROKER_CONDITIONS, BROKER_VERBS, Condition, parse_step
+from tidelog.scenario.conditions import BROKER_CONDITIONS, Condition
+from tidelog.scenario.grammar import BROKER_VERBS, parse_step
 from tidelog.scenario.head import (
     describe_cluster,
     describe_producer,

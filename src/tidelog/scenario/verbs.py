@@ -4,24 +4,23 @@ Between steps everything in flight arrives unless the scenario holds all message
 reads as a story, and a schedule found by search is played message by message. A step that finds nothing to
 do says so and does no harm: that is what lets a schedule be shrunk.
 
-A ``Stage`` is what the commands ask for: the simulator (``lab/world/stage.py``) or real processes.
+Where it plays is a ``Stage`` (``stage.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
-from tidelog.core.types import Millis, TopicPartition
 from tidelog.faults.places import Channel, Node
 from tidelog.faults.step import Duration, Sides, Step
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientError, Sent
-from tidelog.scenario.clients.producer import Producer, ProducerConfig
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.clients.producer import Producer
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.line import is_number
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.stage import Stage
 
 Remarks = tuple[Remark, ...]
 
@@ -29,72 +28,7 @@ PATIENCE_MS = 120_000
 """How long ``wait`` and ``produce`` wait when the scenario does not say."""
 
 
-class Stage(Protocol):
-    """A cluster with clients that scenarios can be played on. Durations are those of the scenario."""
-
-    @property
-    def clients(self) -> Mapping[str, Producer | Consumer]: ...
-    def add_producer(self, name: str, zone: str, config: ProducerConfig) -> Producer: ...
-    def add_consumer(self, name: str, zone: str) -> Consumer: ...
-
-    # ------------------------------------------------------------ processes
-    def is_up(self, broker: int) -> bool: ...
-    def is_paused(self, broker: int) -> bool: ...
-    def start(self, broker: int) -> None: ...
-    def crash(self, broker: int) -> None: ...
-    def power_off(self, broker: int) -> None: ...
-    def pause(self, broker: int) -> None: ...
-    def resume(self, broker: int) -> None: ...
-    def stop(self, broker: int) -> None: ...
-    def sync_disk(self, broker: int) -> None: ...
-    def keeper_member(self, member: str, *, running: bool) -> None: ...
-
-    # ------------------------------------------------------------ network
-    def zones(self) -> list[str]: ...
-    def nodes_in(self, zone: str) -> list[Node]: ...
-    def cut(self, pairs: list[tuple[Node, Node]]) -> None: ...
-    def heal(self, pairs: list[tuple[Node, Node]] | None) -> None: ...
-    def reset_connections(self, a: int, b: int) -> None: ...
-    def delay(self, pairs: list[tuple[Node, Node]], delay: Millis) -> None: ...
-    def hold(self, channel: Channel | None) -> None:
-        """None: everything, until it is released."""
-
-    def release(self, channel: Channel | None) -> None: ...
-    def deliver(self, channel: Channel) -> bool:
-        """One message arrives. False if there is none."""
-        ...
-
-    def drop(self, channel: Channel) -> bool: ...
-
-    # ------------------------------------------------------------ time
-    def tick(self) -> bool:
-        """Time passes to the next timer. False if none is set."""
-        ...
-
-    def advance(self, duration: Millis) -> None: ...
-    def settle(self) -> None:
-        """Everything in flight arrives that is not held one by one."""
-
-    def settle_after_step(self) -> None:
-        """The same, unless everything is held."""
-
-    def run_until(self, condition: Callable[[], bool], limit: Millis) -> bool:
-        """Time passes until it holds; False if it does not within the limit."""
-        ...
-
-    def reaches(self, condition: Condition, limit: Millis) -> bool:
-        """Time passes until a condition of the grammar holds; False if it does not within the limit."""
-        ...
-
-    # ------------------------------------------------------------ administration
-    def elect_preferred(self, tp: TopicPartition) -> bool:
-        """Ask for the preferred leader. False if there is nobody to ask."""
-        ...
-
-    def configure_topic(self, topic: str, settings: dict[str, str]) -> None: ...
-
-
-class Commands:
+class ScriptRunner:
     def __init__(self, scenario: Scenario, stage: Stage) -> None:
         self._stage = stage
         self._tp = scenario.partition

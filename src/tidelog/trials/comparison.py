@@ -31,7 +31,7 @@ from tidelog.narrate.clients import error_words, remark_words, told
 from tidelog.narrate.phrasebook import say
 from tidelog.narrate.run import run_json
 from tidelog.scenario.clients.events import ClientFailure, Outcome, Sent
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.remarks import Remark
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import Scenario

@@ -8,7 +8,7 @@ from tidelog.faults.step import Step
 from tidelog.lab.play import run
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import Scenario
-from tidelog.scenario.verbs import Commands
+from tidelog.scenario.verbs import ScriptRunner
 from tidelog.scenario.verdict import judge_end, ledger_of
 from tidelog.trials.comparison import StageComparison, compare
 from tidelog.trials.stage.cluster_stage import ClusterStage
@@ -41,7 +41,7 @@ def play_on_cluster(
     stage = ClusterStage(scenario, processes, pace)
     try:
         stage.open()
-        commands = Commands(scenario, stage)
+        commands = ScriptRunner(scenario, stage)
         played = [Played(None, (), stage.events(), stage.snapshot())]
         for number, step in enumerate(scenario.steps):
             on_step(number + 1, step)

@@ -26,9 +26,9 @@ from tidelog.faults.places import Channel
 from tidelog.faults.step import Sides, Step
 from tidelog.lab.invariants import Watch
 from tidelog.lab.world.boot import booted
-from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.violations import Broken, Grade
 
@@ -98,7 +98,7 @@ class Trial:
         self.watch: Witness = Watch() if witness is None else witness
         self.world = booted(scenario.setup, self.watch)
         self.watch.attach(self.world)
-        self.actions = Actions(scenario, self.world)
+        self.actions = script_runner(scenario, self.world)
         self.left = operations
         self.fault_budget = faults.budget
         self.down: list[int] = []

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tidelog.faults.step import Duration, Step
 from tidelog.lab.play import first_failure
 from tidelog.lab.search.schedule import CONVERGENCE_LIMIT_MS, Finding
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.violations import Broken
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidelog.core.keeper_paths import CONTROLLER, broker_path
-from tidelog.core.replication.follower import FollowerRole
-from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_LEADER, BrokerId, Millis, TopicConfig, TopicPartition
+from tidelog.core.types import Millis, TopicConfig, TopicPartition
 from tidelog.faults.places import Channel, Node
 from tidelog.lab.world.convergence import converge
+from tidelog.lab.world.view import WorldView
 from tidelog.lab.world.world import World
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import CONVERGED, Condition, holds
 from tidelog.scenario.head import topic_config
 from tidelog.scenario.scenario import Scenario
-from tidelog.scenario.verbs import Commands
+from tidelog.scenario.verbs import ScriptRunner
 
 
-class Actions(Commands):
-    """The steps of a scenario, carried out on a world."""
-
-    def __init__(self, scenario: Scenario, world: World) -> None:
-        super().__init__(scenario, SimStage(world, scenario.partition))
+def script_runner(scenario: Scenario, world: World) -> ScriptRunner:
+    """Carries out the steps of a scenario on a world."""
+    return ScriptRunner(scenario, SimStage(world, scenario.partition))
 
 
 class SimStage:
@@ -147,9 +142,10 @@ class SimStage:
         return self._world.run_until(condition, limit)
 
     def reaches(self, condition: Condition, limit: Millis) -> bool:
-        if condition.name == "converged":
+        if condition.name == CONVERGED:
             return converge(self._world, limit)
-        return self._world.run_until(self._test(condition), limit)
+        view = WorldView(self._world)
+        return self._world.run_until(lambda: holds(condition, view, self._tp), limit)
 
     # ------------------------------------------------------------ administration
 
@@ -159,64 +155,3 @@ class SimStage:
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         config = self._world.processes[0].topic_configs.get(topic, TopicConfig())
         self._world.configure_topic(topic, topic_config(config, settings))
-
-    # ------------------------------------------------------------ conditions
-
-    def _replica(self, broker: int) -> Replica | None:
-        core = self._world.processes[broker].core
-        return core.replicas.get(self._tp) if core is not None else None
-
-    def _test(self, condition: Condition) -> Callable[[], bool]:
-        world, args = self._world, condition.args
-        name = condition.name
-        if name in ("leader", "epoch", "isr"):
-            return lambda: self._state_is(name, args[0])
-        if name == "controller":
-            return lambda: self._controller_is(args[0])
-        if name in ("registered", "unregistered"):
-            path = broker_path(BrokerId(int(str(args[0]))))
-            return lambda: (world.quorum.tree.get(path) is not None) == (name == "registered")
-        if name in ("leads", "follows", "leo", "hw", "holds", "knows"):
-            return lambda: self._replica_is(name, args)
-        if name == "answered":
-            producers = [client for client in world.clients.values() if isinstance(client, Producer)]
-            return lambda: not any(producer.undecided for producer in producers)
-        if name == "in-flight":
-            return lambda: args[0] in world.network.active
-        raise AssertionError(f"unknown condition {name}")
-
-    def _state_is(self, name: str, wanted: object) -> bool:
-        state = self._world.partition_state(self._tp)
-        if state is None:
-            return False
-        if name == "leader":
-            return state.leader == (NO_LEADER if wanted is None else wanted)
-        if name == "epoch":
-            return state.leader_epoch == wanted
-        assert isinstance(wanted, tuple)
-        return sorted(state.isr) == sorted(wanted)
-
-    def _controller_is(self, wanted: object) -> bool:
-        node = self._world.quorum.tree.get(CONTROLLER)
-        process = self._world.processes[node.value] if node is not None else None
-        return node is not None and node.value == wanted and process is not None and _acts(process.core)
-
-    def _replica_is(self, name: str, args: tuple[object, ...]) -> bool:
-        broker = int(str(args[0]))
-        replica = self._replica(broker)
-        if replica is None:
-            return False
-        if name == "leads":
-            return isinstance(replica.role, LeaderRole)
-        if name == "follows":
-            return isinstance(replica.role, FollowerRole) and replica.role.leader == args[1]
-        if name in ("holds", "knows"):
-            end = replica.log.end_offset if name == "holds" else replica.high_watermark
-            batches = self._world.processes[broker].storage.logs[self._tp].batches[:end]
-            return any(batch.value == args[1] for batch in batches)
-        return (replica.log.end_offset if name == "leo" else replica.high_watermark) == args[1]
-
-
-def _acts(core: object) -> bool:
-    controller = getattr(core, "controller", None)
-    return controller is not None and controller.active

@@ -20,7 +20,7 @@ from tidelog.lab.search.schedule import Finding
 from tidelog.lab.search.shrink import shrink
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.snapshot import judge
-from tidelog.lab.world.stage import Actions
+from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import Stuck
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named
@@ -147,7 +147,7 @@ def verdict_of(scenario: Scenario, kind: str) -> Broken | None:
     """Play it, and say what of this kind is wrong in the end."""
     try:
         world = booted(scenario.setup, _nobody)
-        actions = Actions(scenario, world)
+        actions = script_runner(scenario, world)
         for step in scenario.steps:
             actions.perform(step)
     except (InvariantViolation, Stuck):

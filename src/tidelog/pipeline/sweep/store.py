@@ -52,7 +52,10 @@ _DECIDING = (
     "lab/search/count.py",
     "lab/search/schedule.py",
     "lab/world",
-    *(f"scenario/{name}.py" for name in ("keeper_members", "setup", "snapshot", "verbs", "verdict")),
+    *(
+        f"scenario/{name}.py"
+        for name in ("conditions", "keeper_members", "setup", "snapshot", "verbs", "verdict")
+    ),
     "scenario/clients",
     "pipeline/sweep/cells.py",
     "pipeline/sweep/mixes.py",

@@ -32,7 +32,7 @@ from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
-from tidelog.scenario.grammar import Condition
+from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.snapshot import Snapshot
 from tidelog.trials.stage.clients import Clients

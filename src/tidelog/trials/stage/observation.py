@@ -51,6 +51,18 @@ class ReplicaView:
     def leader(self) -> int:
         return self["leader"]
 
+    @property
+    def leader_epoch(self) -> int:
+        return self["leader_epoch"]
+
+    @property
+    def log_end_offset(self) -> int:
+        return self["log_end_offset"]
+
+    @property
+    def high_watermark(self) -> int:
+        return self["high_watermark"]
+
 
 @dataclass(slots=True)
 class BrokerView:
@@ -162,7 +174,7 @@ class Observation:
         replica = view.replicas.get(tp) if view is not None else None
         records = self.records(broker, tp)
         for _ in range(READ_TRIES):
-            if replica is None or len(records) >= replica["log_end_offset"]:
+            if replica is None or len(records) >= replica.log_end_offset:
                 break
             await asyncio.sleep(READ_PAUSE_SECONDS)  # the file is a moment behind
             records = self.records(broker, tp)
@@ -175,7 +187,7 @@ class Observation:
             self._process_state(broker),
             _role(replica),
             len(records),
-            self._checkpointed(broker, tp) if replica is None else replica["high_watermark"],
+            self._checkpointed(broker, tp) if replica is None else replica.high_watermark,
             records,
             self._epochs(broker, tp),
             believes,
