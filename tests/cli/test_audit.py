@@ -75,7 +75,7 @@ def test_a_trial_that_was_killed(evidence: Path):
 
 def test_a_ledger_without_a_send(tmp_path: Path):
     EvidenceFolder.create(tmp_path / "e", Manifest("cluster", state=COMPLETE)).release()
-    assert refused(call("audit", tmp_path / "e")).endswith("holds no send: there is nothing to judge")
+    assert refused(call("audit", tmp_path / "e")).endswith("contains no sends: nothing to audit")
 
 
 def test_a_report_and_none(evidence: Path):
@@ -119,7 +119,7 @@ def test_a_violation_is_told_with_its_causes(capsys: pytest.CaptureFixture[str])
     assert "                p3-0: broker 2 cut off p3-0" in lines
     assert "notice      5 records that stand twice" in lines
     assert "note        broker 2 was slow" in lines
-    assert "not judged  unseen: there was no final read" in lines
+    assert "not checked unseen: there was no final read" in lines
     assert "report      trial-1/audit/report.html" in lines
     assert all(len(line) <= 80 for line in lines), text
     assert exit_code(found) == 1

@@ -42,14 +42,14 @@ def test_without_save_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     answer = call(*QUICK)
     assert answer.code == 1
-    assert answer.lines[-1].startswith("To keep it: tidelog explore ")
+    assert answer.lines[-1].startswith("To save it: tidelog explore ")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_it_gives_finds_the_same_again(tmp_path: Path):
     """The line that says how to keep a finding is a command that keeps it."""
     first = call(*QUICK)
-    words = first.lines[-1].removeprefix("To keep it: tidelog ").split()
+    words = first.lines[-1].removeprefix("To save it: tidelog ").split()
     words[-1] = str(tmp_path / words[-1])
     again = call(*words)
     assert again.code == 1
@@ -57,7 +57,7 @@ def test_the_command_it_gives_finds_the_same_again(tmp_path: Path):
 
 
 def _scenario_in(out: str) -> str:
-    return out[out.index("# Breaks") : out.index("To keep it")]
+    return out[out.index("# Breaks") : out.index("To save it")]
 
 
 def test_the_seed_is_chosen_printed_and_enough_to_repeat():
@@ -154,7 +154,7 @@ def test_time_is_up():
     answer = call("explore", "--seconds", "0.05", "--schedules", "1000000", "--seed", "1")
     assert answer.code == 0
     assert re.fullmatch(
-        r"Time is up after \d+ schedules \(seed 1\): no invariant was broken\.", answer.lines[-1]
+        r"Time limit reached after \d+ schedules \(seed 1\): no invariant was broken\.", answer.lines[-1]
     )
 
 
@@ -186,7 +186,7 @@ def test_ctrl_c_with_something_found():
     code, out, err = _interrupted("--acks", "0", "--keep-going", after="Schedule ")
     assert (code, err) == (1, "")
     assert re.search(r"Interrupted after \d+ schedules \(seed 1\)\. Broken: [a-z-]+ \d+×", out)
-    assert "To keep it: tidelog explore" in out
+    assert "To save it: tidelog explore" in out
 
 
 def test_defaults_are_those_of_the_search():

@@ -107,7 +107,7 @@ def test_run_tells_the_story_of_a_loss():
     assert "! broker 1 truncates its log from 3 to 2" in answer.out
     assert "VIOLATED under hw: lost" in answer.out
     assert "committed-survives, step" in answer.out
-    assert "what the scenario expects: lost c" in answer.out
+    assert "As the scenario expects: lost c" in answer.out
 
 
 def test_run_shows_the_epoch_of_each_record_without_colour():
@@ -130,7 +130,7 @@ def test_the_generation_is_that_of_the_file_unless_given(tmp_path: Path):
 def test_run_says_when_a_scenario_errs_about_a_generation(loss: Path):
     answer = call("scenario", "run", loss, "-g", "majority")
     assert answer.code == 0
-    assert "NOT what the scenario expects" in answer.out
+    assert "NOT as the scenario expects" in answer.out
     assert "lost: expected b, found none" in answer.out
 
 

@@ -47,10 +47,10 @@ def test_a_loss_on_real_brokers(loss: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_both_stages_side_by_side(loss: Path) -> None:
-    """Exit code 0 if both end in the same place, although a record is lost on both."""
+    """Exit code 0 if both end in the same state, although a record is lost on both."""
     answer = call("scenario", "compare", loss, "--stages", "-g", "epoch")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.lines[-1] == "Both stages end in the same place."
+    assert answer.lines[-1] == "Both stages end in the same state."
     assert sum(line.startswith(("sim ", "cluster ")) for line in answer.lines) == 2
 
 

@@ -97,7 +97,7 @@ def test_a_broker_that_dies_is_told_about_and_can_be_started_again(tmp_path: Pat
         eventually(lambda: "to start it again" in up.errors)
         assert "broker 2 was ended by SIGKILL" in up.errors
         command = f"tidelog broker --properties {folder / 'broker-2.properties'}"
-        assert f"  the others go on; to start it again: {command}\n" in up.errors
+        assert f"  the other brokers keep running; to restart it: {command}\n" in up.errors
         assert up.process.poll() is None
         with Client.to(ready["servers"]) as client:
             assert client.metadata([]).brokers
@@ -229,7 +229,7 @@ def test_in_the_background_until_down(tmp_path: Path):
         supervisor, pids = up.status()["pid"], up.pids()
         assert is_alive(supervisor)
         listed = up.run("topics", "list")
-        assert (listed.returncode, listed.stdout) == (0, "there are no topics\n")
+        assert (listed.returncode, listed.stdout) == (0, "no topics\n")
         again = up.run("up", "--detach")
         assert again.returncode == 2
         assert "a cluster runs in" in again.stderr

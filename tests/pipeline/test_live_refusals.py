@@ -25,11 +25,11 @@ from tidelog.pipeline.sources import topic_client
         ("--follow --topic t", "a live topic needs both --bootstrap-servers and --topic"),
         (
             "--follow . --from-beginning",
-            "--from-beginning is for live topics: evidence is always read as a whole",
+            "--from-beginning needs --topic: evidence is always read from the beginning",
         ),
         (
             "--follow . --remote sc://h",
-            "--follow runs Spark itself, here or at a --master: leave out --remote",
+            "--follow cannot use --remote: it runs Spark here or on a --master",
         ),
         (
             "--follow --bootstrap-servers 127.0.0.1:1 --topic t",

@@ -30,7 +30,13 @@ def test_a_trial_ends_with_the_verdict_of_its_audit(
     assert answer.out.count("verdict ") == 1
     assert "verdict     Every acknowledged record is there." in answer.out
     assert "\nlost " not in answer.out
-    for phase in ("load and faults, 4 s", "starting Spark", "judging every promise", "drawing the report"):
+    phases = (
+        "load and faults, 4 s",
+        "starting Spark",
+        "checking every acknowledged record",
+        "drawing the report",
+    )
+    for phase in phases:
         assert phase in answer.err
     told = json.loads((tmp_path / "e/audit/verdict.json").read_text())
     assert told["held"]

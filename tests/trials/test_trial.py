@@ -256,7 +256,7 @@ def test_the_evidence_of_a_killed_trial_can_be_recovered(tmp_path: Path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert call("evidence", "recover", trial.evidence).code == 0
-    assert "not known: the final log could not be read" in call("evidence", "show", trial.evidence).out
+    assert "unknown: the final log could not be read" in call("evidence", "show", trial.evidence).out
 
 
 def _is_paused(pid: int) -> bool:
@@ -336,17 +336,17 @@ def test_a_kafka_that_is_not_there_is_refused_and_leaves_nothing(tmp_path: Path)
         ("--acks most", "unknown acks 'most': choose one of 0, 1, all, -1"),
         ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
         ("--idempotence on --acks 1", "an idempotent producer waits for all replicas: give acks=all alone"),
-        ("--min-insync 4", "--min-insync 4: each partition has 3 replicas, so nothing could ever be written"),
-        ("--brokers 1 --min-insync 2", "--min-insync 2: each partition has 1 replica, so nothing"),
+        ("--min-insync 4", "--min-insync 4: each partition has 3 replicas, so every send"),
+        ("--brokers 1 --min-insync 2", "--min-insync 2: each partition has 1 replica, so every send"),
         ("--brokers 2 --replication-factor 3", "3 replicas on 2 brokers: give more --brokers"),
         ("--set num.partitons=3", "unknown setting 'num.partitons': did you mean num.partitions"),
         ("--set x=3", "unknown setting 'x': tidelog broker --settings lists them all"),
         ("--set num.partitions", "'num.partitions': expected name=value, --set"),
         ("--schedule /none", "/none: no such file or directory"),
         ("--network wifi", "unknown network 'wifi': choose one of relays, netns"),
-        ("-b h:1 --network netns", "--network netns is for clusters that the trial starts itself"),
-        ("-b h:1 --faults kill", "--faults: nothing is done to a Kafka of yours; leave it out"),
-        ("-b h:1 --set a=b", "--schedule and --set are for clusters that the trial starts itself"),
+        ("-b h:1 --network netns", "--network netns: not available on an existing Kafka cluster"),
+        ("-b h:1 --faults kill", "--faults: not available on an existing Kafka cluster"),
+        ("-b h:1 --set a=b", "--schedule and --set: not available on an existing Kafka cluster"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(words: str, message: str, tmp_path: Path):
@@ -405,7 +405,7 @@ def test_where_nothing_was_sent_no_promise_was_held(tmp_path: Path):
     folder.release()
     answer = call("evidence", "show", tmp_path / "e")
     assert answer.code == 2
-    assert "lost        nothing was sent: there is nothing to judge" in answer.lines
+    assert "lost        not checked: no producer sent a record" in answer.lines
     assert "reads       none" in answer.lines
 
 

@@ -1,8 +1,8 @@
-"""The ``tidelog`` command: one module for each group of commands, and one that runs them all.
+"""The ``tidelog`` command.
 
 Rules of the package. A command imports the lab and rich only when it runs, so that ``--help`` is quick. What
 a command prints on stdout depends on its input alone; progress and everything else that varies goes to
-stderr. Nobody sees a traceback unless TIDELOG_DEBUG asks for it.
+stderr. Errors are one line; TIDELOG_DEBUG=1 shows the traceback.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OutputClosed, BrokenPipeError):
         _discard_output()
         return ExitCode.OUTPUT_CLOSED
-    except KeyboardInterrupt:  # before there was anything to stop, or to tell
+    except KeyboardInterrupt:  # a command that has something to clean up or to print catches it itself
         return ExitCode.INTERRUPTED
     except Exception as error:
         if os.environ.get(DEBUG):
@@ -41,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _prepare_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
+        if stream is None:  # the parent process closed it
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character still gets the rest
+            stream.reconfigure(errors="replace")  # the encoding of the terminal may lack a character
 
 
 def _perform(arguments: Sequence[str] | None) -> int:
@@ -73,14 +73,14 @@ def _refuse(message: str) -> int:
 
     try:
         sys.stdout.flush()
-    except OSError:  # the message may be about just that, a full disk
+    except OSError:  # for example a full disk, which may be what the message reports
         _discard_output()
     print(f"tidelog: {message}", file=sys.stderr)
     return ExitCode.REFUSED
 
 
 def _discard_output() -> None:
-    """Python flushes stdout once more on its way out; let that go nowhere instead of into a closed pipe."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Python flushes stdout once more at exit. Redirect that, because the pipe is closed."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

@@ -1,4 +1,4 @@
-"""Whether a folder can be judged at all, asked before Spark is started: that takes longer than the answer."""
+"""Checks of an evidence folder before an audit. They run first because Spark takes seconds to start."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tidelog.evidence.tables import LEDGER
 
 @contextmanager
 def judgeable(folder: Path) -> Iterator[EvidenceFolder]:
-    """The evidence, held so that nobody else writes there meanwhile. Refuses what is none, is still being
-    written, or says nothing."""
+    """Lock the evidence against other writers. Refuses a folder without evidence, one that a trial still
+    writes to, and one without sends."""
     try:
         claimed = EvidenceFolder.claim(folder)
     except EvidenceError as error:
@@ -35,6 +35,6 @@ def refuse_empty(folder: Path) -> None:
     except OSError as error:
         raise Refusal(f"{folder}/{LEDGER.name} cannot be read: {' '.join(str(error).split())}") from None
     except ValueError:
-        return  # a damaged file: the audit leaves it out and says so
+        return  # a damaged file: the audit skips and reports it
     if not sends:
-        raise Refusal(f"{folder} holds no send: there is nothing to judge")
+        raise Refusal(f"{folder} contains no sends: nothing to audit")

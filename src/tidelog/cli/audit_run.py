@@ -1,7 +1,7 @@
-"""An audit from Spark's start to the report, telling how it goes.
+"""An audit from the start of Spark to the report, with progress.
 
-Spark takes its time to start. Whoever knows early that an audit will follow calls `warm_up`, which starts it
-beside whatever else is going on.
+Spark takes seconds to start. A caller that knows early that an audit will follow calls `warm_up`, which
+starts Spark in the background.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REPORT = "report.html"
 class Audited:
     folder: Path
     verdict: dict[str, Any]
-    """What is in `verdict.json`."""
+    """The content of `verdict.json`."""
     timeline: Timeline | None
     manifest: Manifest
     report: Path | None
@@ -51,7 +51,7 @@ class Auditor:
     # ------------------------------------------------------------ Spark
 
     def warm_up(self, folder: Path) -> None:
-        """Start Spark in the background. Returns at once; what goes wrong comes out later."""
+        """Start Spark in the background. Returns at once; `spark` raises the error if the start fails."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._open, args=(folder,), name="spark", daemon=True)
             self._thread.start()
@@ -61,42 +61,40 @@ class Auditor:
 
         try:
             self._spark = open_session(
-                app="tidelog audit", say=self._heard, quick=is_small(folder), **self._wanted
+                app="tidelog audit", say=self._keep_message, quick=is_small(folder), **self._wanted
             )
         except Exception as error:
             self._failure = error
 
-    def _heard(self, words: str) -> None:
+    def _keep_message(self, words: str) -> None:
         self._words = words
 
     def spark(self, folder: Path) -> Any:
-        """Raises `PipelineError` if it does not start."""
+        """The Spark session. Raises `PipelineError` if it does not start."""
         self._watcher.phase("spark", None)
         if self._thread is None:
             self._open(folder)
         else:
-            while self._thread.is_alive():  # a join without an end would not hear Ctrl-C
+            while self._thread.is_alive():  # a join without a timeout would block Ctrl-C
                 self._thread.join(_SAMPLE_SECONDS)
         if self._spark is None:
             failure = self._failure
             if isinstance(failure, PipelineError):
                 raise failure
-            raise PipelineError(
-                f"Spark does not start: {first_line(failure or Exception('nobody says why'))}"
-            )
+            raise PipelineError(f"Spark does not start: {first_line(failure or Exception('unknown error'))}")
         self._watcher.said(self._words)
         return self._spark
 
     # ------------------------------------------------------------ the audit
 
     def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
-        """Judge the evidence and leave verdict, findings and report. Raises `PipelineError`."""
+        """Audit the evidence; write verdict, findings and report. Raises `PipelineError`."""
         from tidelog.pipeline.audit.inputs import load
         from tidelog.pipeline.audit.verdict import judge
-        from tidelog.pipeline.spark.progress import told
+        from tidelog.pipeline.spark.progress import report_tasks
 
         spark = self.spark(folder)
-        with told(spark, self._watcher.tasks):
+        with report_tasks(spark, self._watcher.tasks):
             self._watcher.phase("open", None)
             inputs = load(spark, folder)
             self._watcher.phase("judge", None)
@@ -111,7 +109,7 @@ class Auditor:
 
 
 def is_small(folder: Path) -> bool:
-    """Whether its audit is over in a minute or two, as far as that can be seen."""
+    """Whether the evidence is small enough for an audit of a minute or two."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:

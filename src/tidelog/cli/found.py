@@ -1,4 +1,4 @@
-"""What a search found, as a scenario file that says what it shows and how to see it again."""
+"""The finding of a search as a scenario file, with comments that explain it and say how to replay it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tidelog.scenario.violations import Grade
 
 _CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}
 _GRADES = {
-    Grade.DATA: "Records are at stake.",
-    Grade.STRUCTURE: "No promise is broken yet, but this is how one can be.",
+    Grade.DATA: "This violates a guarantee about records.",
+    Grade.STRUCTURE: "No promise is broken yet, but this can lead to one.",
     Grade.LIVENESS: "No promise is broken, but the cluster does not recover.",
 }
 
 
 def named(finding: Finding, options: SearchOptions) -> Finding:
-    """The finding under a name of its own: generation and seed, which is all that is needed to find it."""
+    """The finding, named by generation and seed, which identify it."""
     name = f"found-{options.generation}-{finding.seed}"
     title = f"{options.strategy} search: {finding.invariant} breaks"
     return replace(finding, scenario=replace(finding.scenario, name=name, title=title))
 
 
 def command_line(options: SearchOptions, seed: int) -> str:
-    """The command that plays this very schedule of the search again."""
+    """The command that plays this schedule of the search again."""
     words = ["tidelog", "explore", "--generation", options.generation, "--strategy", options.strategy]
     if options.strategy == "exhaustive":
         words += ["--depth", str(options.depth), "--schedules", str(options.schedules)]
@@ -65,18 +65,18 @@ def command_line(options: SearchOptions, seed: int) -> str:
 
 
 def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str) -> str:
-    """The scenario with a head of comments. ``path`` is the name to use in the commands it gives."""
+    """The scenario with comments at the top. ``path`` is the file name for the commands in them."""
     played = run(finding.scenario)
     lines = wrap_comment(f"Breaks {finding.invariant}: {finding.message}.")
     if finding.invariant in _CLAIMS:
         lines += wrap_comment(f"The rule: {_CLAIMS[finding.invariant]}.")
     lines += wrap_comment(f"{_GRADES[finding.grade]} {_verdict(played)}")
     if not shrunk:
-        lines += wrap_comment("This is the schedule as it was found, not made smaller.")
+        lines += wrap_comment("This is the schedule as found, not shrunk.")
     lines += ["#", f"# Watch it:     tidelog scenario run {shlex.quote(path)}"]
     lines += [f"# Replay it:    tidelog replay {shlex.quote(path)}"]
     lines += [f"# On a page:    tidelog lab {shlex.quote(path)}"]
-    lines += [f"# Find it anew: {command_line(options, finding.seed)}"]
+    lines += [f"# Find again:   {command_line(options, finding.seed)}"]
     return "\n".join(lines) + "\n\n" + print_scenario(finding.scenario)
 
 

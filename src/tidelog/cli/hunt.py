@@ -1,7 +1,7 @@
-"""A search that a person is waiting for: it shows its progress, keeps to a time, and can be interrupted.
+"""An interactive search: with progress, a time limit, and Ctrl-C.
 
-Progress goes to stderr and only to a terminal. What is found does not depend on any of it, except that a
-limit in seconds ends the search at another schedule on another machine.
+Progress goes to stderr, and only to a terminal. The finding does not depend on it. A limit in seconds is the
+exception: it ends the search after a number of schedules that depends on the machine.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class _Rate(ProgressColumn):
 
 
 class _TimeUp(Exception):
-    """The seconds are over. Raised between two schedules."""
+    """The time limit is reached. Raised between two schedules."""
 
 
 @dataclass(slots=True)
 class Hunt:
-    """How a search went."""
+    """The course and result of a search."""
 
     options: SearchOptions
     result: SearchResult = field(default_factory=SearchResult)
     interrupted: bool = False
     time_up: bool = False
     finding: Finding | None = None
-    """The worst that was found; made small unless somebody had no patience."""
+    """The worst finding, shrunk unless the user interrupted."""
     shrunk: bool = False
 
 
@@ -53,10 +53,10 @@ def hunt(
     on_start: Callable[[], None],
     on_first: Callable[[str, int], None],
 ) -> Hunt:
-    """Search, then shrink what was found.
+    """Search, then shrink the finding.
 
-    ``on_start`` is called when an interruption has become harmless, ``on_first`` for each invariant the first
-    time it breaks, with the number of the schedule.
+    ``on_start`` is called once Ctrl-C is handled. ``on_first`` is called for each invariant when it first
+    breaks, with the number of the schedule.
     """
     hunted = Hunt(options)
     try:
@@ -110,7 +110,7 @@ def _shrink(finding: Finding, screen: Console) -> Finding:
 
 
 class _Bar:
-    """A progress bar, or nothing where there is no terminal."""
+    """A progress bar on a terminal, nothing elsewhere."""
 
     def __init__(self, progress: Progress | None, what: str, total: int) -> None:
         self._progress = progress
@@ -121,7 +121,7 @@ class _Bar:
             self._progress.update(self._task, completed=done)
 
     def aside(self, say: Callable[[str, int], None], what: str, number: int) -> None:
-        """Step out of the way while something is printed."""
+        """Remove the bar while ``say`` prints."""
         if self._progress is not None:
             self._progress.stop()
         say(what, number)
@@ -135,6 +135,6 @@ def _progress(screen: Console, what: str, total: int, *, rate: bool = True) -> I
         yield _Bar(None, what, total)
         return
     columns = [TextColumn(f"{what:<10}"), BarColumn(), MofNCompleteColumn(), *([_Rate()] if rate else [])]
-    # What goes to stdout must stay there, also when stdout is a file and only stderr a terminal.
+    # rich must not redirect stdout to the terminal: stdout may be a file.
     with Progress(*columns, console=screen, transient=True, redirect_stdout=False) as progress:
         yield _Bar(progress, what, total)

@@ -1,4 +1,4 @@
-"""Verdicts in sentences, and what they mean for the exit code."""
+"""Verdicts of runs: their sentences and their exit codes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tidelog.scenario.violations import Grade
 
 
 def is_violated(run: Run) -> bool:
-    """Was a promise broken? A rule of structure alone is none: nobody was told an untruth yet. Nor is a
-    cluster that has not recovered: many scenarios end in the middle of an outage."""
+    """Was a promise broken? A broken structural invariant alone breaks none: no client got a wrong answer
+    yet. An unrecovered cluster breaks none either: many scenarios end during an outage."""
     return not run.verdict.held or any(broken.grade is Grade.DATA for broken in run.broken)
 
 
@@ -67,8 +67,8 @@ def _sentence(kind: str, finding: dict[str, Any]) -> str:
             f"which holds {_named(finding['now'])} now"
         )
     if kind == "reordered":
-        return f"{value} stands before {finding['sent_after']}, which was sent earlier"
-    return f"{value} is at offset {finding['offset']}, though nobody sent it or its send was refused"
+        return f"{value} is before {finding['sent_after']}, which was sent earlier"
+    return f"{value} is at offset {finding['offset']}, but no producer sent it or its send was refused"
 
 
 def _named(value: str | None) -> str:
@@ -80,7 +80,7 @@ def _list(items: list[Any]) -> str:
 
 
 def judgement_lines(screen: Console, run: Run, width: int, *, short: bool = False) -> list[Text]:
-    """The whole verdict below its headline. The short one names broken invariants without their story."""
+    """The verdict below its headline. ``short`` leaves out the messages of broken invariants."""
     lines: list[Text] = []
     for kind, sentence in findings(run):
         lines += wrap(screen, Text(sentence, palette.BAD), width, marker=f"{kind:<11}")
@@ -101,17 +101,19 @@ _BROKEN = {
     Grade.STRUCTURE: "weakened   ",
     Grade.LIVENESS: "unfinished ",
 }
-"""Records at stake; a rule from which loss can follow; not (yet) recovered."""
+"""A guarantee about records; a rule whose violation can lead to loss; not (yet) recovered."""
 
 
 def _expected(screen: Console, run: Run, width: int) -> list[Text]:
     expectation = run.scenario.expectation(run.scenario.setup.generation)
     if expectation is None:
-        return wrap(screen, Text("The scenario expects nothing of this generation.", palette.FAINT), width)
+        return wrap(
+            screen, Text("The scenario has no expectation for this generation.", palette.FAINT), width
+        )
     surprises = run.surprises()
     if not surprises:
-        return wrap(screen, f"This is what the scenario expects: {outcome(expectation)}.", width)
-    lines = wrap(screen, Text("This is NOT what the scenario expects:", palette.BAD), width)
+        return wrap(screen, f"As the scenario expects: {outcome(expectation)}.", width)
+    lines = wrap(screen, Text("NOT as the scenario expects:", palette.BAD), width)
     for surprise in surprises:
         lines += wrap(screen, surprise, width, marker="  ")
     return lines

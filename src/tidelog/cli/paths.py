@@ -1,11 +1,11 @@
-"""Paths of the command line, absolute from where they enter.
+"""Paths given on the command line.
 
-Commands that start processes hand paths on to brokers, generators, a JVM and its workers, and print commands
-to be typed later, perhaps elsewhere. All of them must mean the same file, so a path is never relative behind
-the option that took it: ``Annotated[Path, typer.Option(callback=absolute)]``.
+Commands that start processes pass paths to brokers, load generators, a JVM and its workers. They also print
+commands that the user may run in another directory. So options make their paths absolute:
+``Annotated[Path, typer.Option(callback=absolute)]``.
 
-Commands that just read or write files in this process (``dump``, ``--save``, ``--export``) keep them as
-typed, because that is how they print them.
+Commands that only read or write files in this process (``dump``, ``--save``, ``--export``) keep paths as
+typed, because they print them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tidelog.cli.errors import Refusal
 
 
 def absolute(given: Path | None) -> Path | None:
-    """Symbolic links are left as they are: people recognise the names that they chose."""
+    """The absolute path. Symbolic links stay: users recognise the names that they typed."""
     return given.absolute() if given is not None else None
 
 
 def make_folder(path: Path) -> None:
-    """A folder to write into, there already or new. Raises `Refusal`."""
+    """Create a folder unless it exists. Raises `Refusal`."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

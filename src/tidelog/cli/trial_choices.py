@@ -1,4 +1,4 @@
-"""From the words of a command line to the plan of a trial; what cannot be is refused before it starts."""
+"""Options of ``tidelog trial``, checked, and the plan made from them. Bad combinations are refused first."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tidelog.trials.trial import TrialPlan
 _ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _SEEDS: Final = 1_000_000_000
 
-# Shorter than Kafka's, so that in a minute there is time for many fail-overs.
+# Shorter than Kafka's defaults, so that a minute has room for many fail-overs.
 _SESSION: Final = "zookeeper.session.timeout.ms"
 _PACE: Final = {_SESSION: "3000", "replica.lag.time.max.ms": "5000"}
 
 
 @dataclass(slots=True, frozen=True)
 class Choices:
-    """What was asked for, checked as far as one option alone can be."""
+    """The options. Each is valid by itself; `check` looks at combinations."""
 
     seconds: float
     rate: float
@@ -67,7 +67,7 @@ class Choices:
     broker_settings: list[str]
     client_settings: list[str]
 
-    # ------------------------------------------------------------ what follows from them
+    # ------------------------------------------------------------ derived values
 
     @property
     def foreign(self) -> bool:
@@ -83,7 +83,7 @@ class Choices:
         if self.faults == "none" or self.foreign:
             return ()
         if self.faults == "all":
-            # Between namespaces nothing is known of messages.
+            # Network namespaces see packets, not messages, so they cannot hold one.
             return tuple(kind for kind in schedules.WEIGHTS if kind != "hold" or self.network != NETNS)
         return tuple(
             one_of("fault", kind.strip(), tuple(schedules.WEIGHTS)) for kind in self.faults.split(",")
@@ -127,13 +127,13 @@ class Choices:
         )
 
     def _network(self, kinds: set[str]) -> str:
-        """Relays only if there is something for them to do."""
+        """Relays only if a fault needs them."""
         if self.network == NETNS:
             return NETNS
         return RELAYS if NETWORK_KINDS.intersection(kinds) else DIRECT
 
     def topic_configs(self) -> dict[str, str]:
-        """A foreign cluster's defaults are left alone unless somebody asks."""
+        """An existing cluster keeps its defaults unless an option changes them."""
         configs = {}
         if self.min_insync is not None or not self.foreign:
             configs["min.insync.replicas"] = str(self.min_insync or min(2, self.replicas))
@@ -143,18 +143,18 @@ class Choices:
 
     def check(self) -> None:
         if self.foreign and self.faults not in ("all", "none"):
-            raise Refusal("--faults: nothing is done to a Kafka of yours; leave it out")
+            raise Refusal("--faults: not available on an existing Kafka cluster")
         if self.foreign and (self.schedule is not None or self.broker_settings):
-            raise Refusal("--schedule and --set are for clusters that the trial starts itself")
+            raise Refusal("--schedule and --set: not available on an existing Kafka cluster")
         if not self.foreign and self.replicas > self.brokers:
             raise Refusal(f"{self.replicas} replicas on {self.brokers} brokers: give more --brokers")
         if (self.min_insync or 0) > self.replicas:
             raise Refusal(
                 f"--min-insync {self.min_insync}: each partition has {counted(self.replicas, 'replica')}, "
-                "so nothing could ever be written with acks=all"
+                "so every send with acks=all would fail"
             )
         if self.foreign and self.network == NETNS:
-            raise Refusal("--network netns is for clusters that the trial starts itself")
+            raise Refusal("--network netns: not available on an existing Kafka cluster")
         if self.network == NETNS:
             try:
                 require_namespaces()
@@ -167,7 +167,7 @@ class Choices:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[EvidenceFolder, Venue]]:
-        """The folder for the evidence and the place where the trial plays."""
+        """The evidence folder and the cluster of the trial."""
         self.check()
         path = self.evidence or Path(time.strftime("trial-%Y%m%d-%H%M%S"))
         try:
@@ -176,7 +176,7 @@ class Choices:
             raise Refusal(str(error)) from None
         for left in ended_leftovers(path.absolute().parent):
             print(
-                f"ended brokers of a killed trial; to save its evidence: tidelog evidence recover {left}",
+                f"stopped brokers of a killed trial; to get its evidence: tidelog evidence recover {left}",
                 file=sys.stderr,
             )
         try:
@@ -210,7 +210,7 @@ class Choices:
         )
 
     def given_schedule(self) -> list[Fault]:
-        """That of `--schedule`."""
+        """The faults of `--schedule`."""
         if self.schedule is None:
             return []
         zones = {
@@ -234,8 +234,8 @@ class Choices:
         return schedules.draw(seed, faults, spec.zones_of_brokers(), int(self.seconds * 1000))
 
     def _ordeal(self) -> str | None:
-        """What brings out the losses of the rules that were chosen; nothing where somebody chose his faults
-        himself, or how many brokers may be away."""
+        """A sequence of faults that provokes the losses of the chosen rules. None if the user chose the
+        faults, or how many brokers may be down."""
         if self.faults != "all" or self.down_max is not None:
             return None
         if self.unclean:

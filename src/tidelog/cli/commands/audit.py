@@ -109,10 +109,9 @@ def audit(
         raise Refusal("choose one of --report and --no-report")
     live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)
     if follow:
-        from tidelog.cli.commands.audit_follow import Wanted
-        from tidelog.cli.commands.audit_follow import follow as follow_it
+        from tidelog.cli.commands import audit_follow
 
-        return follow_it(Wanted(folder, *live, master, remote, ui, as_json))
+        return audit_follow.follow(audit_follow.FollowOptions(folder, *live, master, remote, ui, as_json))
     if any(live):
         raise Refusal(
             "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow"

@@ -1,4 +1,4 @@
-"""``tidelog audit --follow``: what goes wrong, told while it does."""
+"""``tidelog audit --follow``: report findings as they happen."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _FOLDER = Path("audit") / "live"
 
 
 @dataclass(slots=True, frozen=True)
-class Wanted:
-    """What was asked for on the command line."""
+class FollowOptions:
+    """Options of the command line."""
 
     folder: Path | None
     bootstrap_servers: str | None
@@ -39,63 +39,63 @@ class Wanted:
     as_json: bool
 
 
-def follow(wanted: Wanted) -> int:
-    """Until there is nothing left to follow, Ctrl-C, or the seconds are over."""
-    _check(wanted)
+def follow(options: FollowOptions) -> int:
+    """Follow until the trial ends, Ctrl-C, or the time limit."""
+    _check(options)
     from tidelog.pipeline.errors import PipelineError
 
     try:
-        if wanted.checkpoint is not None or wanted.folder is not None:
-            return _follow(wanted, wanted.checkpoint or (wanted.folder or Path()) / _FOLDER)
-        with tempfile.TemporaryDirectory(prefix="tidelog-follow-") as unkept:
-            return _follow(wanted, Path(unkept))
+        if options.checkpoint is not None or options.folder is not None:
+            return _follow(options, options.checkpoint or (options.folder or Path()) / _FOLDER)
+        with tempfile.TemporaryDirectory(prefix="tidelog-follow-") as temporary:
+            return _follow(options, Path(temporary))
     except PipelineError as error:
         raise Refusal(str(error)) from None
     except KeyboardInterrupt:
-        raise Refusal("interrupted before anything was followed") from None
+        raise Refusal("interrupted before following began") from None
 
 
-def _check(wanted: Wanted) -> None:
-    live = wanted.bootstrap_servers is not None or wanted.topic is not None
-    if live == (wanted.folder is not None):
+def _check(options: FollowOptions) -> None:
+    live = options.bootstrap_servers is not None or options.topic is not None
+    if live == (options.folder is not None):
         raise Refusal("--follow needs the folder of a trial, or --bootstrap-servers and --topic")
-    if live and (wanted.bootstrap_servers is None or wanted.topic is None):
+    if live and (options.bootstrap_servers is None or options.topic is None):
         raise Refusal("a live topic needs both --bootstrap-servers and --topic")
-    if wanted.from_beginning and not live:
-        raise Refusal("--from-beginning is for live topics: evidence is always read as a whole")
-    if wanted.remote is not None:
-        raise Refusal("--follow runs Spark itself, here or at a --master: leave out --remote")
+    if options.from_beginning and not live:
+        raise Refusal("--from-beginning needs --topic: evidence is always read from the beginning")
+    if options.remote is not None:
+        raise Refusal("--follow cannot use --remote: it runs Spark here or on a --master")
 
 
-def _follow(wanted: Wanted, folder: Path) -> int:
+def _follow(options: FollowOptions, folder: Path) -> int:
     from tidelog.pipeline.live.following import Follower
     from tidelog.pipeline.live.targets import Target, TopicTarget, TrialTarget
     from tidelog.pipeline.spark.session import open_session
 
-    # Asked before Spark is started: that takes longer than the answer.
+    # The target checks that it can be read. Do that before Spark starts, which takes seconds.
     target: Target
-    if wanted.folder is not None:
-        target, name = TrialTarget(wanted.folder), str(wanted.folder)
+    if options.folder is not None:
+        target, name = TrialTarget(options.folder), str(options.folder)
     else:
-        servers, topic = wanted.bootstrap_servers or "", wanted.topic or ""
-        target, name = TopicTarget(servers, topic, from_beginning=wanted.from_beginning), topic
-    teller = _Teller(as_json=wanted.as_json)
-    teller.note("starting Spark")
+        servers, topic = options.bootstrap_servers or "", options.topic or ""
+        target, name = TopicTarget(servers, topic, from_beginning=options.from_beginning), topic
+    output = _Output(as_json=options.as_json)
+    output.note("starting Spark")
     spark: Any = open_session(
-        master=wanted.master,
-        ui=wanted.ui,
+        master=options.master,
+        ui=options.ui,
         app="tidelog audit --follow",
         quick=True,
-        say=teller.note,
+        say=output.note,
     )
-    with _interruptible() as enough:
-        follower = Follower(spark, target, folder, teller.tell)
+    with _interruptible() as stop:
+        follower = Follower(spark, target, folder, output.report)
         before = follower.found_before
-        teller.note(f"following {name}" + (f", {counted(before, 'finding')} so far" if before else ""))
-        followed = follower.follow(seconds=wanted.seconds, enough=enough)
+        output.note(f"following {name}" + (f", {counted(before, 'finding')} so far" if before else ""))
+        followed = follower.follow(seconds=options.seconds, enough=stop)
     total = followed.found_before + followed.found
-    kept = wanted.folder is not None or wanted.checkpoint is not None
-    teller.end(
+    kept = options.folder is not None or options.checkpoint is not None
+    output.end(
         f"{'read to the end' if followed.ended else 'ended early'}: {followed.sightings:,} sightings, "
         + (counted(followed.found, "finding") if followed.found else "nothing found")
         + (f", {total} in all" if followed.found_before else "")
@@ -106,25 +106,25 @@ def _follow(wanted: Wanted, folder: Path) -> int:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM end in order."""
-    enough = threading.Event()
+    """Ctrl-C and SIGTERM set the event, so that the follower ends in order."""
+    stop = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        enough.set()
+        stop.set()
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     if threading.current_thread() is threading.main_thread():
         for number in before:
             signal.signal(number, handle)
     try:
-        yield enough
+        yield stop
     finally:
         if threading.current_thread() is threading.main_thread():
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
-class _Teller:
+class _Output:
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._screen = console()
@@ -134,7 +134,7 @@ class _Teller:
         if not self._as_json:
             self._aside.print(Text(words, palette.FAINT), soft_wrap=True)
 
-    def tell(self, finding: dict[str, Any]) -> None:
+    def report(self, finding: dict[str, Any]) -> None:
         if self._as_json:
             write_text(json.dumps(finding, ensure_ascii=False) + "\n")
         else:
@@ -146,7 +146,7 @@ class _Teller:
 
 
 def _line(finding: dict[str, Any]) -> Text:
-    """When, where, what."""
+    """Time, place, anomaly."""
     at = datetime.fromtimestamp(finding["time_us"] / 1e6).strftime("%H:%M:%S.%f")[:-3]
     first, last = finding["offset"], finding["last_offset"]
     offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"

@@ -228,16 +228,16 @@ def _opening(options: SearchOptions) -> str:
 
 
 def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None) -> str:
-    """Write the file, or say how to get it."""
+    """Write the file, or print the command that writes it."""
     from tidelog.cli.found import command_line
 
     if save is None:
-        return f"To keep it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
+        return f"To save it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
     try:
         write_file(save, text)
     except OSError as error:
         raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
-    return f"Written to {save}. To see it on a page: tidelog lab {shlex.quote(str(save))}"
+    return f"Written to {save}. To open it on the web page: tidelog lab {shlex.quote(str(save))}"
 
 
 def _found_text(hunted: Hunt, save: Path | None) -> str:
@@ -254,7 +254,7 @@ def _summary(hunted: Hunt) -> str:
     result, options = hunted.result, hunted.options
     stopped = "Interrupted after" if hunted.interrupted else "Played"
     if hunted.time_up:
-        stopped = "Time is up after"
+        stopped = "Time limit reached after"
     words = f"{stopped} {result.schedules} schedules"
     if options.strategy != "exhaustive":
         words += f" (seed {options.seed})"

@@ -91,7 +91,7 @@ def _fragment(named: str | None, generation: str | None) -> str:
         return ""
     if named in catalogue.names():
         return catalogue_fragment(named, generation)
-    scenario_named(named, generation)  # refuses what cannot be played, with the line that is wrong
+    scenario_named(named, generation)  # refuses a bad file here, with the line that is wrong
     return fragment(scenario_text(named), generation)
 
 

@@ -132,7 +132,7 @@ def _leave_evidence(played: Run, folder: Path) -> None:
 
 
 def present(played: Run, *, as_json: bool, transcript: bool) -> int:
-    """Show a run in the form that was asked for."""
+    """Print a run in the chosen format."""
     from tidelog.cli.judgement import exit_code
 
     if as_json and transcript:

@@ -1,7 +1,7 @@
-"""Playing a scenario while a person waits: on real processes that takes seconds, and may be interrupted.
+"""Play a scenario on broker processes, which takes seconds, with progress and Ctrl-C.
 
-What is being done is shown on stderr, and only on a terminal. However it ends, every process that was started
-has ended before the command does.
+Progress goes to stderr, and only to a terminal. The command stops every process that it started before it
+returns, also after an error or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
-    """Play a scenario on a stage."""
+    """Play a scenario in the simulator (``sim``) or on broker processes (``cluster``)."""
     if stage == "sim":
         from tidelog.lab.play import run
 
@@ -40,7 +40,8 @@ def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
 
 
 def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
-    """Simulator and real brokers. Where they differ, the latter get more time before that is believed."""
+    """Compare the simulator with broker processes. A difference is confirmed at slower paces, because a busy
+    machine can cause one."""
     from tidelog.trials.stages import compare_stages
 
     paces = _paces(pace)
@@ -48,7 +49,7 @@ def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
 
 
 def _paces(factor: float | None) -> list[Pace]:
-    """The pace that was asked for, or those that suit this machine."""
+    """The given pace, or the paces that suit this machine."""
     from tidelog.trials.stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
 
     if factor is None:
@@ -59,7 +60,7 @@ def _paces(factor: float | None) -> list[Pace]:
 
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
-    """Do something with real processes, and tell how far it is."""
+    """Call ``work`` with broker processes, and show its progress."""
     from tidelog.cluster.errors import ClusterError
     from tidelog.trials.stage.processes import Processes
 
@@ -85,8 +86,8 @@ def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result
 
 @contextmanager
 def _interrupted_once() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does; and let neither interrupt what the first of them has begun: the end of
-    every process takes a moment, and who is impatient would leave some behind."""
+    """Treat SIGTERM like Ctrl-C, and ignore further signals. Stopping all processes takes a moment, and a
+    second signal would leave some of them running."""
     signals = (signal.SIGINT, signal.SIGTERM)
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  tidelog sweep                                   sweep the default grid, in minutes
+  tidelog sweep                                   sweep the default grid, takes minutes
   tidelog sweep --generation epoch --acks all --min-insync 1,2 --faults crash,power --seeds 5000
   tidelog sweep my-grid.toml --out my-atlas       read the grid from a file
   tidelog sweep --master spark://host:7077        run on a Spark cluster

@@ -1,7 +1,7 @@
-"""``tidelog up --detach``: the same supervision in a process that outlives the terminal.
+"""``tidelog up --detach``: supervise the cluster in a process that outlives the terminal.
 
-The process forks before it has started anything. The child leads a session of its own, writes its log to
-`cluster.log` in the data directory and says through a pipe how the start went; the parent passes that on.
+The process forks before it starts anything. The child leads its own session, writes its log to `cluster.log`
+in the data directory, and reports the result of the start to the parent through a pipe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def detach(plan: Plan) -> None:
     """Start the cluster in the background and return when it is ready."""
     folder = _folder(plan)
     for warning, text in plan.notes:
-        if warning:  # else it would only be in the log
+        if warning:  # otherwise it would only be in the log file
             print(text, file=sys.stderr)
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -38,13 +38,13 @@ def detach(plan: Plan) -> None:
     with open(reader, encoding="utf-8") as answers:
         try:
             answer = answers.read()
-        except KeyboardInterrupt:  # the child, in a session of its own, has not heard of it
+        except KeyboardInterrupt:  # the child has its own session and does not get the signal
             os.kill(child, signal.SIGTERM)
             answers.read()
             raise
     kind, _, text = answer.rstrip("\n").partition(" ")
     if kind != "ready:":
-        raise Refusal(text or f"the cluster ended before it was ready, see {folder / LOG_FILE}")
+        raise Refusal(text or f"the cluster stopped before it was ready; see {folder / LOG_FILE}")
     write_text(text + "\n")
     if sys.stdout.isatty():
         for line in (*hints(), "  tidelog down                                  stop it"):
@@ -87,11 +87,11 @@ def _child(plan: Plan, writer: int, *, temporary: bool) -> None:
 
 
 def _redirect(log: Path) -> None:
-    """Nothing of the terminal stays open: whoever started us may close it."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    """Close the terminal, so that the user can close it too."""
+    null = os.open(os.devnull, os.O_RDWR)
     written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(nowhere, 0)
+    os.dup2(null, 0)
     os.dup2(written, 1)
     os.dup2(written, 2)
-    os.close(nowhere)
+    os.close(null)
     os.close(written)

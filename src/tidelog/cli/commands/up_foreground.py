@@ -1,7 +1,7 @@
-"""A cluster watched from a terminal: its log, its ready line, its deaths and its end.
+"""Supervise a cluster: print its log and its ready line, report brokers that die, stop it.
 
-Stdout gets one line, when the cluster is ready. Ctrl-C or SIGTERM stops the brokers in order; Ctrl-C after
-that kills them. SIGTERM does not, however often it comes: two `tidelog down` may run at the same time.
+Stdout gets one line, when the cluster is ready. Ctrl-C or SIGTERM stops the brokers in order; a second Ctrl-C
+kills them. A second SIGTERM does not: two `tidelog down` may run at the same time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_LINES = 5
 
 @dataclass(slots=True)
 class Plan:
-    """What was asked for. `notes` are (is it a warning, text); `started` is a time of `perf_counter`."""
+    """Options of the command. `notes` are (is it a warning, text); `started` is a time of `perf_counter`."""
 
     started: float
     spec: ClusterSpec
@@ -42,8 +42,8 @@ class Plan:
 
 
 def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temporary: bool = False) -> None:
-    """Run the cluster to its end. `announce` gets the ready line instead of stdout; `temporary` has the data
-    directory emptied at the start and removed at the end even though it was named."""
+    """Run the cluster until it is stopped. `announce` gets the ready line instead of stdout. `temporary`
+    empties the data directory at the start and removes it at the end, even if the plan names one."""
     try:
         asyncio.run(_Supervision(plan, announce, temporary=temporary or plan.data_dir is None).run())
     except (ClusterError, SettingsError) as error:
@@ -70,7 +70,7 @@ class _Supervision:
         try:
             await asyncio.wait((watching, interrupted), return_when=asyncio.FIRST_COMPLETED)
             if watching.done():
-                await watching  # raises what went wrong
+                await watching  # raises its error
         finally:
             interrupted.cancel()
             watching.cancel()
@@ -78,7 +78,8 @@ class _Supervision:
             await self._stop()
 
     async def _start(self) -> None:
-        """Bring it up, then watch the keeper, which alone can end a cluster from within."""
+        """Start the cluster, then watch the keeper. A broker that dies does not end the cluster; the keeper
+        does."""
         for warning, text in self._plan.notes:
             self._log.note(text, warning=warning)
         self._cluster.occupy(empty=self._temporary)
@@ -86,7 +87,8 @@ class _Supervision:
         if left := self._cluster.left_alone():
             names = ", ".join(map(str, left))
             self._log.note(
-                f"{self._cluster.data_dir} has data of brokers that are not started: {names}", warning=True
+                f"{self._cluster.data_dir} has data of brokers that this command does not start: {names}",
+                warning=True,
             )
         await self._cluster.start()
         self._announce(self._ready_line())
@@ -105,12 +107,12 @@ class _Supervision:
             words = f"stopped {counted(stopped, 'broker')} in {time.perf_counter() - began:.1f} s{kept}"
             self._log.note(words, warning=False)
         if self._stopping.is_set():
-            # What was asked for is done. Without the loop's handlers one more signal would end us badly.
+            # The cluster is stopped. After the loop removes its handlers, a signal would fail the process.
             for signum in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().remove_signal_handler(signum)
                 signal.signal(signum, signal.SIG_IGN)
 
-    # ------------------------------------------------------------ what is said
+    # ------------------------------------------------------------ output
 
     def _ready_line(self) -> str:
         seconds = time.perf_counter() - self._plan.started
@@ -141,13 +143,13 @@ class _Supervision:
         if self._plan.least > NORMAL:
             for line in list(process.last_lines)[-_LAST_LINES:-1]:
                 self._log.say(f"  {line}")
-        others = "the others go on" if self._cluster.pids else "it was the last one"
-        self._log.say(f"  {others}; to start it again: tidelog broker --properties {process.properties}")
+        others = "the other brokers keep running" if self._cluster.pids else "no broker is left"
+        self._log.say(f"  {others}; to restart it: tidelog broker --properties {process.properties}")
 
 
 def hints() -> list[str]:
-    """What to try first."""
+    """Commands to try first."""
     return [
-        "  tidelog topics create events --partitions 6   a topic",
-        "  tidelog topics describe                       who leads what, who is in sync",
+        "  tidelog topics create events --partitions 6   create a topic",
+        "  tidelog topics describe                       show leaders and in-sync replicas",
     ]

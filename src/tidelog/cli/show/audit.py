@@ -1,4 +1,4 @@
-"""A verdict for people and for scripts: one sentence, what was found, why, and where to read on."""
+"""The result of an audit as text and as JSON: verdict, findings, causes, and the path of the report."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def present(audited: Audited, *, notes: list[str] | None = None, as_json: bool =
 
 
 def as_object(audited: Audited, notes: list[str]) -> dict[str, Any]:
-    said = headline(audited.verdict, audited.manifest)
+    found = headline(audited.verdict, audited.manifest)
     return {
-        "verdict": said.state,
-        "sentence": said.text,
+        "verdict": found.state,
+        "sentence": found.text,
         "seed": audited.manifest.seed,
         "evidence": str(audited.folder),
         "report": None if audited.report is None else str(audited.report),
@@ -57,10 +57,10 @@ def _lines(screen: Console, audited: Audited, notes: list[str]) -> Iterator[Text
     page = _Page(screen)
     for label, text in _facts(audited):
         yield from page.line(label, text)
-    said = headline(audited.verdict, audited.manifest)
-    style = {HELD: palette.GOOD, VIOLATED: palette.BAD}.get(said.state, palette.WARNING)
-    yield from page.line("verdict", said.text, style)
-    yield from page.line("", said.more)
+    found = headline(audited.verdict, audited.manifest)
+    style = {HELD: palette.GOOD, VIOLATED: palette.BAD}.get(found.state, palette.WARNING)
+    yield from page.line("verdict", found.text, style)
+    yield from page.line("", found.more)
     for finding in findings(audited.verdict):
         broken = finding.severity == VIOLATION
         yield from page.line("broken" if broken else "notice", finding.words, palette.BAD if broken else "")
@@ -70,17 +70,17 @@ def _lines(screen: Console, audited: Audited, notes: list[str]) -> Iterator[Text
         yield from page.line("note", note, palette.WARNING)
     unjudged = audited.verdict.get("unjudged") or []
     for number, text in enumerate(unjudged[:_UNJUDGED]):
-        yield from page.line("" if number else "not judged", text)
+        yield from page.line("" if number else "not checked", text)
     if len(unjudged) > _UNJUDGED:
         yield from page.line("", f"and {len(unjudged) - _UNJUDGED} more: see verdict.json")
-    # Paths stay on one line, however long, so that they can be copied.
+    # A path stays on one line, so that it can be copied.
     if audited.report is not None:
         yield page.label("report", Text(str(audited.report), palette.STRONG))
     yield page.label("evidence", Text(f"in {audited.folder}"))
 
 
 class _Page:
-    """Lines with a faint label in front of the first."""
+    """Wrapped lines; the first has a faint label."""
 
     def __init__(self, screen: Console) -> None:
         self._screen = screen
@@ -96,7 +96,7 @@ class _Page:
 
 def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
     manifest, counts = audited.manifest, totals(audited.verdict)
-    where = f"generation {manifest.generation}" if manifest.generation else "a Kafka of yours"
+    where = f"generation {manifest.generation}" if manifest.generation else "existing Kafka cluster"
     seed = "" if manifest.seed is None else f" · seed {manifest.seed}"
     yield "trial", f"{where} · {load_ms(manifest) / 1000:.1f} s{seed} · {manifest.state}"
     ok = counts.sends - counts.failed - counts.unknown
@@ -113,9 +113,9 @@ def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
 
 
 def _why(finding: Finding) -> Iterator[tuple[int, str]]:
-    """The causes, the most frequent first, each with what happened to one of its records."""
+    """The causes, the most frequent first, each with an example."""
     for cause in finding.causes[:_CAUSES]:
-        yield 2, f"{cause.count:,} × {cause.rule}" if cause.rule else f"{cause.count:,} without a cause"
+        yield 2, f"{cause.count:,} × {cause.rule}" if cause.rule else f"{cause.count:,} with unknown cause"
         if finding.severity == VIOLATION and cause.words:
             yield 4, f"{_example(cause)}{cause.words}"
     if len(finding.causes) > _CAUSES:

@@ -1,4 +1,4 @@
-"""The catalogue on one page: every scenario with its title and what each generation makes of it."""
+"""The list of scenarios: names, titles, and the outcome under each generation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _entry(screen: Console, scenario: Scenario, indent: int, width: int) -> list
 
 
 def outcomes_text(scenario: Scenario) -> Text:
-    """``hw: lost c; kip101, epoch: held``: generations that end alike stand together."""
+    """``hw: lost c; kip101, epoch: held``. Generations with the same outcome share an entry."""
     alike: dict[str, list[str]] = {}
     for expectation in scenario.expectations:
         alike.setdefault(outcome(expectation), []).append(expectation.generation)

@@ -1,6 +1,6 @@
-"""The log of a cluster on one screen: a line of each broker behind its name, levels in colour.
+"""The log of a cluster on a terminal: each line with the name of its broker, levels in colour.
 
-Everything goes to stderr; rich is loaded with the first line, while the brokers are still starting.
+Everything goes to stderr. rich is imported with the first line, while the brokers start, to save time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ QUIET, NORMAL, VERBOSE = 30, 20, 10
 
 class ClusterLog:
     def __init__(self, least: int = NORMAL, brokers: int = 3) -> None:
-        """`least` is the level from which on lines are shown."""
+        """`least` is the lowest level that is shown."""
         self._least = least
         self._width = len(str(brokers))
         self._shown: dict[int, bool] = {}
@@ -30,7 +30,7 @@ class ClusterLog:
         return console(stderr=True)
 
     def broker_said(self, number: int, line: str) -> None:
-        """A line of a broker's log. What has no level belongs to the line before it, as tracebacks do."""
+        """A line of a broker's log. A line without a level, as in a traceback, belongs to the line before."""
         from tidelog.broker.logs import LINE
         from tidelog.cli.show import palette
 
@@ -52,11 +52,11 @@ class ClusterLog:
         self._print(words)
 
     def say(self, message: str, style: str = "") -> None:
-        """A line of our own."""
+        """A line of the supervisor."""
         self._print([(message, style)])
 
     def note(self, message: str, *, warning: bool) -> None:
-        """A remark about what was asked for."""
+        """A note about the options."""
         from tidelog.cli.show import palette
 
         if warning or self._least <= NORMAL:

@@ -1,4 +1,4 @@
-"""Tables as lines that end where their text ends: columns line up, nothing is padded to the right edge."""
+"""Tables as lines of text: aligned columns, no trailing blanks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ GAP = 2
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[Text | str]], right: str = "") -> list[Text]:
-    """One line for the heads and one for each row. `right` has an `r` for each column that is aligned to the
-    right: "lrr"; columns it does not reach are aligned to the left."""
+    """One line for the heads and one for each row. `right` has an `r` for each right-aligned column, as in
+    "lrr". Columns beyond its end are left-aligned."""
     table = [[Text(head, palette.FAINT) for head in heads]]
     table += [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
     widths = [max(row[number].cell_len for row in table) for number in range(len(heads))]
@@ -32,7 +32,7 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[Text | str]], right: s
 
 
 def size_text(count: int) -> str:
-    """A number of bytes for people: three digits and a unit."""
+    """A number of bytes with a unit, as `1.5 MiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:

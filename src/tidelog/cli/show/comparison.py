@@ -1,6 +1,6 @@
-"""A comparison told to a person: each step once, and below it a column for each generation.
+"""A comparison as text: each step once, and below it a column for each generation.
 
-As many columns stand next to each other as the page has room for; the others follow below.
+Columns that do not fit side by side follow below.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rich.text import Text
 from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import BETWEEN, beside, box, rule, wrap
-from tidelog.cli.show.run import happenings, heading, opening, page_width, remark, without_gaps
+from tidelog.cli.show.run import event_lines, heading, opening, page_width, remark, without_gaps
 from tidelog.core.events import Truncated
 from tidelog.lab.compare import Comparison, essence, essence_of_replica
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
@@ -22,8 +22,8 @@ _INDENT = 5
 _MARKED = "≠ marks what is not as under"
 _COLUMN_WIDTH_MIN = 34
 _PAGE_WIDTH_MAX = 160
-_TOLD = (Acknowledged, SendFailed, RecordRead, Truncated)
-"""The events that show why two generations part; the rest is in ``scenario run``."""
+_SHOWN_EVENTS = (Acknowledged, SendFailed, RecordRead, Truncated)
+"""The events that explain a difference between generations; ``scenario run`` shows all."""
 
 
 class _Layout:
@@ -60,7 +60,7 @@ def side_by_side(screen: Console, comparison: Comparison) -> list[Text]:
 
 
 def _alike(comparison: Comparison, step: int) -> list[list[str]]:
-    """The generations, those that are the same after a step together."""
+    """Groups of generations that have the same state after a step."""
     groups: list[tuple[object, list[str]]] = []
     for which, generation in enumerate(comparison.generations):
         found = essence(comparison.snapshot(which, step))
@@ -84,11 +84,11 @@ def _step(layout: _Layout, step: int) -> list[Text]:
 
 
 def _filled(layout: _Layout, columns: list[list[Text]], step: int) -> list[list[Text]]:
-    """Every column gets its name and its state, also where nothing changed, for comparison."""
+    """Add name and state to every column, also where nothing changed, so that they can be compared."""
     titled = []
-    for which, told in enumerate(columns):
+    for which, column in enumerate(columns):
         title = Text(layout.comparison.generations[which], "bold underline")
-        happened = [line for line in told if line.plain]
+        happened = [line for line in column if line.plain]
         titled.append([title, *happened])
     deepest = [
         max(len(c) for c in titled[start : start + layout.abreast])
@@ -107,8 +107,8 @@ def _column(layout: _Layout, which: int, step: int) -> list[Text]:
     if step >= len(played):
         return []
     lines = remark(layout.screen, played[step], layout.column)
-    events = [event for _, event in played[step].events if isinstance(event, _TOLD)]
-    lines += happenings(layout.screen, events, layout.column)
+    events = [event for _, event in played[step].events if isinstance(event, _SHOWN_EVENTS)]
+    lines += event_lines(layout.screen, events, layout.column)
     if not lines and (step == 0 or _looks(played[step].after) != _looks(played[step - 1].after)):
         lines = [Text()]
     return lines

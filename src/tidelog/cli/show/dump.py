@@ -16,7 +16,7 @@ from tidelog.storage.dump.rows import FINDING, NOTE, Row
 
 _HEADS = ("partition", "start", "end", "HW", "records", "segments", "size", "epochs", "findings")
 _SHOWN_MAX = 200
-"""Characters of a value that fit on a screen; JSON has all of them."""
+"""Characters of a value that the text shows; JSON has all of them."""
 
 
 def line(row: Row) -> Text:
@@ -120,7 +120,7 @@ def _partition(row: Row) -> Text:
 
 
 def epochs_text(row: Row) -> str:
-    """Epochs and where each begins: `0@0 2@17`; of many only the last ones."""
+    """Epochs and their start offsets, as `0@0 2@17`. Of more than four, only the last three."""
     shown = [f"{epoch}@{start}" for epoch, start in row["epochs"]]
     return " ".join(shown if len(shown) <= 4 else ["…", *shown[-3:]]) or "-"
 

@@ -1,4 +1,4 @@
-"""Scenario files in colour: comments step back, words of the head and commands stand out."""
+"""Scenario files in colour: comments are faint; settings and commands are bold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEAD = ("scenario", "title", "source", "cluster", "topic", "producer", "consume
 
 
 def highlighted(text: str) -> list[Text]:
-    """The lines of the file, unchanged but for their colour."""
+    """The lines of the file with colours. The text does not change."""
     lines, in_output = [], False
     for raw in text.splitlines():
         line = Text(raw)

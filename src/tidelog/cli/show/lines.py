@@ -1,7 +1,7 @@
-"""Lines of text put together by hand: wrapped, indented, boxed, side by side.
+"""Layout of lines: wrapped, indented, boxed, side by side.
 
-Rich's tables pad every cell to the right edge; these lines end where their text ends, so what is piped into
-a file or a mail has no trailing blanks. Every function returns lines no wider than it was told.
+Tables of rich pad every cell to the right edge. These lines have no trailing blanks, so output piped into a
+file has none either. No function returns a line wider than its ``width``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BETWEEN = " │ "
 
 
 def wrap(screen: Console, text: Text | str, width: int, indent: int = 0, marker: str = "") -> list[Text]:
-    """Break text into lines. The first begins with ``marker``, the others align with the text behind it."""
+    """Break text into lines. The first begins with ``marker``; the others align with the text after it."""
     body = Text(text) if isinstance(text, str) else text
     room = max(width - indent - cell_len(marker), 10)
     lines = []
@@ -29,7 +29,7 @@ def wrap(screen: Console, text: Text | str, width: int, indent: int = 0, marker:
 
 
 def rule(title: str, width: int, style: str = "", line: str = "─") -> Text:
-    """A line across, with its title near the left."""
+    """A horizontal line with a title near the left."""
     start = f"{line * 2} {title} "
     return Text(start + line * max(width - cell_len(start), 2), style)
 

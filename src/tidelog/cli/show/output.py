@@ -1,5 +1,4 @@
-"""The ways out: text for people through rich, exact text and JSON for everything else, and files that a user
-named."""
+"""Output: text through rich, exact text and JSON on stdout, and files that the user names."""
 
 from __future__ import annotations
 
@@ -18,26 +17,25 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Colours on a terminal, none in a pipe; 80 columns where the terminal does not say otherwise."""
+    """Colours on a terminal, none in a pipe; 80 columns if the width is unknown."""
     from rich.console import Console
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
             raise OutputClosed
 
-    # Values of records are anybody's text: never read them as markup, emoji or something to highlight.
+    # Values of records are arbitrary text: never read them as markup or emoji, never highlight them.
     return Quiet(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def write_lines(screen: Console, lines: Iterable[Text]) -> None:
-    """Print lines that are wrapped already."""
+    """Print lines as they are, without wrapping."""
     for line in lines:
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
 def write_file(path: Path, text: str) -> None:
-    """A file is there as a whole, the old one or the new; a device or a pipe is simply written to. Raises
-    ``OSError``."""
+    """Replace a file atomically; write to a device or a pipe directly. Raises ``OSError``."""
     if path.exists() and not path.is_file():
         path.write_text(text, "utf-8")
     else:
@@ -45,7 +43,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_text(text: str) -> None:
-    """Print exactly this, as UTF-8 whatever the locale says: what we print can be read back."""
+    """Print this text as UTF-8 in every locale, so that tidelog can read its own output."""
     try:
         buffer = getattr(sys.stdout, "buffer", None)
         if buffer is None:

@@ -1,7 +1,7 @@
-"""Colours. None of them says anything that the text beside it does not say too.
+"""Colours. No information is in a colour alone; the text has it too.
 
-The epochs use the palette of Okabe and Ito, which people with any kind of colour blindness can tell apart, as
-backgrounds under black text: readable on dark and on light terminals alike.
+Epochs use the palette of Okabe and Ito, which is safe for all kinds of colour blindness. The colours are
+backgrounds under black text, so they work on dark and light terminals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def of_epoch(epoch: int | None) -> str:
 
 
 def of_broker(number: int) -> str:
-    """The style of a broker's name in a log, always the same for the same broker."""
+    """The style of a broker's name in a log. A broker always has the same one."""
     return _EPOCHS[number % len(_EPOCHS)]
 
 

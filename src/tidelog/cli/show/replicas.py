@@ -1,7 +1,7 @@
-"""Replica logs as rows of cells: offsets line up, ``|`` stands before the first record not yet committed.
+"""Replica logs as rows of cells. Offsets are aligned; ``|`` precedes the first uncommitted record.
 
-A record is shown as its value and, as a subscript, the leader epoch it was written in: ``a₀ b₀|c₁``. Where
-the log is wider than the page its beginning is left out, which is the part replicas agree on.
+A record is its value with its leader epoch as a subscript: ``a₀ b₀|c₁``. If the log is wider than the page,
+its beginning is left out, because replicas mostly differ at the end.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CUT = "…"
 _CONTROL_RECORD = "·"
 
 State = tuple[object, ...]
-"""What a reader sees of a replica or a partition: equal states look the same."""
+"""The visible state of a replica or a partition: equal states look the same."""
 
 
 def state_of(replica: ReplicaState) -> str:
-    """What the process is doing, in a word."""
+    """``leader``, ``follower``, ``no role``, or the state of a process that is not up."""
     if replica.process != "up":
         return replica.process
     return "no role" if replica.role == "-" else replica.role
@@ -36,7 +36,7 @@ def seen(replica: ReplicaState) -> State:
 
 
 def partition_text(snapshot: Snapshot, partition: PartitionSnapshot, *, short: bool = False) -> Text:
-    """Who leads, as the keeper knows it."""
+    """Leader, epoch and ISR as stored in the keeper."""
     leader = "no leader" if partition.leader < 0 else f"leader {partition.leader}"
     isr = ",".join(map(str, partition.isr))
     text = Text.assemble((leader, palette.STRONG), f", epoch {partition.leader_epoch}, ISR [{isr}]")
@@ -59,7 +59,7 @@ def _cell(record: Record) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Columns:
-    """How wide each offset is, the same for all replicas, and which is the first that fits on the page."""
+    """The width of each offset, the same for all replicas, and the first offset that fits on the page."""
 
     widths: tuple[int, ...]
     first: int
@@ -102,7 +102,7 @@ def _before(replica: ReplicaState, offset: int) -> tuple[str, str]:
 
 
 def table(partition: PartitionSnapshot, before: PartitionSnapshot | None, room: int) -> list[Text]:
-    """One row for each replica, with its numbers; ``*`` marks those that changed since ``before``."""
+    """One row for each replica, with LEO and HW. ``*`` marks the rows that changed since ``before``."""
     brokers = max(len(str(r.broker)) for r in partition.replicas)
     numbers = max(len(str(max(r.leo, r.hw))) for r in partition.replicas)
     ends = len("  LEO   HW ") + 2 * numbers
@@ -126,7 +126,7 @@ def table(partition: PartitionSnapshot, before: PartitionSnapshot | None, room: 
 
 
 def compact_table(partition: PartitionSnapshot, differs: list[bool], room: int) -> list[Text]:
-    """The same without numbers, for narrow columns; ``≠`` marks the rows that are said to differ."""
+    """The same without numbers, for narrow columns. ``≠`` marks the rows that ``differs`` selects."""
     brokers = max(len(str(r.broker)) for r in partition.replicas)
     columns = Columns.fitting(partition.replicas, room - len("≠  follower ") - brokers)
     rows = []

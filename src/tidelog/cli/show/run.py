@@ -1,4 +1,4 @@
-"""A run told to a person: the cluster, each step with what it brought about, and the verdict."""
+"""A run as text: the cluster, each step with its events, and the verdict."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tidelog.scenario.scenario import ClientSetup, Scenario
 from tidelog.scenario.snapshot import Snapshot
 
 _PAGE_WIDTH_MAX = 110
-"""Prose in longer lines is hard to read."""
+"""Longer lines of prose are hard to read."""
 _INDENT = 5
-_MARKED = "LEO is the offset the next record will get. * marks what a step has changed."
+_MARKED = "LEO is the offset of the next record. * marks what a step changed."
 _MARKS: dict[type, tuple[str, str]] = {
     Acknowledged: ("✓ ", palette.GOOD),
     SendFailed: ("✗ ", palette.BAD),
@@ -37,11 +37,11 @@ def page_width(screen: Console) -> int:
 
 
 def account(screen: Console, run: Run) -> list[Text]:
-    """The whole story, as lines for ``screen``."""
+    """The whole run as lines for ``screen``."""
     width = page_width(screen)
     lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
     if run.stage != "sim":
-        lines += [Text(f"Played on {run.scenario.setup.brokers} real broker processes."), Text()]
+        lines += [Text(f"Played on {run.scenario.setup.brokers} broker processes."), Text()]
     before: Snapshot | None = None
     for number, played in enumerate(run.played):
         lines += _step(screen, number, played, before, width)
@@ -52,7 +52,7 @@ def account(screen: Console, run: Run) -> list[Text]:
 
 
 def without_gaps(lines: list[Text]) -> list[Text]:
-    """Parts keep a distance of one blank line, and not of two where both asked for it."""
+    """Merge consecutive blank lines, and remove those at the start."""
     return [line for number, line in enumerate(lines) if line.plain or (number and lines[number - 1].plain)]
 
 
@@ -62,7 +62,7 @@ def without_gaps(lines: list[Text]) -> list[Text]:
 def opening(
     screen: Console, scenario: Scenario, generations: list[str], width: int, marked: str
 ) -> list[Text]:
-    """What is played and how to read what follows. ``marked`` says what the marks in the margin mean."""
+    """The head of the output: the scenario and a legend. ``marked`` explains the marks in the margin."""
     from tidelog.core.generations import GENERATIONS
 
     setup = scenario.setup
@@ -92,8 +92,8 @@ def _client(client: ClientSetup) -> str:
 def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[Text]:
     epochs = " c₁ is the record c, written in leader epoch 1." if stamped else ""
     text = (
-        "How to read the logs: records left of | are below the high watermark (HW), so they are committed, "
-        f"and consumers may read them.{epochs} {marked}"
+        "How to read the logs: records left of | are below the high watermark (HW), so they are committed "
+        f"and consumers can read them.{epochs} {marked}"
     )
     return wrap(screen, Text(text, palette.FAINT), width)
 
@@ -104,14 +104,14 @@ def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[
 def _step(screen: Console, number: int, played: Played, before: Snapshot | None, width: int) -> list[Text]:
     lines = heading(screen, number, played, width)
     lines += remark(screen, played, width, _INDENT)
-    lines += happenings(screen, [event for _, event in played.events], width, _INDENT)
+    lines += event_lines(screen, [event for _, event in played.events], width, _INDENT)
     state = _state(played.after, before, width - _INDENT)
     lines += [Text(" " * _INDENT).append_text(line) for line in state]
     return [*lines, Text()] if played.events or state else lines
 
 
 def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:
-    """The step's narration, if it has one, and its number and command."""
+    """The comment of the step, if it has one, and its number and command."""
     step = played.step
     if step is None:
         return [Text.assemble(f"{number:>3}  ", ("the cluster at the beginning", palette.COMMAND))]
@@ -121,17 +121,18 @@ def heading(screen: Console, number: int, played: Played, width: int) -> list[Te
 
 
 def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list[Text]:
-    """What did not go as told. What a ``read`` brought is among the events already."""
+    """Remarks about a step that did not do what its command says. The events already have the records of a
+    ``read``."""
     if not played.remarks or any(isinstance(event, RecordRead) for _, event in played.events):
         return []
     return wrap(screen, Text(remark_words(played.remarks), palette.WARNING), width, indent, "! ")
 
 
-def happenings(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
-    """What happened, one event a line, runs of the same one folded."""
+def event_lines(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
+    """One line per event; repetitions are folded."""
     lines: list[Text] = []
-    told = [(spoken(event), *_MARKS.get(type(event), ("- ", ""))) for event in events]
-    for (text, mark, style), group in groupby(told):
+    marked = [(spoken(event), *_MARKS.get(type(event), ("- ", ""))) for event in events]
+    for (text, mark, style), group in groupby(marked):
         times = len(list(group))
         count = f" ({times} times)" if times > 1 else ""
         lines += wrap(screen, Text(text + count, style), width, indent, mark)
@@ -139,7 +140,7 @@ def happenings(screen: Console, events: Sequence[object], width: int, indent: in
 
 
 def _state(after: Snapshot, before: Snapshot | None, width: int) -> list[Text]:
-    """The replicas, if anything about them changed."""
+    """The replicas, if they changed."""
     lines: list[Text] = []
     for index, partition in enumerate(after.partitions):
         former = before.partitions[index] if before is not None else None

@@ -1,4 +1,4 @@
-"""The table of a broker's settings on a page."""
+"""The broker settings as text and as JSON."""
 
 from __future__ import annotations
 

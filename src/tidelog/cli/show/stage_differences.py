@@ -1,4 +1,4 @@
-"""One scenario on two stages, told in a few lines: how it ended, and where the two differ."""
+"""One scenario on two stages as text: both ends, and the differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def differences(screen: Console, compared: StageComparison) -> list[Text]:
         lines += [Text(), *wrap(screen, headline(run), width, marker=f"{run.stage:<8} "), *_end(run, width)]
     lines.append(Text())
     if compared.same:
-        return [*lines, Text("Both stages end in the same place.", palette.GOOD)]
+        return [*lines, Text("Both stages end in the same state.", palette.GOOD)]
     lines.append(Text("The stages differ:", palette.BAD))
     for found in compared.differences:
         lines += wrap(screen, f"{found.kind}, {found.where}", width, marker="  ")

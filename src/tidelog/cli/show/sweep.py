@@ -1,4 +1,4 @@
-"""What a sweep found, in a few lines: how many cells lost something, the worst of them, and where to look."""
+"""The result of a sweep as text: how many cells lost records, the worst of them, the path of the atlas."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def summary(atlas: Atlas, page: Path) -> str:
         f"  {len(harmed)} of {len(tried)} cells lost or changed a record that was acknowledged or read."
     )
     doubled = sum(bool(count.bad.get("duplicated")) for count in tried)
-    lines.append(f"  {doubled} wrote a record twice.")
+    lines.append(f"  {doubled} duplicated a record.")
     if len(tried) < len(counts):
-        lines.append(f"  {len(counts) - len(tried)} are unknown: none of their faults came about.")
+        lines.append(f"  {len(counts) - len(tried)} are unknown: none of their faults happened.")
     lines += _troubles(counts)
     if harmed:
         lines += ["", "Most often lost:"]
@@ -38,20 +38,18 @@ def summary(atlas: Atlas, page: Path) -> str:
 
 
 def _expectation(tried: Sequence[CellCount]) -> str:
-    """Whether the rules kept what they promise."""
+    """Whether the cells that are expected to be lossless were."""
     sound = [count for count in tried if excludes_loss(count.cell)]
     failed = [count for count in sound if count.unexpected]
     if not sound:
-        return "None of these cells is one in which the rules exclude a loss."
+        return "No cell is expected to be lossless."
     trials = sum(count.judged for count in sound)
     if not failed:
-        return (
-            f"In the {len(sound)} cells where the rules exclude a loss there was none, in {trials:,} trials."
-        )
+        return f"No loss in the {len(sound)} cells expected to be lossless, in {trials:,} trials."
     worst = failed[0].worst() or "lost"
     trial = f"{failed[0].cell.name}:{failed[0].examples[worst]}"
     return (
-        f"UNEXPECTED: {len(failed)} of {len(sound)} cells in which the rules exclude a loss had one. "
+        f"UNEXPECTED: {len(failed)} of {len(sound)} cells expected to be lossless had a loss. "
         f"See tidelog sweep --replay {trial}"
     )
 

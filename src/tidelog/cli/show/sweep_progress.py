@@ -1,4 +1,4 @@
-"""How a sweep goes: a bar with rate and time left on a terminal, lines elsewhere. All on stderr."""
+"""Progress of a sweep on stderr: a bar with rate and time left on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINE_EVERY_S = 20.0
 
 
 class _Counter(Listener):
-    """Keeps what both ways of showing need."""
+    """The state that both outputs share."""
 
     def __init__(self) -> None:
         self.total: int | None = None

@@ -1,4 +1,4 @@
-"""Topics in tables and as JSON. What is wrong with a partition is in words and in colour."""
+"""Topics as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DETAILS = ("partition", "leader", "epoch", "replicas", "ISR", "start", "HW", "L
 
 def overview(topics: list[TopicView]) -> list[Text]:
     if not topics:
-        return [Text("there are no topics")]
+        return [Text("no topics")]
     rows: list[list[Text | str]] = [
         [
             Text(topic.name, palette.FAINT if topic.internal else palette.COMMAND),
@@ -31,7 +31,7 @@ def overview(topics: list[TopicView]) -> list[Text]:
 
 
 def _states(topic: TopicView) -> Text:
-    """`ok`, or how many partitions are in which trouble."""
+    """`ok`, or the number of partitions in each bad state."""
     troubled = [
         (sum(part.state == state for part in topic.partitions), state)
         for state in ("leaderless", "under-replicated")
@@ -42,7 +42,7 @@ def _states(topic: TopicView) -> Text:
 
 def details(topics: list[TopicView]) -> list[Text]:
     if not topics:
-        return [Text("there are no topics")]
+        return [Text("no topics")]
     lines: list[Text] = []
     for topic in topics:
         settings = "  ".join(f"{name}={value}" for name, value in sorted(topic.settings.items()))

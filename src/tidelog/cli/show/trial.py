@@ -1,4 +1,4 @@
-"""How a trial went as far as it can be told without an audit, for people and for scripts."""
+"""The summary of a trial without an audit, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXAMPLES = 3
 
 
 def check_quickly(folder: EvidenceFolder, notes: list[str], *, as_json: bool) -> ExitCode:
-    """Look for losses in the final read, and say what was found."""
+    """Look for lost records in the final read, and print the summary."""
     from tidelog.trials.closing import close
 
     closing = close(folder)
@@ -40,7 +40,7 @@ def present(closing: Closing, folder: EvidenceFolder, notes: list[str], *, as_js
 
 def summary(closing: Closing, folder: EvidenceFolder, notes: list[str]) -> list[Text]:
     manifest = folder.manifest
-    where = f"generation {manifest.generation}" if manifest.generation else "a Kafka of yours"
+    where = f"generation {manifest.generation}" if manifest.generation else "existing Kafka cluster"
     lines = [
         _line("trial", f"{where} · {closing.seconds:.1f} s · seed {manifest.seed} · {closing.state}"),
         _line("sends", f"{closing.sent:,} ({closing.rate:,.0f}/s) · {_outcomes(closing)}"),
@@ -77,19 +77,19 @@ def _outcomes(closing: Closing) -> str:
 
 def _windows(closing: Closing) -> str:
     if not closing.unavailable:
-        return "never, for longer than a second"
+        return "no outage over 1 s"
     longest = max(closing.unavailable, key=lambda window: window.duration_ms)
     return (
-        f"{counted(len(closing.unavailable), 'window')}, the longest {longest.duration_ms / 1000:.1f} s "
+        f"{counted(len(closing.unavailable), 'outage')}, the longest {longest.duration_ms / 1000:.1f} s "
         f"(partition {longest.partition}, {longest.from_ms / 1000:.1f} s into the load)"
     )
 
 
 def _losses(closing: Closing) -> list[Text]:
     if not closing.sent:
-        return [_line("lost", "nothing was sent: there is nothing to judge", palette.WARNING)]
+        return [_line("lost", "not checked: no producer sent a record", palette.WARNING)]
     if not closing.checked:
-        return [_line("lost", "not known: the final log could not be read", palette.WARNING)]
+        return [_line("lost", "unknown: the final log could not be read", palette.WARNING)]
     lines = []
     if closing.lost:
         by_acks = ", ".join(f"acks={acks}: {count:,}" for acks, count in sorted(closing.lost_by_acks.items()))
@@ -103,12 +103,12 @@ def _losses(closing: Closing) -> list[Text]:
         lines.append(_line("lost", "none: every acknowledged record is in the final log", palette.GOOD))
     if closing.duplicated:
         examples = ", ".join(closing.duplicated_examples[:_EXAMPLES])
-        words = f"{closing.duplicated:,} of idempotent producers stand in it twice, as {examples}"
+        words = f"{closing.duplicated:,} duplicates from idempotent producers, for example {examples}"
         lines.append(_line("", words, palette.WARNING))
     if closing.repeated:
-        lines.append(_line("", f"{closing.repeated:,} stand in it twice, sent again by their producers"))
+        lines.append(_line("", f"{closing.repeated:,} duplicates from retries"))
     if closing.unconfirmed_missing:
         lines.append(
-            _line("", f"{closing.unconfirmed_missing:,} sent with acks=0 never arrived, or were lost")
+            _line("", f"{closing.unconfirmed_missing:,} sent with acks=0 did not arrive, or were lost")
         )
     return lines

@@ -1,4 +1,4 @@
-"""How a trial and its audit go, meanwhile: a bar on a terminal, a line per phase elsewhere. All on stderr."""
+"""Progress of a trial and its audit on stderr: a bar on a terminal, a line per phase elsewhere."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ _WORDS = {
     "start": "starting",
     "load": "load and faults",
     "heal": "healing",
-    "settle": "last outcomes",
+    "settle": "waiting for outstanding sends",
     "drain": "final read",
     "stop": "stopping",
     "collect": "collecting",
     "spark": "starting Spark",
     "open": "opening the evidence",
-    "judge": "judging every promise",
+    "judge": "checking every acknowledged record",
     "draw": "drawing the report",
 }
 
 
 class Quiet:
-    """Says nothing; knows how to be interrupted."""
+    """Prints nothing; handles interrupts."""
 
     def phase(self, name: str, seconds: float | None) -> None: ...
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
 
     def tasks(self, done: int, all_: int) -> None:
-        """How many pieces of what Spark does right now are done."""
+        """How many tasks of Spark's running jobs are done."""
 
     @contextmanager
     def interrupts(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the trial early; the second time it does not wait, the third ends us."""
+        """Ctrl-C and SIGTERM end the trial early. A second one skips the waiting; a third one ends the
+        process."""
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         count = 0
 
@@ -50,7 +51,9 @@ class Quiet:
                 raise KeyboardInterrupt
             interrupt()
             self.said(
-                "ending early: healing and collecting; again to skip that" if count == 1 else "not waiting"
+                "ending early: healing and collecting; interrupt again to skip"
+                if count == 1
+                else "not waiting"
             )
 
         if threading.current_thread() is not threading.main_thread():
@@ -76,7 +79,7 @@ class Lines(Quiet):
 
 
 class Bar(Quiet):
-    """For terminals: a bar that is rewritten in place, and the faults as they come."""
+    """For terminals: a bar that is rewritten in place, and the faults as they happen."""
 
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -122,7 +125,7 @@ class Bar(Quiet):
 
 @contextmanager
 def watched(*, quiet: bool) -> Iterator[Quiet]:
-    """Somebody to whom a trial tells how it goes."""
+    """The progress output of a trial."""
     if quiet:
         yield Quiet()
     elif not sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""How many of Spark's tasks are done, told to whoever waits for them."""
+"""Progress of Spark: how many tasks are done."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, Final
 
 _SAMPLE_S: Final = 0.5
 
-Tell = Callable[[int, int], object]
-"""Tasks that are done, and all tasks, of the stages that are being carried out."""
+Report = Callable[[int, int], object]
+"""Gets the number of finished tasks and of all tasks, of the active stages."""
 
 
 @contextmanager
-def told(spark: Any, tell: Tell) -> Iterator[None]:
-    """Tell now and then, as long as the context lasts."""
-    ours = hasattr(spark, "_jsparkSession")
-    with _asked(spark, tell) if ours else _told_by_server(spark, tell):
+def report_tasks(spark: Any, report: Report) -> Iterator[None]:
+    """Call `report` periodically inside the context."""
+    local = hasattr(spark, "_jsparkSession")
+    with _poll_tracker(spark, report) if local else _handle_progress(spark, report):
         yield
 
 
 @contextmanager
-def _asked(spark: Any, tell: Tell) -> Iterator[None]:
-    """Spark runs in this process, and has to be asked."""
+def _poll_tracker(spark: Any, report: Report) -> Iterator[None]:
+    """Spark runs in this process: poll its status tracker."""
     over = threading.Event()
 
     def sample() -> None:
         tracker = spark.sparkContext.statusTracker()
         while not over.wait(_SAMPLE_S):
-            with suppress(Exception):  # a stage that ended between two questions
+            with suppress(Exception):  # a stage may end between the two calls
                 found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
                 stages = [stage for stage in found if stage is not None]
-                tell(sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
+                report(sum(s.numCompletedTasks for s in stages), sum(s.numTasks for s in stages))
 
     sampler = threading.Thread(target=sample, name="spark-progress", daemon=True)
     sampler.start()
@@ -44,15 +44,15 @@ def _asked(spark: Any, tell: Tell) -> Iterator[None]:
 
 
 @contextmanager
-def _told_by_server(spark: Any, tell: Tell) -> Iterator[None]:
-    """A Spark Connect server tells by itself, if somebody wants to hear it."""
+def _handle_progress(spark: Any, report: Report) -> Iterator[None]:
+    """A Spark Connect server sends progress to a handler."""
 
-    def heard(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+    def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         known = list(stages or ())
-        tell(sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known))
+        report(sum(s.num_completed_tasks for s in known), sum(s.num_tasks for s in known))
 
-    spark.registerProgressHandler(heard)
+    spark.registerProgressHandler(handle)
     try:
         yield
     finally:
-        spark.removeProgressHandler(heard)
+        spark.removeProgressHandler(handle)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.pipeline.errors import PipelineError, first_line
-from tidelog.pipeline.spark.progress import told
+from tidelog.pipeline.spark.progress import report_tasks
 from tidelog.pipeline.sweep.player import PATIENCE_S, Block, play_guarded
 from tidelog.pipeline.sweep.rows import as_arrow, spark_schema
 from tidelog.pipeline.sweep.store import Store
@@ -70,7 +70,7 @@ def play_on_spark(
         .option("mapreduce.fileoutputcommitter.algorithm.version", "2")
     )
     sizes = [sum(block.size for block in task) for task in plan]
-    with told(spark, lambda tasks, _: done(sum(sizes[:tasks]))):
+    with report_tasks(spark, lambda tasks, _: done(sum(sizes[:tasks]))):
         try:
             writer.parquet(str(store.trials.absolute()))
         except Exception as error:  # Spark's errors share no class
