@@ -186,7 +186,7 @@ def test_a_wrong_value_is_refused_with_its_line(text: str, message: str):
         ),
         (
             "replica.lag.time.max.ms=100",
-            "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle ones would leave the ISR",
+            "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle replicas would leave the ISR",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_settings_that_contradict_each_other_are_refused(text: str, message: str
 
 
 def test_a_broker_needs_an_id():
-    with pytest.raises(SettingsError, match=r"broker\.id is missing: the broker's number in the cluster"):
+    with pytest.raises(SettingsError, match=r"broker\.id is missing: the broker's id in the cluster"):
         settle(parse("zookeeper.connect=h", "x"))
 
 

@@ -1,8 +1,8 @@
-"""The settings of a broker: each with its kind, its default and what it does.
+"""The settings of a broker: each with its kind, its default and its description.
 
-A setting has Kafka 2.7's default unless its text says otherwise. Names that begin with `tidelog.` are ours.
-A new one is a row here and the line that obeys it. What a broker says about all its logs is the default of
-its topics' settings, see `topic`.
+A setting has Kafka 2.7's default unless its description says otherwise. Names that begin with `tidelog.` do
+not exist in Kafka. To add a setting, add a row here and the code that uses it. The broker's settings of logs
+are the defaults of its topics' settings, see `topic`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HOUR_MS: Final = 3_600_000
 
 
 class Flush(StrEnum):
-    """When what was appended is synced to disk."""
+    """When appends are synced to disk."""
 
     ALWAYS = "always"
     INTERVAL = "interval"
@@ -49,227 +49,253 @@ class Flush(StrEnum):
 
 
 class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir": "log.dirs"}):
-    # Of the other names the first is KRaft's, the second Kafka's oldest.
+    # Aliases: `node.id` is KRaft's name, `log.dir` Kafka's oldest.
 
-    broker_id = row(int32(0), REQUIRED, "The broker's number in the cluster.", group="Identity")
+    broker_id = row(int32(0), REQUIRED, "The broker's id in the cluster.", group="Identity")
     broker_rack = row(Word(), None, "Its rack or zone; replicas are spread over racks.")
 
     # ------------------------------------------------------------ connections
     listeners = row(
         ListenerKind(),
         Endpoint("", 9092),
-        "Where it listens; no host is every interface, port 0 any free one.",
+        "Address to listen on; an empty host means all interfaces, port 0 any free port.",
         group="Connections",
     )
     advertised_listeners = row(
-        ListenerKind(), None, "The address that clients and other brokers connect to; the listener if empty."
+        ListenerKind(), None, "Address that clients and other brokers connect to; the listener if empty."
     )
     tidelog_peer_routes = row(
         Routes(),
         (),
-        "Reach other brokers through these addresses instead of those they advertise: for tunnels, proxies "
+        "Connect to other brokers at these addresses instead of the advertised ones: for tunnels, proxies "
         "and trials.",
     )
-    socket_request_max_bytes = row(int32(1), 104_857_600, "The largest request it reads.")
-    max_connections = row(int32(0), INT_MAX, "Connections it accepts at once.")
-    max_connections_per_ip = row(int32(0), INT_MAX, "Connections it accepts from one address.")
-    connections_max_idle_ms = row(int64(), 600_000, "Idle connections are closed after this.")
+    socket_request_max_bytes = row(int32(1), 104_857_600, "Maximum size of a request.")
+    max_connections = row(int32(0), INT_MAX, "Maximum open connections.")
+    max_connections_per_ip = row(int32(0), INT_MAX, "Maximum open connections from one address.")
+    connections_max_idle_ms = row(int64(), 600_000, "Idle connections are closed after this time.")
     queued_max_requests = row(
-        int32(1), 500, "Requests it holds unanswered for one connection before it stops reading from it."
+        int32(1), 500, "Maximum unanswered requests of one connection; beyond it the broker stops reading."
     )
     queued_max_request_bytes = row(
         int64(-1),
         268_435_456,
-        "Memory for the requests that are arriving, of all connections together. Beyond it large ones wait, "
-        "and one at a time goes on. -1, Kafka's default: no bound.",
+        "Memory for incomplete requests of all connections. Beyond it large requests wait, and are read "
+        "one at a time. -1, Kafka's default: no limit.",
     )
-    fetch_max_bytes = row(int32(1024), 57_671_680, "The most it returns to one Fetch request.")
-    message_max_bytes = row(int32(0), 1_048_588, "The largest record batch it takes.")
+    fetch_max_bytes = row(int32(1024), 57_671_680, "Maximum size of a Fetch response.")
+    message_max_bytes = row(int32(0), 1_048_588, "Maximum size of a record batch.")
 
     # ------------------------------------------------------------ keeper
-    zookeeper_connect = row(
-        ZooKeeperAddress(), "", "The ZooKeeper ensemble that holds the cluster together.", group="Keeper"
-    )
+    zookeeper_connect = row(ZooKeeperAddress(), "", "The ZooKeeper ensemble of the cluster.", group="Keeper")
     tidelog_keeper = row(
-        KeeperUrl(), "", "The keeper instead: `embedded://host:port`, or `zookeeper://` as above."
+        KeeperUrl(),
+        "",
+        "The keeper's URL, instead of `zookeeper.connect`: `embedded://host:port` or `zookeeper://…`.",
     )
     zookeeper_session_timeout_ms = row(
-        int32(1), 18_000, "A broker silent for so long counts as dead (`tidelog up`: 4000)."
+        int32(1), 18_000, "A broker loses its session after this time without contact (`tidelog up`: 4000)."
     )
     zookeeper_connection_timeout_ms = row(
-        int32(1), None, "How long to wait for the keeper at the start; the session timeout if empty."
+        int32(1), None, "How long to wait for the keeper at startup; the session timeout if empty."
     )
 
     # ------------------------------------------------------------ topics
     num_partitions = row(
         Integer(1, PARTITIONS_PER_REQUEST_MAX),
         1,
-        "Partitions of a topic for which none are named, at most 10,000.",
+        "Default number of partitions of a new topic, at most 10,000.",
         group="Topics",
     )
     default_replication_factor = row(
-        int32(1), 1, "Replicas of such a topic (`tidelog up`: 3, or as many as there are brokers)."
+        int32(1),
+        1,
+        "Default number of replicas of a new topic (`tidelog up`: 3, or the number of brokers if smaller).",
     )
-    auto_create_topics_enable = row(Truth(), True, "Create a topic when a client asks for it.")
+    auto_create_topics_enable = row(Truth(), True, "Create a missing topic when a client asks for it.")
     delete_topic_enable = row(Truth(), True, "Allow topics to be deleted.")
     min_insync_replicas = row(
-        int32(1), 1, "With acks=all a write needs so many in-sync replicas; topics may differ."
+        int32(1), 1, "In-sync replicas that a write with acks=all needs; topics can override it."
     )
     unclean_leader_election_enable = row(
-        Truth(), False, "Let a replica lead that is not in sync if no other is left: loses records."
+        Truth(), False, "Elect a replica that is not in sync if no other is left: loses records."
     )
     compression_type = row(
         words("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         "producer",
-        "Batches stay as the producer compressed them; nothing else is supported.",
+        "Batches stay as the producer compressed them; other values have no effect.",
     )
 
     # ------------------------------------------------------------ replication
     tidelog_generation = row(
         words(*GENERATIONS),
         "epoch",
-        "The replication rules: of Kafka 0.10, 0.11, 2.7, or a majority as in Raft.",
+        "The replication rules: those of Kafka 0.10, 0.11 or 2.7, or a majority as in Raft.",
         group="Replication",
     )
     replica_lag_time_max_ms = row(
-        int64(1), 30_000, "A follower that did not catch up for so long leaves the ISR."
+        int64(1), 30_000, "A follower that has not caught up for this time leaves the ISR."
     )
     tidelog_isr_rule = row(
         members(IsrRule),
         IsrRule.CAUGHT_UP_TIME,
-        "What makes a follower leave the ISR: not caught up for `replica.lag.time.max.ms`; as before Kafka "
-        "0.9 no fetch for so long, or being behind by more than `replica.lag.max.messages`.",
+        "When a follower leaves the ISR: not caught up for `replica.lag.time.max.ms`; or as before Kafka "
+        "0.9: no fetch for that time, or more than `replica.lag.max.messages` behind.",
     )
     replica_lag_max_messages = row(
-        int64(1), 4_000, "With `tidelog.isr.rule=message-lag`: a follower so far behind leaves the ISR."
+        int64(1),
+        4_000,
+        "With `tidelog.isr.rule=message-lag`: a follower that is more records behind leaves the ISR.",
     )
     replica_fetch_wait_max_ms = row(
-        int32(0), 500, "How long a leader may hold a follower's fetch when there is nothing new."
+        int32(0), 500, "How long a leader may delay a follower's fetch while there are no new records."
     )
     replica_fetch_backoff_ms = row(int32(0), 1_000, "A follower's pause after a failed fetch.")
-    replica_fetch_max_bytes = row(int32(0), 1_048_576, "What a follower fetches of one partition.")
-    replica_fetch_response_max_bytes = row(int32(0), 10_485_760, "And of all partitions at once.")
+    replica_fetch_max_bytes = row(
+        int32(0), 1_048_576, "Maximum bytes that a follower fetches from one partition."
+    )
+    replica_fetch_response_max_bytes = row(int32(0), 10_485_760, "Maximum bytes of one fetch of a follower.")
     replica_high_watermark_checkpoint_interval_ms = row(
-        int64(1), 5_000, "How often high watermarks are written down."
+        int64(1), 5_000, "How often high watermarks are checkpointed."
     )
     auto_leader_rebalance_enable = row(
-        Truth(), True, "Give leadership back to the first replica of a partition when it has returned."
+        Truth(),
+        True,
+        "Give leadership back to the preferred (first) replica of a partition after it returns.",
     )
-    leader_imbalance_check_interval_seconds = row(int64(1), 300, "How often to look for that.")
+    leader_imbalance_check_interval_seconds = row(
+        int64(1), 300, "How often to check for leaders that are not preferred."
+    )
     leader_imbalance_per_broker_percentage = row(
-        Integer(0, 100), 10, "How many of its leaderships a broker may lack before that happens."
+        Integer(0, 100),
+        10,
+        "Share of its preferred leaderships that a broker may lack before they are given back.",
     )
-    controlled_shutdown_enable = row(Truth(), True, "Hand leadership over before the process ends.")
-    controlled_shutdown_max_retries = row(int32(0), 3, "How often to try that.")
-    controlled_shutdown_retry_backoff_ms = row(int64(0), 5_000, "The pause between two tries.")
-    controller_socket_timeout_ms = row(int32(1), 30_000, "How long a try waits for the controller's answer.")
+    controlled_shutdown_enable = row(Truth(), True, "Move leadership away before the process ends.")
+    controlled_shutdown_max_retries = row(int32(0), 3, "How often to retry a controlled shutdown.")
+    controlled_shutdown_retry_backoff_ms = row(
+        int64(0), 5_000, "Pause between two attempts of a controlled shutdown."
+    )
+    controller_socket_timeout_ms = row(
+        int32(1), 30_000, "How long a controlled shutdown waits for the controller's answer."
+    )
 
     # ------------------------------------------------------------ logs
     log_dirs = row(
         Folder(),
         Path("/tmp/tidelog-logs"),
-        "The directory of its logs, one. Not Kafka's default, so that the two never share one.",
+        "The log directory (only one). The default differs from Kafka's, so that the two never share one.",
         group="Logs",
     )
     tidelog_flush = row(
         members(Flush),
         Flush.ROLL,
-        "When logs are synced to disk: before every acknowledgement, as `log.flush.interval.*` say, or when "
-        "a segment is rolled (Kafka's way).",
+        "When logs are synced to disk: before every acknowledgement, at `log.flush.interval.*`, or when a "
+        "segment is rolled (Kafka's default).",
     )
-    log_segment_bytes = row(int32(14), 1_073_741_824, "A segment is rolled at this size,")
-    log_roll_ms = row(int64(1), None, "or at this age;")
-    log_roll_hours = row(int32(1), 168, "the age in hours where `log.roll.ms` is empty.")
-    log_retention_ms = row(int64(-1), None, "Segments older than this are deleted; -1: none;")
-    log_retention_minutes = row(int32(-1), None, "in minutes where that is empty,")
-    log_retention_hours = row(int32(-1), 168, "in hours where both are.")
-    log_retention_bytes = row(int64(-1), -1, "A partition's oldest segments go beyond this; -1: never.")
-    log_retention_check_interval_ms = row(int64(1), 300_000, "How often to look for such segments.")
+    log_segment_bytes = row(int32(14), 1_073_741_824, "A segment is rolled at this size.")
+    log_roll_ms = row(int64(1), None, "A segment is rolled at this age.")
+    log_roll_hours = row(int32(1), 168, "The same in hours, used if `log.roll.ms` is empty.")
+    log_retention_ms = row(int64(-1), None, "Segments older than this are deleted; -1: never.")
+    log_retention_minutes = row(int32(-1), None, "The same in minutes, used if `log.retention.ms` is empty.")
+    log_retention_hours = row(int32(-1), 168, "The same in hours, used if both are empty.")
+    log_retention_bytes = row(
+        int64(-1), -1, "A partition's oldest segments are deleted beyond this size; -1: never."
+    )
+    log_retention_check_interval_ms = row(int64(1), 300_000, "How often retention is checked.")
     log_segment_delete_delay_ms = row(
-        int64(0), 60_000, "Without effect: files are removed at once, readers hold on to open ones."
+        int64(0), 60_000, "Without effect: files are removed at once; readers keep theirs open."
     )
     log_cleanup_policy = row(
         Listed(words("delete", "compact")),
         ("delete",),
-        "What becomes of old records: they go with their segment, or when their key is written again.",
+        "delete: remove old segments. compact: remove records whose key was written again.",
     )
-    log_cleaner_enable = row(Truth(), True, "Compact the logs of which `cleanup.policy` says so.")
-    log_cleaner_backoff_ms = row(int64(0), 15_000, "How often to look for a log to compact.")
+    log_cleaner_enable = row(Truth(), True, "Compact logs with `cleanup.policy=compact`.")
+    log_cleaner_backoff_ms = row(int64(0), 15_000, "How often to check for logs to compact.")
     log_cleaner_dedupe_buffer_size = row(
-        int64(1), 134_217_728, "Memory for keys, about 200 bytes each; more keys take several passes."
+        int64(1),
+        134_217_728,
+        "Memory for the keys of a compaction, about 200 bytes each; more keys need several passes.",
     )
     log_cleaner_io_max_bytes_per_second = row(
-        Number(1), None, "Read no faster than this when compacting; empty: as fast as it goes."
+        Number(1), None, "Maximum reading speed of compaction; empty: no limit."
     )
     log_cleaner_min_cleanable_ratio = row(
-        Number(0, 1), 0.5, "Compact a log when so large a share of it has not been compacted,"
+        Number(0, 1), 0.5, "Compact a log when at least this share of it has not been compacted."
     )
-    log_cleaner_max_compaction_lag_ms = row(int64(1), LONG_MAX, "or when a record has waited so long,")
-    log_cleaner_min_compaction_lag_ms = row(int64(0), 0, "but no record that is younger than this.")
+    log_cleaner_max_compaction_lag_ms = row(
+        int64(1), LONG_MAX, "Compact a log when a record has waited for this time."
+    )
+    log_cleaner_min_compaction_lag_ms = row(int64(0), 0, "Records younger than this are not compacted.")
     log_cleaner_delete_retention_ms = row(
-        int64(0), 24 * _HOUR_MS, "A record without a value is kept so long after compaction met it."
+        int64(0),
+        24 * _HOUR_MS,
+        "How long a record without a value (tombstone) is kept after its first compaction.",
     )
     log_flush_interval_messages = row(
-        int64(1), LONG_MAX, "With `tidelog.flush=interval`: sync after so many records,"
+        int64(1), LONG_MAX, "With `tidelog.flush=interval`: sync after this many records."
     )
-    log_flush_interval_ms = row(int64(0), None, "or after so long;")
-    log_flush_scheduler_interval_ms = row(
-        int64(0), LONG_MAX, "and that is `log.flush.interval.ms` where it is empty."
-    )
+    log_flush_interval_ms = row(int64(0), None, "With `tidelog.flush=interval`: sync after this time.")
+    log_flush_scheduler_interval_ms = row(int64(0), LONG_MAX, "Used if `log.flush.interval.ms` is empty.")
     log_flush_offset_checkpoint_interval_ms = row(
-        int32(0), 60_000, "How often recovery points are written down."
+        int32(0), 60_000, "How often recovery points are checkpointed."
     )
     log_flush_start_offset_checkpoint_interval_ms = row(
-        int32(0), 60_000, "How often log start offsets are written down."
+        int32(0), 60_000, "How often log start offsets are checkpointed."
     )
-    log_index_interval_bytes = row(int32(0), 4_096, "One index entry for so many bytes of log.")
-    log_index_size_max_bytes = row(int32(32), 10_485_760, "The largest index file.")
-    log_preallocate = row(Truth(), False, "Without effect: space is reserved as it is used.")
+    log_index_interval_bytes = row(int32(0), 4_096, "Bytes of log per index entry.")
+    log_index_size_max_bytes = row(int32(32), 10_485_760, "Maximum size of an index file.")
+    log_preallocate = row(Truth(), False, "Without effect: files grow as they are written.")
     log_message_timestamp_type = row(
-        words("CreateTime", "LogAppendTime"), "CreateTime", "Whose clock stamps records."
+        words("CreateTime", "LogAppendTime"),
+        "CreateTime",
+        "Timestamps of records: of the producer or of the broker at the append.",
     )
     log_message_timestamp_difference_max_ms = row(
-        int64(0), LONG_MAX, "How far a producer's clock may be off before its records are refused."
+        int64(0), LONG_MAX, "Maximum difference between a record's timestamp and the broker's clock."
     )
     producer_id_expiration_ms = row(
-        int32(1), 24 * _HOUR_MS, "An idempotent producer that is silent for so long is forgotten."
+        int32(1), 24 * _HOUR_MS, "An idempotent producer is forgotten after this time without a write."
     )
     tidelog_clock_offset_ms = row(
-        int64(), 0, "How far its clock is ahead of its machine's, or behind: to see what a wrong one does."
+        int64(), 0, "Added to the machine's clock, to test the effects of a wrong clock."
     )
 
     # ------------------------------------------------------------ groups
     group_min_session_timeout_ms = row(
-        int32(0), 6_000, "The shortest session timeout a member may ask for.", group="Consumer groups"
+        int32(0), 6_000, "Minimum session timeout of a member.", group="Consumer groups"
     )
-    group_max_session_timeout_ms = row(int32(0), 1_800_000, "The longest.")
+    group_max_session_timeout_ms = row(int32(0), 1_800_000, "Maximum session timeout of a member.")
     group_initial_rebalance_delay_ms = row(
         int32(0), 3_000, "How long a new group waits for more members (`tidelog up`: 0)."
     )
-    group_max_size = row(int32(1), INT_MAX, "Members of a group.")
-    offset_metadata_max_bytes = row(int32(0), 4_096, "Text that may go with a committed offset.")
+    group_max_size = row(int32(1), INT_MAX, "Maximum members of a group.")
+    offset_metadata_max_bytes = row(int32(0), 4_096, "Maximum metadata of a committed offset.")
     offsets_topic_num_partitions = row(
-        Integer(1, 100), 50, "Partitions of the offsets topic (`tidelog up`: 10)."
+        Integer(1, 100), 50, "Partitions of `__consumer_offsets` (`tidelog up`: 10)."
     )
     offsets_topic_replication_factor = row(
-        int32(1), 3, "Its replicas (`tidelog up`: at most as many as there are brokers)."
+        int32(1), 3, "Replicas of `__consumer_offsets` (`tidelog up`: at most the number of brokers)."
     )
-    offsets_topic_segment_bytes = row(int32(1), 104_857_600, "The size of its segments.")
-    offsets_retention_minutes = row(int32(1), 10_080, "Offsets of an empty group are kept so long.")
-    offsets_retention_check_interval_ms = row(int64(1), 600_000, "How often to look for such.")
+    offsets_topic_segment_bytes = row(int32(1), 104_857_600, "Segment size of `__consumer_offsets`.")
+    offsets_retention_minutes = row(int32(1), 10_080, "How long offsets of an empty group are kept.")
+    offsets_retention_check_interval_ms = row(int64(1), 600_000, "How often expired offsets are removed.")
     offsets_commit_timeout_ms = row(int32(1), 5_000, "How long a commit may take to be replicated.")
 
-    # ------------------------------------------------------------ watching
+    # ------------------------------------------------------------ monitoring
     tidelog_metrics_port = row(
         MetricsPort(),
         -1,
-        "Serve Prometheus metrics here; 0 any free port, -1 or empty not at all (`tidelog up`: 0).",
-        group="Watching",
+        "Port for Prometheus metrics; 0 any free port, -1 or empty none (`tidelog up`: 0).",
+        group="Monitoring",
     )
     tidelog_log_level = row(
-        words("debug", "info", "warning", "error"), "info", "What is worth a line in its log."
+        words("debug", "info", "warning", "error"), "info", "Minimum level of log messages."
     )
-    tidelog_evidence_dir = row(Folder(), None, "Write what happened there, for an audit; empty: nowhere.")
+    tidelog_evidence_dir = row(
+        Folder(), None, "Directory for recorded events, for an audit; empty: do not record."
+    )
 
     def __init__(self, **values: Any) -> None:
         super().__init__(**values)
@@ -283,10 +309,10 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
             raise SettingsError("advertised.listeners: name a host that clients can connect to")
         if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
             raise SettingsError(
-                "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle ones would leave the ISR"
+                "replica.fetch.wait.max.ms exceeds replica.lag.time.max.ms: idle replicas would leave the ISR"
             )
 
-    # ------------------------------------------------------------ what follows from them
+    # ------------------------------------------------------------ derived values
 
     @property
     def keeper_url(self) -> str:
@@ -298,7 +324,7 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
         return self.zookeeper_session_timeout_ms if chosen is None else chosen
 
     def advertised(self, bound_port: int) -> Endpoint:
-        """Where to send clients, once the listener is bound to a port."""
+        """The advertised address, once the listener is bound to a port."""
         if self.advertised_listeners is not None:
             host, port = self.advertised_listeners
             return Endpoint(host, port or bound_port)
@@ -327,7 +353,7 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
         return self.log_flush_scheduler_interval_ms if chosen is None else chosen
 
     def core_config(self) -> BrokerConfig:
-        """What the replication rules obey."""
+        """The settings of the core."""
         return BrokerConfig(
             replica_lag_time_max_ms=self.replica_lag_time_max_ms,
             replica_lag_max_messages=self.replica_lag_max_messages,

@@ -1,15 +1,15 @@
-"""Names of Kafka's that a properties file may hold and that have no effect here.
+"""Settings of Kafka that a properties file may hold and that have no effect here.
 
-A file written for Apache Kafka should start a broker. What tidelog has no use for (threads, purgatories,
-quotas, the cleaner's threads, KRaft) is accepted and noted; what is about security is accepted too, but with
-a warning, see `loading`.
+A file written for Apache Kafka should start a broker. Settings without a use in tidelog (threads,
+purgatories, quotas, KRaft) are accepted and listed in one line. Settings of security are accepted with a
+warning, see `loading`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# Whole families, by the beginning of their names.
+# Prefixes of names that are ignored.
 _IGNORED_PREFIXES: Final = (
     "confluent.",
     "controller.quorum.",
@@ -49,7 +49,7 @@ unstable.api.versions.enable
 """
 _IGNORED: Final = frozenset(_IGNORED_NAMES.split())
 
-# Names that Kafka gave up in 3.0, and what took their place.
+# Names that Kafka removed in 3.0, and their replacements.
 REPLACED: Final = {
     "advertised.host.name": "advertised.listeners",
     "advertised.port": "advertised.listeners",
@@ -74,7 +74,7 @@ _SECURITY: Final = frozenset(_SECURITY_NAMES.split())
 
 
 def is_security(name: str) -> bool:
-    """Whether the name promises protection."""
+    """Whether the setting is about security."""
     return name in _SECURITY or name.startswith(_SECURITY_PREFIXES)
 
 

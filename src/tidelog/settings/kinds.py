@@ -1,7 +1,7 @@
-"""Kinds of settings: how a text becomes a value, and what to say when it cannot.
+"""Kinds of settings: parse a text into a value, with an error message if that fails.
 
-These are the only parsers of settings: those of brokers, of topics and of scenario heads are made of them.
-Plain classes: data classes would cost a starting broker milliseconds.
+These are the only parsers of settings: brokers, topics and scenario heads use them. Plain classes: data
+classes would cost a starting broker milliseconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ E = TypeVar("E", bound=Enum)
 
 
 class KafkaType(IntEnum):
-    """What Kafka calls the type of a value, numbered as on the wire."""
+    """Kafka's type of a value, numbered as on the wire."""
 
     BOOLEAN = 1
     STRING = 2
@@ -40,7 +40,7 @@ class Kind(Generic[T]):
     type: KafkaType = KafkaType.STRING
 
     def parse(self, text: str) -> T:
-        """The value of a text without blanks around it. The words of a ``ValueError`` complete
+        """Parse a text without blanks around it. The message of a ``ValueError`` completes
         "log.segment.bytes=abc: …"."""
         raise NotImplementedError
 
@@ -62,9 +62,9 @@ class Integer(Kind[int]):
 
     def parse(self, text: str) -> int:
         try:
-            if not _INTEGER.fullmatch(text):  # Python would read 1_000, and digits of any script
+            if not _INTEGER.fullmatch(text):  # int() would accept 1_000, and digits of any script
                 raise ValueError
-            value = int(text)  # refuses thousands of digits
+            value = int(text)  # int() refuses thousands of digits
         except ValueError:
             raise ValueError("expected an integer") from None
         if value < self.least:
@@ -92,7 +92,7 @@ class Number(Kind[float]):
 
     def parse(self, text: str) -> float:
         try:
-            value = float(text.replace("_", "?"))  # Python would read 1_000
+            value = float(text.replace("_", "?"))  # float() would accept 1_000
         except ValueError:
             raise ValueError("expected a number") from None
         if not self.least <= value <= self.most:
@@ -123,7 +123,7 @@ class Word(Kind[str]):
 
 
 class Choice(Kind[T]):
-    """One of a few values, each by its text. Of two texts for one value the first is shown."""
+    """One of a few values, each by its text. If one value has two texts, the first is shown."""
 
     def __init__(self, options: Mapping[str, T]) -> None:
         self.options = options
@@ -168,7 +168,7 @@ class Listed(Kind[tuple[T, ...]]):
         return ",".join(map(self.kind.show, value))
 
 
-# ---------------------------------------------------------------- places
+# ---------------------------------------------------------------- addresses and paths
 
 
 class Folder(Kind[Path]):
@@ -199,7 +199,7 @@ def parse_endpoint(text: str) -> Endpoint:
 
 
 class ListenerKind(Kind[Endpoint]):
-    """Kafka's `NAME://host:port`. Connections are plain text, and clients and brokers share one."""
+    """Kafka's `NAME://host:port`. Connections are plain text; clients and brokers use the same listener."""
 
     describes = "PLAINTEXT://host:port"
 
@@ -241,7 +241,7 @@ class Routes(Kind[tuple[tuple[int, Endpoint], ...]]):
 
 
 class MetricsPort(Integer):
-    """A port; 0 means any free one, -1 or an empty text none at all."""
+    """A port; 0 means any free port, -1 or an empty text none."""
 
     describes = "port, 0 or -1"
 
@@ -267,7 +267,7 @@ class KeeperUrl(Kind[str]):
 
 
 class ZooKeeperAddress(Kind[str]):
-    """ZooKeeper's connection string. The ports that it leaves out are added."""
+    """ZooKeeper's connection string. Missing ports are added."""
 
     describes = "host:port,…/chroot"
 

@@ -1,8 +1,8 @@
-"""Settings from properties files and command lines, with complaints that say where to look.
+"""Load settings from properties files and command lines; messages name the file and line.
 
 A wrong value stops the start. An unknown name does not, since Kafka ignores those too: the warning suggests
-the nearest name. Names that Kafka knows and we do not need are noted in one line together;
-those that promise security are warned about, because ignoring them in silence would be a lie.
+the nearest name. Kafka's settings without a use in tidelog are listed in one line. Each setting of security
+gets a warning, because ignoring it silently would be dangerous.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidelog.settings.table import SettingsError
 
 
 class Level(Enum):
-    """How loud a remark is, in the words of log lines."""
+    """The log level of a remark."""
 
     NOTE = "INFO"
     WARNING = "WARN"
@@ -31,7 +31,7 @@ class Remark(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """Settings to run with, and what there is to say about how they were given."""
+    """The settings, and remarks about the input."""
 
     settings: Settings
     remarks: list[Remark]
@@ -43,7 +43,7 @@ def load(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--s
 
 
 def gather(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--set") -> list[Property]:
-    """The entries of a file and of a command line, later ones counting. Raises `SettingsError`."""
+    """The entries of a file and of a command line; later entries win. Raises `SettingsError`."""
     entries = [] if path is None else read(path)
     return entries + [assignment(text, option) for text in overrides]
 
@@ -66,7 +66,7 @@ def settle(entries: Iterable[Property]) -> Loaded:
 
 
 def _doubts(settings: Settings) -> list[Remark]:
-    """Values that are accepted and do less than they promise."""
+    """Remarks about values that are accepted but have no effect."""
     if settings.compression_type == "producer":
         return []
     text = f"compression.type={settings.compression_type} has no effect: batches stay as producers send them"
@@ -74,7 +74,7 @@ def _doubts(settings: Settings) -> list[Remark]:
 
 
 def remarks(unknown: Iterable[Property]) -> list[Remark]:
-    """What to say about names that are not ours."""
+    """Remarks about ignored and unknown names."""
     ignored, said = [], []
     for entry in unknown:
         if is_security(entry.name):

@@ -1,13 +1,13 @@
 r"""Java properties files, read and written the way `java.util.Properties` does.
 
-Each entry has the file and the line it was read from, so that an error about its value can name them.
-Rules of the format: `#` and `!` begin a comment line; a name ends at the first `=`, `:` or blank; a
-backslash at the end of a line joins it with the next, whose leading blanks are dropped; `\t \n \r \f` and
-`\uXXXX` are escapes, and a backslash before anything else is simply dropped. The last of several entries
-with one name counts.
+Each entry has the file and the line it was read from, so that an error about its value can name them. Rules
+of the format: `#` and `!` begin a comment line; a name ends at the first `=`, `:` or blank; a backslash at
+the end of a line joins it with the next, whose leading blanks are dropped; `\t \n \r \f` and `\uXXXX` are
+escapes, and a backslash before any other character is dropped. The last of several entries with one name
+wins.
 
-Java reads these files as Latin-1; we read UTF-8 and write plain ASCII with escapes, so that both agree on
-whatever either wrote.
+Java reads these files as Latin-1. This module reads UTF-8 and writes ASCII with escapes, so that both can
+read its files.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TRAILING_BACKSLASHES = re.compile(r"\\+$")
 
 
 class PropertiesError(SettingsError):
-    """The file cannot be read as properties. The message is one line that says where and why."""
+    """The file is not a valid properties file. The message names the place and the reason in one line."""
 
 
 class Property(NamedTuple):
-    """One entry. `where` completes a complaint: "line 12 of broker.properties", "--set"."""
+    """One entry. `where` completes an error message: "line 12 of broker.properties", "--set"."""
 
     name: str
     value: str
@@ -41,7 +41,7 @@ class Property(NamedTuple):
 
 
 def parse(text: str, origin: str) -> list[Property]:
-    """All entries in the order of the text. `origin` is what messages call the text."""
+    """All entries in the order of the text. `origin` names the text in messages."""
     entries = []
     for number, line in _logical_lines(text):
         where = f"line {number} of {origin}"
@@ -65,7 +65,7 @@ def read(path: Path) -> list[Property]:
 
 
 def assignment(text: str, where: str) -> Property:
-    """`name=value` as given on a command line: nothing is an escape there, the shell has had its turn."""
+    """`name=value` from a command line. It has no escapes, because the shell has processed them."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise PropertiesError(f"{text!r}: expected name=value, {where}")
@@ -73,7 +73,7 @@ def assignment(text: str, where: str) -> Property:
 
 
 def latest(entries: Iterable[Property]) -> dict[str, Property]:
-    """The entries that count, by name."""
+    """The last entry of each name."""
     return {entry.name: entry for entry in entries}
 
 
@@ -84,7 +84,7 @@ def dump(values: Mapping[str, str], comment: str = "") -> str:
 
 
 def write(path: Path, values: Mapping[str, str], comment: str = "") -> None:
-    """Replace the file as a whole: a reader sees the old one or the new one."""
+    """Replace the file as a whole: a reader sees the old content or the new."""
     scratch = path.with_name(path.name + ".tmp")
     scratch.write_text(dump(values, comment), "ascii")
     os.replace(scratch, path)
@@ -94,9 +94,10 @@ def write(path: Path, values: Mapping[str, str], comment: str = "") -> None:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined over continuations, without comments and blank ones, with the number of their first."""
+    """Lines with their continuations joined, without comments and blank lines, each with its first line
+    number."""
     joined, first = "", 0
-    # Not `splitlines`: a form feed or U+2028 ends no line here.
+    # Not `splitlines`: a form feed or U+2028 does not end a line here.
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
         line = line.lstrip(_BLANKS)
         if not first:
@@ -111,7 +112,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if joined:
             yield first, joined
         joined, first = "", 0
-    if joined:  # a backslash at the very end of the file joins with nothing
+    if joined:  # a backslash at the very end of the file
         yield first, joined
 
 

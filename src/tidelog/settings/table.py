@@ -1,9 +1,9 @@
 """Tables of settings, and the values of one table as plain attributes.
 
-A subclass of `Values` is a table: an attribute made by `row` is one setting, called what Kafka calls it with
-underscores for dots. Reading, complaints, DescribeConfigs, `tidelog broker --settings` and the page
-`docs/reference/settings.md` are all drawn from the rows. An instance holds nothing but values, so that the
-code which obeys them looks nothing up. Plain classes: data classes would cost a starting broker milliseconds.
+A subclass of `Values` is a table: an attribute made by `row` is one setting, with Kafka's name and
+underscores for dots. Parsing, error messages, DescribeConfigs, `tidelog broker --settings` and
+`docs/reference/settings.md` all use the rows. An instance holds only values, so that reading one is a plain
+attribute access. Plain classes: data classes would cost a starting broker milliseconds.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ V = TypeVar("V", bound="Values")
 
 
 class SettingsError(Exception):
-    """A value that cannot be, or a name that does not exist. The message is one line that says what to
-    change."""
+    """An invalid value, or an unknown name. The message is one line that says what to change."""
 
     def __init__(self, message: str, *, lacks: str | None = None) -> None:
         super().__init__(message)
         self.lacks = lacks
-        """The setting that is missing, if that is what is wrong."""
+        """The missing setting, if one is missing."""
 
 
 class Required:
-    """The default of what has none."""
+    """Marks a setting without a default."""
 
 
 REQUIRED: Final = Required()
 
 
 class Setting:
-    """One row. ``broker_default`` is the broker's setting that a topic has where it says nothing."""
+    """One row. ``broker_default`` names the broker's setting that is the default of a topic's setting."""
 
     __slots__ = ("attribute", "broker_default", "default", "doc", "group", "kind", "name")
 
@@ -71,13 +70,13 @@ def row(
 def row(
     kind: Kind[Any], default: Any, doc: str, *, group: str = "", name: str = "", broker_default: str = ""
 ) -> Any:
-    """A setting. For the type checker it is its value. `group` is the heading of this one and of those after
-    it."""
+    """Declare a setting. The type checker sees its value. `group` is the heading of this row and the rows
+    after it."""
     return Setting(kind, default, doc, name=name, group=group, broker_default=broker_default)
 
 
 class Source(IntEnum):
-    """Where a value comes from, numbered as on the wire."""
+    """The source of a value, numbered as on the wire."""
 
     TOPIC = 1
     BROKER = 4
@@ -85,7 +84,7 @@ class Source(IntEnum):
 
 
 class Described(NamedTuple):
-    """One setting as a client sees it."""
+    """One setting in DescribeConfigs."""
 
     name: str
     value: str
@@ -99,7 +98,7 @@ class Described(NamedTuple):
 
 
 class Table(dict[str, Setting]):
-    """Rows by name, in the order in which they are shown."""
+    """Rows by name, in display order."""
 
     def __init__(self, noun: str, rows: Iterable[Setting], aliases: Mapping[str, str]) -> None:
         super().__init__((setting.name, setting) for setting in rows)
@@ -111,7 +110,7 @@ class Table(dict[str, Setting]):
         """The value of a setting, or `SettingsError`."""
         setting = self[self.aliases.get(name, name)]
         stripped = text.strip()
-        # What is optional may be left empty, as the lines of sample files often are.
+        # An optional setting may be empty, as in many sample files.
         if not stripped and setting.default in (None, ""):
             return setting.default
         try:
@@ -120,15 +119,15 @@ class Table(dict[str, Setting]):
             raise SettingsError(f"{name}={text}: {error}") from None
 
     def unknown(self, name: str, where: str = "") -> str:
-        """What to say about a name that is not in the table."""
-        import difflib  # here, because most brokers start without it
+        """The message about a name that is not in the table."""
+        import difflib  # imported here, because most brokers start without it
 
         near = difflib.get_close_matches(name, [*self, *self.aliases], n=1)
         hint = f": did you mean {near[0]}?" if near else ""
         return f"unknown {self._noun} {name}{where}{hint}"
 
     def describe(self, *layers: tuple[Source, Mapping[str, str]]) -> list[Described]:
-        """All settings; the value is that of the first layer that has one."""
+        """All settings, each with the value of the first layer that has one."""
         described = []
         for name, setting in self.items():
             found = ((values[name], source) for source, values in layers if name in values)
@@ -138,7 +137,7 @@ class Table(dict[str, Setting]):
 
 
 class Values:
-    """Base of a table's values. They are set once, when they are made."""
+    """Base class of a table's values. Instances are immutable."""
 
     table: ClassVar[Table]
     _defaults: ClassVar[dict[str, Any]]
@@ -147,7 +146,7 @@ class Values:
         rows = {name: made for name, made in vars(cls).items() if isinstance(made, Setting)}
         group = ""
         for attribute, setting in rows.items():
-            # The class has no attribute of this name: Python finds those of an instance faster then.
+            # Without a class attribute of this name Python finds the instance's faster.
             delattr(cls, attribute)
             group = setting.group = setting.group or group
             setting.attribute = attribute
@@ -188,5 +187,5 @@ class Values:
 
 
 def replace(values: V, **changes: Any) -> V:
-    """The same values but for a few."""
+    """A copy with some values replaced."""
     return type(values)(**{**vars(values), **changes})

@@ -1,8 +1,8 @@
 """The settings of a topic, under Kafka's names. Each has the kind and the default of a broker's setting.
 
-A topic's own values lie over the broker's defaults, and those over the table's. DescribeConfigs lists the
-table, so it holds every setting a topic may have, also the few that only replication obeys. What is wrong
-with a value is said in one line, without the value being taken.
+A topic's own values override the broker's defaults, and those override the table's. DescribeConfigs lists the
+table, so it holds every setting of a topic, also the few that only replication uses. A wrong value is refused
+with a message of one line.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from tidelog.settings.broker import BROKER, Flush, Settings
 from tidelog.settings.table import SettingsError, Values, row
 
 TEXT_LENGTH_MAX = 1_000
-"""Of a name or a value as it is given: more cannot be meant, and every broker would keep it."""
+"""Maximum length of a name or a value, because every broker keeps them in memory."""
 
 _WEEK_MS = 7 * 86_400_000
 
 
 def _like(broker_default: str, doc: str, *, default: Any = None, name: str = "") -> Any:
-    """A setting of the broker's kind, with its default unless that follows from several settings."""
+    """A row with the kind and the default of a broker's setting. `default` is for those that depend on
+    several settings."""
     setting = BROKER[broker_default]
     if default is None:
         default = setting.default
@@ -30,57 +31,66 @@ def _like(broker_default: str, doc: str, *, default: Any = None, name: str = "")
 class LogConfig(Values, noun="topic setting"):
     cleanup_policy: tuple[str, ...] = _like(
         "log.cleanup.policy",
-        "delete: old segments go, as retention says. compact: records go whose key was written again.",
+        "delete: remove old segments, see retention. compact: remove records whose key was written again.",
     )
     compression_type: str = _like(
-        "compression.type", "Batches are stored as the producer compressed them, whatever this says."
+        "compression.type", "Without effect: batches are stored as the producer compressed them."
     )
     delete_retention_ms: int = _like(
         "log.cleaner.delete.retention.ms",
-        "A record without a value is kept so long after compaction met it.",
+        "How long a record without a value (tombstone) is kept after its first compaction.",
     )
     file_delete_delay_ms: int = _like(
-        "log.segment.delete.delay.ms", "Files are removed at once; readers hold on to open ones."
+        "log.segment.delete.delay.ms", "Without effect: files are removed at once; readers keep theirs open."
     )
     flush_messages: int = _like(
-        "log.flush.interval.messages", "With tidelog.flush=interval: sync after so many records,"
+        "log.flush.interval.messages", "With tidelog.flush=interval: sync after this many records."
     )
     flush_ms: int = _like(
         "log.flush.interval.ms",
-        "or when the oldest that is not synced has waited so long.",
+        "With tidelog.flush=interval: sync when the oldest unsynced record has waited for this time.",
         default=BROKER["log.flush.scheduler.interval.ms"].default,
     )
-    index_interval_bytes: int = _like("log.index.interval.bytes", "One index entry for so many bytes of log.")
+    index_interval_bytes: int = _like("log.index.interval.bytes", "Bytes of log per index entry.")
     max_compaction_lag_ms: int = _like(
         "log.cleaner.max.compaction.lag.ms",
-        "Compact, and roll, when a record has waited so long, however small the dirty share.",
+        "Roll and compact when a record has waited for this time, however small the dirty share.",
     )
-    max_message_bytes: int = _like("message.max.bytes", "The largest batch that is taken.")
+    max_message_bytes: int = _like("message.max.bytes", "Maximum size of a record batch.")
     message_timestamp_difference_max_ms: int = _like(
         "log.message.timestamp.difference.max.ms",
-        "How far a record's timestamp may be from the broker's clock.",
+        "Maximum difference between a record's timestamp and the broker's clock.",
     )
     message_timestamp_type: str = _like(
         "log.message.timestamp.type",
-        "Whose clock gives records their timestamps: the producer's or the broker's.",
+        "Timestamps of records: of the producer or of the broker at the append.",
     )
     min_cleanable_dirty_ratio: float = _like(
-        "log.cleaner.min.cleanable.ratio", "Compact when so large a share of a log has not been compacted."
+        "log.cleaner.min.cleanable.ratio",
+        "Compact when at least this share of the log has not been compacted.",
     )
     min_compaction_lag_ms: int = _like(
         "log.cleaner.min.compaction.lag.ms", "Records younger than this are not compacted."
     )
-    min_insync_replicas: int = _like("min.insync.replicas", "How many in-sync replicas acks=all asks for.")
-    preallocate: bool = _like("log.preallocate", "Space is reserved as it is used, whatever this says.")
-    retention_bytes: int = _like("log.retention.bytes", "The oldest segments go beyond this size; -1: never.")
+    min_insync_replicas: int = _like(
+        "min.insync.replicas", "In-sync replicas that a write with acks=all needs."
+    )
+    preallocate: bool = _like("log.preallocate", "Without effect: files grow as they are written.")
+    retention_bytes: int = _like(
+        "log.retention.bytes", "The oldest segments are deleted beyond this size; -1: never."
+    )
     retention_ms: int = _like(
         "log.retention.ms",
-        "Segments go when their records are older than this; -1: never.",
+        "Segments older than this are deleted; -1: never.",
         default=_WEEK_MS,
     )
-    segment_bytes: int = _like("log.segment.bytes", "A segment is rolled at this size,")
-    segment_index_bytes: int = _like("log.index.size.max.bytes", "when an index of it has this size,")
-    segment_ms: int = _like("log.roll.ms", "or when its records span this time.", default=_WEEK_MS)
+    segment_bytes: int = _like("log.segment.bytes", "A segment is rolled at this size.")
+    segment_index_bytes: int = _like(
+        "log.index.size.max.bytes", "A segment is rolled when one of its indexes has this size."
+    )
+    segment_ms: int = _like(
+        "log.roll.ms", "A segment is rolled when its records span this time.", default=_WEEK_MS
+    )
     flush: Flush = _like(
         "tidelog.flush",
         "When appends are synced: always (before they are acknowledged), interval, or roll (with a segment).",
@@ -88,14 +98,15 @@ class LogConfig(Values, noun="topic setting"):
     )
     unclean_leader_election_enable: bool = _like(
         "unclean.leader.election.enable",
-        "Whether a replica that may lack records can lead when no other is left.",
+        "Elect a replica that is not in sync if no other is left: loses records.",
     )
 
     @classmethod
     def from_properties(
         cls, values: Mapping[str, str], defaults: Mapping[str, str] | None = None
     ) -> LogConfig:
-        """``values`` over ``defaults`` over the table's; ``SettingsError`` names the first bad one."""
+        """``values`` over ``defaults`` over the table's defaults. ``SettingsError`` names the first invalid
+        value."""
         parsed = {}
         for name, text in {**(defaults or {}), **values}.items():
             if name not in TOPIC:
@@ -112,17 +123,18 @@ class LogConfig(Values, noun="topic setting"):
 
     @property
     def deletes(self) -> bool:
-        """Retention applies."""
+        """Whether retention applies."""
         return "delete" in self.cleanup_policy
 
     @property
     def compacts(self) -> bool:
-        """Records go when their key is written again, so every record must have one."""
+        """Whether the log is compacted, so that every record must have a key."""
         return "compact" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """A segment's age. The active one is not compacted, so a bound on that lag bounds its age as well."""
+        """Maximum age of the active segment. It is not compacted, so the maximum compaction lag limits its
+        age too."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
 
 
@@ -130,7 +142,7 @@ TOPIC: Final = LogConfig.table
 
 
 def topic_defaults(settings: Settings) -> dict[str, str]:
-    """What a topic of this broker has that does not say otherwise."""
+    """The broker's defaults of topic settings."""
     values = settings.texts() | {
         "log.retention.ms": str(settings.retention_ms),
         "log.roll.ms": str(settings.roll_ms),
