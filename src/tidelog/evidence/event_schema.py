@@ -2,12 +2,12 @@
 
 Rules of the file:
 
-* A row is flat. All kinds share one set of columns, named as Kafka names things; what a kind has nothing to
-  say about is absent, and absent means null.
+* A row is flat. All kinds share one set of columns, with Kafka's names; a column that a kind does not use is
+  absent, which means null.
 * (``broker``, ``process_start_ms``, ``sequence``) identifies a row. Within one process rows are in the order
-  of ``sequence``; between processes there is only ``time_ms``, as good as the machines' clocks.
+  of ``sequence``; between processes only ``time_ms`` gives an order, as exact as the machines' clocks.
 * A column, once released, keeps its name, type and meaning: evidence outlives the version that wrote it.
-* ``docs/reference/events.md`` is made from these tables.
+* ``docs/reference/events.md`` is generated from these tables.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Column:
 
 
 COLUMNS = (
-    Column("time_ms", "int64", "when, in ms since 1970 by the broker's clock (virtual ms in the simulator)"),
-    Column("broker", "int32", "the broker that tells, and to which this happened"),
-    Column("process_start_ms", "int64", "when the broker's process started: tells its lives apart"),
-    Column("sequence", "int64", "the place in that process's order, from 0; a gap is a loss of evidence"),
+    Column("time_ms", "int64", "time in ms since 1970 by the broker's clock (virtual ms in the simulator)"),
+    Column("broker", "int32", "the broker that recorded the event, and that it happened to"),
+    Column("process_start_ms", "int64", "when the broker's process started: distinguishes its runs"),
+    Column("sequence", "int64", "number of the event in its process, from 0; a gap is a loss of evidence"),
     Column("event", "string", "what happened: one of the kinds below"),
     Column("topic", "string", "the topic that the event is about"),
     Column("partition", "int32", "the partition that the event is about"),
     Column("leader_epoch", "int32", "the leader epoch in which it happened, or that it began"),
-    Column("leader", "int32", "who leads from now on; -1 is nobody"),
-    Column("isr", "list<int32>", "the in-sync replicas: now, proposed or refused, as the kind says"),
+    Column("leader", "int32", "the leader from now on; -1: none"),
+    Column("isr", "list<int32>", "the in-sync replicas: current, proposed or refused, depending on the kind"),
     Column("previous_isr", "list<int32>", "the in-sync replicas that a proposal would replace"),
     Column("log_end_offset", "int64", "the end of this broker's log, exclusive, after the event"),
     Column("previous_log_end_offset", "int64", "the end of this broker's log before the event"),
-    Column("high_watermark", "int64", "records below are committed from now on"),
-    Column("previous_high_watermark", "int64", "records below were committed before"),
+    Column("high_watermark", "int64", "records below this offset are committed from now on"),
+    Column("previous_high_watermark", "int64", "records below this offset were committed before"),
     Column("partition_version", "int32", "the version of the partition's state node in the keeper"),
     Column("controller_epoch", "int32", "the epoch of the controller that wrote, was elected or resigned"),
     Column("broker_epoch", "int64", "the epoch of this registration: larger than all before it"),
@@ -67,19 +67,21 @@ COLUMNS = (
     Column("host", "string", "where the broker listens: host name or address"),
     Column("port", "int32", "where the broker listens: port"),
     Column("rack", "string", "the broker's rack or zone"),
-    Column("truncated_bytes", "int64", "bytes that recovery cut off the end of a log"),
-    Column("missing_offsets", "int64", "how many offsets a log lacks that its checkpoints know of"),
-    Column("clean_shutdown", "bool", "whether the process before this one had ended in order"),
-    Column("partitions", "int32", "how many partitions this broker holds replicas of"),
-    Column("findings", "int32", "how many logs needed repair"),
-    Column("leaders", "int32", "how many partitions this broker still leads"),
-    Column("duration_ms", "int64", "how long it took"),
-    Column("cause", "string", "why: what the system or an administrator said, in their words"),
-    Column("rule", "string", "why: the rule that fired, by its name below"),
+    Column("truncated_bytes", "int64", "bytes that recovery truncated from the end of a log"),
+    Column("missing_offsets", "int64", "offsets in the checkpoints that the log lacks"),
+    Column("clean_shutdown", "bool", "whether the previous process had shut down cleanly"),
+    Column("partitions", "int32", "number of partitions that this broker has replicas of"),
+    Column("findings", "int32", "number of logs that needed repair"),
+    Column("leaders", "int32", "number of partitions that this broker still leads"),
+    Column("duration_ms", "int64", "duration in ms"),
+    Column("cause", "string", "cause: the message of the operating system or of an administrator"),
+    Column("rule", "string", "the rule that applied, by its name below"),
     Column("rule_epoch", "int32", "the leader epoch that the rule is about"),
     Column("rule_epoch_end", "int64", "where that epoch ends, exclusive, on the leader or here"),
-    Column("rule_own_epoch", "int32", "the older epoch that was gone back to, where that epoch is unknown"),
-    Column("rule_broker", "int32", "the broker that the rule is about: absent, or the controller now"),
+    Column("rule_own_epoch", "int32", "the older epoch that was used instead, if that epoch is unknown"),
+    Column(
+        "rule_broker", "int32", "the broker that the rule is about: the absent one, or the new controller"
+    ),
     Column("rule_brokers", "list<int32>", "the brokers that the partition is assigned to"),
 )
 
@@ -100,7 +102,7 @@ def _kind_name(event: type) -> str:
 
 def _kind(event: type, doc: str, **sources: str) -> tuple[type, EventKind]:
     attributes = tuple(sources.values())
-    # attrgetter of one attribute returns it bare, so a tuple is asked for in any case.
+    # With one attribute attrgetter would not return a tuple, so a second one is added.
     getter = attrgetter(*attributes, "__class__")
     return event, EventKind(_kind_name(event), doc, sources, getter)
 
@@ -112,7 +114,7 @@ KINDS: dict[type, EventKind] = dict(
     (
         _kind(
             e.BecameLeader,
-            "It leads the partition in this epoch. Its log ends where the epoch starts.",
+            "The broker became leader of the partition in this epoch. Its log ends where the epoch starts.",
             **_PARTITION,
             leader_epoch="epoch",
             leader="broker",
@@ -121,15 +123,15 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.BecameFollower,
-            "It follows the leader in this epoch.",
+            "The broker became a follower in this epoch.",
             **_PARTITION,
             leader_epoch="epoch",
             leader="leader",
         ),
         _kind(
             e.Truncated,
-            "Its log lost the records from `log_end_offset` up to `previous_log_end_offset`. Where the "
-            "former is larger, it lost all it had and starts anew there.",
+            "The broker truncated its log from `previous_log_end_offset` to `log_end_offset`. If the latter "
+            "is larger, it deleted the whole log and starts again at that offset.",
             **_PARTITION,
             previous_log_end_offset="before",
             log_end_offset="after",
@@ -140,8 +142,8 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.HighWatermarkAdvanced,
-            "As leader it raised the high watermark. One row stands for all advances of a moment; `isr` is "
-            "who had to have the records.",
+            "The leader raised the high watermark. One row covers all advances of a flush interval; `isr` "
+            "are the replicas that had to have the records.",
             **_PARTITION,
             leader_epoch="epoch",
             previous_high_watermark="before",
@@ -150,7 +152,7 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.IsrChangeProposed,
-            "As leader it asked for `isr` instead of `previous_isr`.",
+            "The leader proposed to change the ISR from `previous_isr` to `isr`.",
             **_PARTITION,
             leader_epoch="epoch",
             previous_isr="before",
@@ -159,7 +161,7 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.IsrChangeRefused,
-            "Its proposal `isr` was refused.",
+            "The leader's proposal `isr` was refused.",
             **_PARTITION,
             leader_epoch="epoch",
             isr="isr",
@@ -167,14 +169,14 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.IsrChanged,
-            "As leader it learnt that its proposal was written.",
+            "The leader received the confirmation of its ISR change.",
             **_PARTITION,
             leader_epoch="epoch",
             isr="isr",
         ),
         _kind(
             e.PartitionStateWritten,
-            "It wrote this state to the keeper, as controller or (before KIP-497) as leader.",
+            "The controller, or before KIP-497 the leader, wrote this state to the keeper.",
             **_PARTITION,
             leader_epoch="state.leader_epoch",
             leader="state.leader",
@@ -186,60 +188,60 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             e.ElectionFailed,
-            "As controller it found nobody who may lead: the partition is offline.",
+            "The controller found no eligible leader: the partition is offline.",
             **_PARTITION,
             rule="reason",
         ),
-        _kind(e.ControllerElected, "It is the controller now.", controller_epoch="controller_epoch"),
+        _kind(e.ControllerElected, "The broker became controller.", controller_epoch="controller_epoch"),
         _kind(
             e.ControllerResigned,
-            "It learnt that it is not the controller any more.",
+            "The broker learnt that it is no longer controller.",
             controller_epoch="controller_epoch",
             rule="reason",
             rule_broker="successor",
         ),
-        _kind(e.BrokerRegistered, "The keeper has its registration.", broker_epoch="broker_epoch"),
+        _kind(e.BrokerRegistered, "The broker registered at the keeper.", broker_epoch="broker_epoch"),
         _kind(
             e.ControlRequestRefused,
-            "It refused a request of a controller, or for a former life of itself.",
+            "The broker refused a request of an old controller, or one meant for its previous registration.",
             request="request",
             **_ERROR,
         ),
         _kind(
             e.FollowerStalled,
-            "Following stopped for a while: its leader refused it, or its own disk did.",
+            "The follower paused: its leader refused its fetch, or its own disk failed.",
             **_PARTITION,
             **_ERROR,
         ),
         _kind(
             e.StorageFailed,
-            "Its log of the partition could not be written or read; whoever asked was told so.",
+            "The broker could not write or read its log of the partition; the request failed.",
             **_PARTITION,
             cause="reason",
         ),
         _kind(
             e.ReplicaWentOffline,
-            "It cannot use its log of the partition at all: others lead it, and it is asked to try again.",
+            "The broker cannot use its log of the partition: the replica is offline.",
             **_PARTITION,
             cause="reason",
         ),
-        _kind(e.ReplicaCameOnline, "It can use that log again.", **_PARTITION),
+        _kind(e.ReplicaCameOnline, "The broker can use the log again.", **_PARTITION),
         _kind(
             e.TopicConfigured,
-            "It learnt the settings of a topic that differ from its defaults.",
+            "The broker received the settings of a topic that differ from its defaults.",
             topic="topic",
             configs="values",
         ),
-        _kind(e.TopicDeletionStarted, "As controller it began to delete a topic.", topic="topic"),
+        _kind(e.TopicDeletionStarted, "The controller began to delete a topic.", topic="topic"),
         _kind(
             e.TopicDeleted,
-            "As controller it saw the last replica of a topic go: the name is free again.",
+            "The controller completed the deletion of a topic: the name is free again.",
             topic="topic",
         ),
-        _kind(e.ReplicaDeleted, "It deleted its log of the partition.", **_PARTITION),
+        _kind(e.ReplicaDeleted, "The broker deleted its log of the partition.", **_PARTITION),
         _kind(
             e.StrayReplicaFound,
-            "It has a log of a partition that does not exist or lives elsewhere, and left it alone.",
+            "The broker found a log of a partition that does not exist or is not its own, and kept it.",
             **_PARTITION,
             rule="reason",
             rule_brokers="replicas",
@@ -256,8 +258,8 @@ KINDS: dict[type, EventKind] = dict(
         ),
         _kind(
             p.LogRecovered,
-            "Opening this log found damage and repaired it, or offsets that are missing; it ends at "
-            "`log_end_offset` now.",
+            "Recovery repaired this log, or found that offsets are missing; the log now ends at "
+            "`log_end_offset`.",
             **_PARTITION,
             log_end_offset="log_end_offset",
             truncated_bytes="truncated_bytes",
@@ -272,26 +274,26 @@ KINDS: dict[type, EventKind] = dict(
             findings="findings",
             duration_ms="duration_ms",
         ),
-        _kind(p.KeeperSessionStarted, "The keeper gave it a session.", session_id="session_id"),
+        _kind(p.KeeperSessionStarted, "The keeper opened a session for the broker.", session_id="session_id"),
         _kind(
             p.KeeperReconnected,
-            "Its connection to the keeper had broken and is back, in the same session.",
+            "The broker reconnected to the keeper in the same session.",
             session_id="session_id",
         ),
         _kind(
             p.KeeperSessionLost,
-            "It learnt that the keeper had ended its session, and with it its registration.",
+            "The broker learnt that the keeper had ended its session, and with it its registration.",
             session_id="session_id",
             cause="reason",
         ),
         _kind(
             p.ControlledShutdownBegun,
-            "It was told to stop and asks the controller to move its leaderships away.",
+            "The broker is stopping and asks the controller to move its leaderships away.",
             cause="reason",
         ),
         _kind(
             p.ControlledShutdownFinished,
-            "It has handed over what could be handed over.",
+            "The controlled shutdown is finished; `leaders` counts the leaderships that could not be moved.",
             leaders="leaders",
             duration_ms="duration_ms",
         ),
@@ -311,7 +313,7 @@ REASONS: dict[type, tuple[type[StrEnum], ...]] = {
     e.ControllerResigned: (e.ResignReason,),
     e.StrayReplicaFound: (e.StrayReason,),
 }
-"""What `rule` may be, by the kind of event."""
+"""The possible values of `rule`, by the kind of event."""
 
 
 def to_row(
@@ -322,7 +324,7 @@ def to_row(
     process_start_ms: Millis = 0,
     sequence: int = 0,
 ) -> Row:
-    """The row of an event: only what it has something to say about."""
+    """The row of an event, without columns that are null."""
     kind = KINDS[type(event)]
     row: Row = {
         "time_ms": time_ms,

@@ -1,13 +1,13 @@
-"""The folder that a trial leaves: what is where, who may write, and `trial.json`, which says what it was.
+"""The folder of a trial's evidence: its layout, its lock, and `trial.json`, which describes the trial.
 
-    trial.json                    what was tried, how it ended, what is missing and why
+    trial.json                    plan, state, and what is missing and why
     ledger/ reads/ events/ …      the tables (`tables`), Parquet
     cluster/                      the data of the brokers: the replica logs
-    logs/                         what brokers and clients said
-    journal/                      what is not in the tables yet; gone when the trial has ended in order
+    logs/                         log files of brokers and clients
+    journal/                      rows that are not in the tables yet; removed when the trial ends
 
-Whoever runs the trial holds a lock on `.lock` for as long as it lives, so a trial that was killed is told
-from one that runs by asking for the lock.
+The process that runs the trial holds a lock on `.lock` as long as it lives, so a free lock means that the
+trial has ended or was killed.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ LOCK: Final = ".lock"
 RUNNING: Final = "running"
 COMPLETE: Final = "complete"
 INTERRUPTED: Final = "interrupted"
-"""Ended early, by its own hand: everything up to then is there."""
+"""Stopped early by its own process: the evidence up to then is complete."""
 FAILED: Final = "failed"
 RECOVERED: Final = "recovered"
-"""Its process was killed; the tables hold what its journals held."""
+"""Its process was killed; the tables hold the content of its journals."""
 
 
 class EvidenceError(Exception):
-    """The folder cannot be used. The message is one line that says why and what to do."""
+    """The folder cannot be used. The message says in one line why, and what to do."""
 
 
 @dataclass(slots=True)
 class Manifest:
-    """`trial.json`. What a stage knows nothing of stays empty."""
+    """`trial.json`. Fields that a stage does not know stay empty."""
 
     stage: str
     """sim, cluster or foreign."""
@@ -56,19 +56,19 @@ class Manifest:
     ended_us: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    """What was asked for: duration, rate, sizes, faults, settings of brokers and clients."""
+    """The plan: duration, rate, sizes, faults, settings of brokers and clients."""
     topics: list[dict[str, Any]] = field(default_factory=list)
     """name, partitions, replication_factor, configs; and `ends`, the committed end of each partition, and
-    `starts`, its first offset, where somebody knew."""
+    `starts`, its first offset, if known."""
     brokers: list[dict[str, Any]] = field(default_factory=list)
     clients: list[dict[str, Any]] = field(default_factory=list)
     final_reader: str | None = None
-    """The consumer that read everything once more at the end: the final log, as a client sees it."""
+    """The consumer that read all partitions again at the end: the final log as a client sees it."""
     reads_to_end: bool = True
-    """Whether it is known to have reached the end of every log. If not, what lies behind may be there."""
+    """Whether it is known to have reached the end of every log. If not, later records may exist."""
     schedule: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
-    """What an audit would like to have and does not: `what`, and `why`."""
+    """Missing evidence: `what`, and `why`."""
 
     def lacks(self, what: str, why: str) -> None:
         entry = {"what": what, "why": why}
@@ -76,7 +76,7 @@ class Manifest:
             self.missing.append(entry)
 
     def write(self, folder: Path) -> None:
-        """Replace the file as a whole: a reader sees the old one or the new one."""
+        """Replace the file as a whole: a reader sees the old content or the new."""
         unfinished = folder / f".{MANIFEST}.tmp"
         unfinished.write_text(json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n", "utf-8")
         os.replace(unfinished, folder / MANIFEST)
@@ -102,11 +102,11 @@ class Manifest:
         except OSError as error:
             raise EvidenceError(f"{path}: {reason(error)}") from None
         except (ValueError, LookupError, TypeError) as error:
-            raise EvidenceError(f"{path} cannot be understood: {error}") from None
+            raise EvidenceError(f"{path} is invalid: {error}") from None
 
 
 class EvidenceFolder:
-    """Made by `create` for a new trial, by `claim` for one that somebody else left."""
+    """Use `create` for a new trial, `claim` for the folder of an earlier one."""
 
     def __init__(self, path: Path, lock: int, manifest: Manifest) -> None:
         self.path = path
@@ -133,7 +133,7 @@ class EvidenceFolder:
 
     @classmethod
     def claim(cls, path: Path) -> Self:
-        """The folder of a trial that does not run any more. Raises `EvidenceError`."""
+        """Open the folder of a trial that no longer runs. Raises `EvidenceError`."""
         path = path.absolute()
         manifest = Manifest.read(path)
         try:
@@ -162,7 +162,7 @@ class EvidenceFolder:
         self.manifest.write(self.path)
 
     def discard(self) -> None:
-        """Remove the folder again: there was no trial, so there is no evidence."""
+        """Remove the folder, because the trial did not start."""
         for name in ("journal", "logs", "cluster", *(table.name for table in TABLES)):
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / MANIFEST).unlink(missing_ok=True)
@@ -200,7 +200,7 @@ def _occupied(path: Path) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Why a file cannot be used, and what would help."""
+    """Why a file cannot be used, and what to do."""
     said = (error.strerror or str(error)).lower()
     hint = {errno.ENOSPC: "; make room or choose another folder"}.get(error.errno or 0, "")
     return said + hint

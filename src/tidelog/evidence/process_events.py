@@ -1,7 +1,6 @@
-"""What a broker *process* goes through, in the past tense: the events that the core knows nothing of.
+"""Events of a broker *process*, which the core does not know: start, recovery, keeper sessions.
 
-The core does not know that it was started, that its disk was recovered or that its keeper cannot be reached.
-The process does, and says so with these, next to the core's own events (``tidelog.core.events``).
+They are recorded beside the core's own events (``tidelog.core.events``).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from tidelog.core.types import Millis, Offset, TopicPartition
 
 @dataclass(slots=True)
 class ProcessStarted:
-    """The first event of a process: who it is and which rules it follows."""
+    """The first event of a process: its identity and its replication rules."""
 
     version: str
     generation: str
@@ -26,8 +25,8 @@ class ProcessStarted:
 
 @dataclass(slots=True)
 class LogRecovered:
-    """Opening the log of one partition found something: its tail was cut, offsets that a checkpoint knows of
-    are missing, or an index was built anew."""
+    """Recovery of one log found something: its tail was truncated, offsets of a checkpoint are missing, or an
+    index was rebuilt."""
 
     tp: TopicPartition
     log_end_offset: Offset
@@ -38,7 +37,7 @@ class LogRecovered:
 
 @dataclass(slots=True)
 class StorageRecovered:
-    """All logs are open. After a clean shutdown there is nothing to scan and nothing to find."""
+    """All logs are open. After a clean shutdown nothing is scanned."""
 
     clean_shutdown: bool
     partitions: int
@@ -53,15 +52,15 @@ class KeeperSessionStarted:
 
 @dataclass(slots=True)
 class KeeperReconnected:
-    """The connection had broken and is back in time: the session lives, and with it the registration."""
+    """The broker reconnected in time: session and registration are still valid."""
 
     session_id: int
 
 
 @dataclass(slots=True)
 class KeeperSessionLost:
-    """The keeper ended the session, and with it all that the broker had registered under it. A broker that
-    was cut off learns this when it can connect again; the others knew as soon as the session timed out."""
+    """The keeper ended the session, and with it the broker's registration. A disconnected broker learns this
+    when it reconnects; the others learn it as soon as the session times out."""
 
     session_id: int
     reason: str
@@ -74,7 +73,7 @@ class ControlledShutdownBegun:
 
 @dataclass(slots=True)
 class ControlledShutdownFinished:
-    """``leaders`` counts the partitions that could not be moved and are led from here to the last moment."""
+    """``leaders`` counts the partitions whose leadership could not be moved."""
 
     leaders: int
     duration_ms: Millis
@@ -82,7 +81,7 @@ class ControlledShutdownFinished:
 
 @dataclass(slots=True)
 class ProcessStopped:
-    """The last event of a process that ended on its own. A killed one leaves none."""
+    """The last event of a process that ended by itself. A killed process leaves none."""
 
     reason: str
 

@@ -1,1 +1,1 @@
-"""Files that are written while a trial runs, so that the death of a process costs at most the last record."""
+"""Files written while a trial runs, so that a killed process loses at most the last record."""

@@ -1,13 +1,13 @@
-"""The journals of clients: what a producer intends and hears, and what a consumer reads.
+"""The journals of clients: the sends of producers with their outcomes, and the reads of consumers.
 
     ledger = LedgerJournal(folder, sealer.seal, producer="p1", zone="az1", topic="t", acks=-1, …)
     # before the send
     sequence = ledger.intend(partition, b"k7", b"p1-0", size=120, crc=crc, now_us=now_us)
-    # when the client has heard
+    # when the outcome is known
     ledger.settle(sequence, OK, offset, now_us)
 
-Each is a row of files of 65,536 rows (`slots`). A full one is handed on to be sealed: a ledger's as soon as
-the last of its sends is settled, so that its Parquet file is final.
+Each journal is a series of files of 65,536 rows (`slots`). A full file is passed on to be sealed; that of a
+ledger when the last of its sends is settled, so that its Parquet file is final.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OK: Final = 2
 FAILED: Final = 3
 UNKNOWN: Final = 4
 OUTCOMES: Final = ("", "unknown", "ok", "failed", "unknown")
-"""What the marks of a ledger mean. A send that was intended and never settled is unknown."""
+"""The outcomes by the marks of a ledger. A send that was intended and never settled is unknown."""
 
 ROWS: Final = 65_536
 
@@ -67,7 +67,7 @@ Seal = Callable[[Slots], None]
 
 
 class _LedgerFile:
-    """One file of a ledger, its columns at hand."""
+    """One file of a ledger, with its columns cached."""
 
     __slots__ = (
         "bytes",
@@ -106,7 +106,7 @@ class _LedgerFile:
 
 
 class LedgerJournal:
-    """The sends of one producer. `constants` are the columns that are the same for all of them."""
+    """The sends of one producer. `constants` are the columns with the same value for all of them."""
 
     def __init__(
         self, folder: Path, seal: Seal, *, producer: str, rows: int = ROWS, **constants: Any
@@ -124,7 +124,7 @@ class LedgerJournal:
         return self._next
 
     def intend(self, partition: int, key: bytes, value: bytes, *, size: int, crc: int, now_us: int) -> int:
-        """Write down a send that is about to be made; the number by which to settle it. `value` is its id."""
+        """Record a send before it is made. Returns the number to pass to `settle`. `value` is its id."""
         sequence = self._next
         number, row = divmod(sequence, self._rows)
         if not row and number:
@@ -147,7 +147,7 @@ class LedgerJournal:
     def settle(
         self, sequence: int, outcome: int, offset: int, now_us: int, *, code: int = 0, error: str = ""
     ) -> None:
-        """What became of a send. A negative offset is none. Settling twice changes nothing."""
+        """Record the outcome of a send. A negative offset means none. Settling twice changes nothing."""
         number, row = divmod(sequence, self._rows)
         file = self._files.get(number)
         if file is None or file.marks[row] != INTENDED:
@@ -166,7 +166,7 @@ class LedgerJournal:
             self._hand_on(number)
 
     def close(self) -> None:
-        """Hand on all files. What is not settled by now stays unknown."""
+        """Pass on all files. Sends that are not settled stay unknown."""
         for number in sorted(self._files):
             self._hand_on(number)
 
@@ -180,7 +180,7 @@ class LedgerJournal:
 
 
 class _ReadsFile:
-    """One file of a consumer's reads, its columns at hand."""
+    """One file of a consumer's reads, with its columns cached."""
 
     __slots__ = (
         "after",
@@ -247,7 +247,7 @@ class ReadsJournal:
         self.count = 0
 
     def polled(self, now_us: int) -> None:
-        """A poll has returned; the records that are recorded next are its."""
+        """A poll has returned; the records recorded next belong to it."""
         self._polls += 1
         self._now_us = now_us
 
@@ -264,7 +264,7 @@ class ReadsJournal:
         position: int,
         high_watermark: int,
     ) -> None:
-        """One record, with the offset that was waited for. Numbers that are not known are -1."""
+        """Record one read, with the expected offset. Unknown numbers are -1."""
         row = self._row
         if row == self._rows:
             self._seal(self._file.slots)
@@ -297,7 +297,7 @@ class ReadsJournal:
         self.count += 1
 
     def close(self) -> None:
-        """Hand on the last file."""
+        """Pass on the last file."""
         self._seal(self._file.slots)
 
     def _open(self) -> _ReadsFile:
@@ -306,7 +306,7 @@ class ReadsJournal:
 
 
 def plain(text: bytes) -> bytes:
-    """Text as journals hold it: ASCII. Whoever else writes to the topic may write anything."""
+    """Text as journals hold it: ASCII. Other programs may write any bytes to the topic."""
     if text.isascii() and b"\0" not in text:
         return text
     return text.decode("ascii", "replace").encode("ascii", "replace").replace(b"\0", b"?")

@@ -1,12 +1,11 @@
-"""Files of a broker's events: their names, how many of them are kept, and reading them back.
+"""Files of a broker's events: their names, their retention, and reading them.
 
-``events-3-1731715200000.jsonl`` is what broker 3 wrote from its start at that moment (ms since 1970). When a
-file is full the same process goes on in ``events-3-1731715200000.1.jsonl``, then ``.2`` and so on; the next
-process starts a name of its own. So a file never has two writers, and only its last line can be torn.
+Broker 3 writes ``events-3-1731715200000.jsonl`` if it started at that time (ms since 1970). When a file is
+full the same process continues in ``events-3-1731715200000.1.jsonl``, then ``.2`` and so on; the next process
+starts with a new name. So a file never has two writers, and only its last line can be incomplete.
 
-A process that is killed may leave half a line at the end of its file; that half says nothing and is passed
-over. Damage anywhere else is not something a crash does: it is reported by file and line, and not skipped,
-because an audit must not rest on evidence with unnoticed holes.
+A killed process may leave half a line at the end of its file, which is skipped. Other damage is not caused by
+a crash: it is reported with file and line, because an audit must not use incomplete evidence unnoticed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ _NAME = re.compile(r"events-(\d+)-(\d+)(?:\.(\d+))?\.jsonl")
 
 
 class EventFile(NamedTuple):
-    """A file by what its name says; sorted, the files of one broker are in the order they were written."""
+    """An event file, parsed from its name. Sorted, the files of one broker are in the order they were
+    written."""
 
     broker: int
     process_start_ms: int
@@ -38,7 +38,7 @@ def event_path(directory: Path, broker: int, process_start_ms: int, part: int) -
 
 
 def event_files(directory: Path, broker: int | None = None) -> list[EventFile]:
-    """The event files of one broker or of all, oldest first. Other files in the directory are left alone."""
+    """The event files of one broker or of all, oldest first. Other files in the directory are ignored."""
     found = []
     for name in os.listdir(directory):
         match = _NAME.fullmatch(name)
@@ -48,12 +48,12 @@ def event_files(directory: Path, broker: int | None = None) -> list[EventFile]:
 
 
 def create_file(path: Path) -> int:
-    """A file descriptor to append to. FileExistsError rather than the file of another process."""
+    """A file descriptor to append to. Raises FileExistsError for the file of another process."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
 
 
 def delete_oldest(directory: Path, broker: int, bytes_max: int) -> None:
-    """Keep this broker's newest files as far as they fit, and the newest one in any case."""
+    """Delete this broker's oldest files beyond the limit; the newest file always stays."""
     total = 0
     for number, file in enumerate(reversed(event_files(directory, broker))):
         try:
@@ -65,7 +65,7 @@ def delete_oldest(directory: Path, broker: int, bytes_max: int) -> None:
 
 
 class CorruptEvidence(Exception):
-    """A line that is no event. The message is one line that says where and why."""
+    """A line is not an event. The message names file, line and reason."""
 
     def __init__(self, path: Path, line: int, why: str) -> None:
         super().__init__(f"{path}: line {line} is not an event: {why}")

@@ -1,7 +1,7 @@
-"""Small journals as JSON lines: faults and what clients noticed, a few rows a second.
+"""Small journals as JSON lines: faults and events of clients, a few rows per second.
 
-Each line is handed to the operating system before `write` returns. The file's name begins with the table of
-its rows: `faults.jsonl`, `client_events-producers-1.jsonl`.
+Each line is passed to the operating system before `write` returns. The file's name begins with the name of
+its table: `faults.jsonl`, `client_events-producers-1.jsonl`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LineJournal:
 
 
 def read_lines(path: Path) -> Iterator[Row]:
-    """The rows of a journal, up to a line that its writer did not finish."""
+    """The rows of a journal, without an incomplete last line."""
     with path.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):

@@ -1,16 +1,16 @@
-"""Writes what happens to a broker into its event files, as it happens.
+"""Records the events of a broker in its event files.
 
 Rules of the file:
 
-* Recording never hurts the broker. When a file cannot be written (full disk, no permission) recording ends
-  with one line in the log; nothing is raised, and nothing piles up.
-* An event is handed to the operating system before ``record`` returns, so it survives ``kill -9``. (It costs
-  a microsecond or two more than keeping it would, and the last moments of a broker are the ones to explain.)
+* Recording never harms the broker. When a file cannot be written (full disk, no permission) recording ends
+  with one log message; nothing is raised, and no events accumulate in memory.
+* An event is passed to the operating system before ``record`` returns, so it survives ``kill -9``. (That
+  costs a microsecond or two more than buffering, but the last events before a crash matter most.)
 * The exception is the high watermark, which moves thousands of times a second: only the newest move of each
-  partition is held, and written with the next flush. Nothing overtakes it: before any other event of that
-  partition, or one that concerns the whole broker, what is held goes first. Rows of *different* partitions
-  may be out of order within one flush interval; their ``time_ms`` is right: that of the latest move in the
-  row, the first of which was less than a flush interval before.
+  partition is held, and written with the next flush. Held moves are written before any other event of that
+  partition or of the whole broker. Rows of *different* partitions may be out of order within one flush
+  interval; their ``time_ms`` is right: that of the latest move in the row. The first move was less than a
+  flush interval earlier.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(slots=True)
 class _HeldWatermark:
-    """The moves of one partition's high watermark since the last flush: from here, to the latest."""
+    """The moves of one partition's high watermark since the last flush: the first and the latest."""
 
     before: Offset
     latest: HighWatermarkAdvanced
@@ -45,10 +45,10 @@ class _HeldWatermark:
 class EventRecorder:
     """The event files of one broker process.
 
-    There are two clocks. ``clock`` tells the time of day, in ms since 1970: it puts the rows of several
-    brokers in order. The ``now_ms`` of a call is the broker's own time, which only ever goes on; it says when
-    the next flush is due. Whoever owns the recorder also calls ``flush`` every ``flush_interval_ms`` or so,
-    for watermarks that came last before a silence; everything else happens by itself.
+    There are two clocks. ``clock`` is the wall clock, in ms since 1970: it orders the rows of several
+    brokers. The ``now_ms`` of a call is the broker's monotonic time; it determines when the next flush is
+    due. The owner of the recorder also calls ``flush`` about every ``flush_interval_ms``, for the last
+    watermarks before a time without events.
     """
 
     __slots__ = (
@@ -115,7 +115,7 @@ class EventRecorder:
         if type(event) is HighWatermarkAdvanced:
             held, time_ms = self._held.get(event.tp), self._clock()
             if held is not None and time_ms - held.since_ms >= self.flush_interval_ms:
-                # The process stood still. One row for before and after would have moved it all to after.
+                # The process was stopped for a while. Write the moves before the stop as a row of their own.
                 self._write(self._held_line(held))
                 held = None
             if held is None:
@@ -168,7 +168,7 @@ class EventRecorder:
             try:
                 self._fd = create_file(self.path)
             except FileExistsError:
-                # The process before us lived for less than a millisecond, or the clock was set back.
+                # The previous process started in the same millisecond, or the clock was set back.
                 self._process_start_ms += 1
         self._keep_within_bound()
 
@@ -187,7 +187,7 @@ class EventRecorder:
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError:
-            # Leave no torn line behind, if the disk lets us; a reader would cope with one.
+            # Try to remove the incomplete line. If that fails, readers skip it.
             whole = data.rfind(b"\n", 0, written) + 1
             os.ftruncate(self._fd, self._file_bytes + whole)
             raise

@@ -1,18 +1,19 @@
-"""A journal of fixed-size rows in a memory-mapped file: what is written survives the writer's death at once.
+"""A journal of fixed-size rows in a memory-mapped file: every row survives a kill of the writer.
 
-    4096 bytes of JSON (table, capacity, columns, constants), then column after column, each `capacity`
-    values long, and at the end one byte for each row, its mark: 0 until the row is there.
+    4096 bytes of JSON (table, capacity, columns, constants), then column after column, each `capacity` values
+    long, and at the end one byte for each row, its mark: 0 until the row is complete.
 
 Rules of the file:
 
-* Storing into the mapping *is* writing to the file as far as processes are concerned: after `kill -9` the
-  operating system has every byte. There is nothing to flush, so an entry costs about a microsecond. (Losing
-  the whole machine loses what the kernel had not written back; trials end processes, not their own machine.)
-* A row's mark is stored last, so a marked row is whole. Rows are filled in order; the marked ones come first.
-* All zeros is nothing: a number that may be absent is stored plus one, or has a zero that means absent, and
-  an absent text is empty.
-* Space is allocated when the file is made. A full disk is an OSError then, and never a SIGBUS later.
-* The writer holds a lock on the file as long as it lives. Who gets the lock may read all there will be.
+* A store into the mapping needs no system call and no flush: after `kill -9` the operating system has every
+  byte. So an entry costs about a microsecond. (A crash of the machine loses what the kernel had not written
+  back; trials kill processes, not their own machine.)
+* A row's mark is stored last, so a marked row is complete. Rows are filled in order; the marked ones come
+  first.
+* Zeros mean absent: a number that may be absent is stored plus one, or its zero means absent, and an absent
+  text is empty.
+* Space is allocated when the file is created. A full disk raises OSError then, and never SIGBUS later.
+* The writer holds a lock on the file as long as it lives. A reader that gets the lock sees all rows.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ Absent = Literal["never", "zero", "plus_one"]
 
 
 class CorruptSlots(Exception):
-    """The file is no journal of ours. The message is one line that says which and why."""
+    """The file is not a journal. The message names file and reason in one line."""
 
 
 class StillWritten(Exception):
-    """A process that is alive writes this file."""
+    """A running process is writing this file."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +63,7 @@ class SlotColumn:
 
 
 class Slots:
-    """One file. `column` and `text_start` are what a writer stores through, `marks` makes a row count."""
+    """One file. A writer stores through `column` and `text_start`, then completes the row in `marks`."""
 
     def __init__(self, path: Path, mapped: mmap.mmap, header: dict[str, Any]) -> None:
         self.path = path
@@ -79,7 +80,7 @@ class Slots:
             start += column.width * self.capacity
         self.marks = self._view[start : start + self.capacity]
 
-    # ------------------------------------------------------------ making and opening
+    # ------------------------------------------------------------ create and open
 
     @classmethod
     def create(
@@ -123,7 +124,7 @@ class Slots:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """A file that somebody left behind. Raises `StillWritten` or `CorruptSlots`."""
+        """Open a file whose writer has ended. Raises `StillWritten` or `CorruptSlots`."""
         fd = os.open(path, os.O_RDWR)
         try:
             try:
@@ -141,8 +142,8 @@ class Slots:
 
     @classmethod
     def watch(cls, path: Path) -> Self:
-        """A file that somebody may be writing, to look at only. Raises `CorruptSlots`, or an OSError if it
-        is gone: sealed, that is."""
+        """Open a file for reading while a process may be writing it. Raises `CorruptSlots`, or an OSError if
+        the file was sealed and removed."""
         fd = os.open(path, os.O_RDONLY)
         try:
             header = _header(path, os.pread(fd, HEADER_BYTES, 0))
@@ -151,12 +152,12 @@ class Slots:
             os.close(fd)
 
     def release(self) -> None:
-        """Unmap the file and give its lock back. No view of it may be in use."""
+        """Unmap the file and release its lock. No view of it may be in use."""
         self.marks.release()
         self._view.release()
         self.mapped.close()
 
-    # ------------------------------------------------------------ its parts
+    # ------------------------------------------------------------ contents
 
     def column(self, name: str) -> memoryview[int]:
         """The numbers of a column, to be assigned by row."""
@@ -164,7 +165,7 @@ class Slots:
         return self._bytes(column).cast(cast(_NumberCode, column.code))
 
     def text_start(self, name: str) -> int:
-        """Where in `mapped` the texts of a column start."""
+        """The position in `mapped` at which the texts of a column start."""
         return self._starts[name]
 
     def bytes_of(self, name: str, rows: int) -> memoryview:
@@ -177,7 +178,7 @@ class Slots:
         return self._view[start : start + column.width * self.capacity]
 
     def rows(self) -> int:
-        """How many rows are there."""
+        """The number of complete rows."""
         end = self.mapped.find(b"\0", len(self.mapped) - self.capacity)
         return self.capacity if end < 0 else end - (len(self.mapped) - self.capacity)
 

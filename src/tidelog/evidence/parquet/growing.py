@@ -1,14 +1,14 @@
-"""Evidence while it is being written: how far each journal has come, and its rows from here to there.
+"""Read evidence while it is being written: positions in each journal, and the rows between two positions.
 
-A *position* is `{"reads/reads-c1-000000": 1207, …}`: of each journal, how many rows are final. Rules of the
+A *position* is `{"reads/reads-c1-000000": 1207, …}`: the number of final rows of each journal. Rules of the
 file:
 
 * The rows of a journal and of the Parquet file that it becomes are the same, in the same order and under the
-  same name. So a position stays true when a journal is sealed, and rows below it can be read again at any
+  same name. So a position stays valid when a journal is sealed, and rows below it can be read again at any
   time, with the same content.
-* A read is final as soon as it is there. A send is final when it is settled, and what comes behind one that
-  is not waits for it; a file that is sealed is final as a whole.
-* Nobody is disturbed: journals are looked at without their lock, and nothing is written.
+* A read is final at once. A send is final when it and all sends before it are settled. A sealed file is final
+  as a whole.
+* Writers are not affected: journals are read without their lock, and nothing is written.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _NUMBER: Final = re.compile(r"-\d+$")
 
 
 class Growth:
-    """The journals of one folder. Files that are final are looked at once."""
+    """The journals of one folder. Final files are read once."""
 
     def __init__(self, evidence: Path) -> None:
         self._evidence = evidence
         self._sealed: Position = {}
 
     def position(self) -> Position:
-        """How far everything has come. Never behind an earlier answer."""
+        """The current position. It never goes back."""
         growing = self._growing()
-        # Journals first: one that is sealed in between is then found among the files.
+        # Journals first: a journal that is sealed in between is then found among the Parquet files.
         for table in TABLES:
             for path in part_files(self._evidence / table):
                 name = f"{table}/{path.name.removesuffix(SUFFIX)}"
@@ -74,7 +74,8 @@ def _final_rows(slots: Slots) -> int:
 
 
 def rows_between(evidence: Path, name: str, start: int, end: int, columns: list[str]) -> Any:
-    """These rows of a journal, as an Arrow table. An OSError if it is gone, sealed or not."""
+    """These rows of a journal, as an Arrow table. Raises OSError if neither the journal nor its Parquet file
+    exists."""
     table, stem = name.split("/", 1)
     try:
         slots = Slots.watch(evidence / "journal" / f"{stem}{SLOTS_SUFFIX}")
@@ -86,8 +87,8 @@ def rows_between(evidence: Path, name: str, start: int, end: int, columns: list[
 
 
 def limited(start: Mapping[str, int], end: Position, rows_max: int | None) -> Position:
-    """As far towards `end` as so many rows allow: each client by its share, so that those who saw the same
-    records stay together; of one client, what came first."""
+    """A position between `start` and `end` with at most `rows_max` rows. Each client advances by its share,
+    so that consumers of the same records stay together."""
     waiting: dict[str, int] = {}
     for name, rows in end.items():
         client = _NUMBER.sub("", name)

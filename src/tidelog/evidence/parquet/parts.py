@@ -2,10 +2,10 @@
 
 Rules of the file:
 
-* A file that is being written has another name (hidden, so that Spark and Arrow pass it over) and gets its
-  own only when it is complete. A reader of a folder that grows sees complete files.
+* An incomplete file has a hidden name, which Spark and Arrow skip, and gets its own name when it is complete.
+  A reader of a growing folder sees only complete files.
 * A file is never changed. A table grows by more files, so memory is bounded by one of them.
-* Names come from what is in them. Interrupted work that is repeated writes the same file again, not a second
+* A name follows from the file's content. Repeating interrupted work writes the same file again, not a second
   one.
 """
 
@@ -41,7 +41,7 @@ _TYPES = {
 }
 
 
-# ---------------------------------------------------------------- tables as Arrow has them
+# ---------------------------------------------------------------- Arrow tables
 
 
 def arrow_type(name: str) -> Any:
@@ -50,13 +50,13 @@ def arrow_type(name: str) -> Any:
 
 @cache
 def arrow_schema(table: Table) -> Any:
-    """The columns of a table; its name and the version of the schema travel along in every file."""
+    """The columns of a table. Its metadata holds the table's name and the version of the schema."""
     fields = [pa.field(column.name, arrow_type(column.type)) for column in table.columns]
     return pa.schema(fields, {"tidelog.table": table.name, "tidelog.schema_version": str(SCHEMA_VERSION)})
 
 
 def arrow_rows(table: Table, rows: Iterable[Row]) -> Any:
-    """Rows as an Arrow table. What a row does not mention is null; what the table does not know, an error."""
+    """Rows as an Arrow table. A missing column is null; an unknown column is an error."""
     schema = arrow_schema(table)
     known = set(schema.names)
     listed = []
@@ -128,14 +128,14 @@ class PartWriter:
 
 
 def part_files(folder: Path) -> list[Path]:
-    """The complete files of a table, by name; none if nothing was recorded."""
+    """The complete files of a table, by name; empty if nothing was recorded."""
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.name[0] not in "._")
 
 
 def dataset(evidence: Path, table: Table) -> Any:
-    """A table of an evidence folder as an Arrow dataset: empty if there is no such folder."""
+    """A table of an evidence folder as an Arrow dataset: empty if the table has no folder."""
     files = [str(path) for path in part_files(evidence / table.name)]
     schema = arrow_schema(table)
     if not files:
@@ -149,7 +149,7 @@ def read_table(evidence: Path, table: Table, columns: Sequence[str] | None = Non
 
 
 def rows_of(evidence: Path, table: Table) -> Iterator[Row]:
-    """A table row by row, nulls left out; bounded in memory."""
+    """A table row by row, without nulls, in bounded memory."""
     for batch in dataset(evidence, table).to_batches():
         for row in batch.to_pylist(maps_as_pydicts="strict"):
             yield {name: value for name, value in row.items() if value is not None}

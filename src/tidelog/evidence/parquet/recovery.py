@@ -1,8 +1,7 @@
-"""From journals to tables: at the end of every trial, and after one that was killed.
+"""Turn journals into tables: at the end of every trial, and after a killed one.
 
-The same work in both cases, and it can be interrupted and repeated: a journal is removed only when its rows
-are in a table, under a name that follows from the journal's. What cannot be read stays where it is and is
-named in `trial.json` among what is missing.
+The work can be interrupted and repeated: a journal is removed only when its rows are in a table, under a name
+that follows from the journal's. Unreadable journals stay in place and are listed in `trial.json` as missing.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from tidelog.evidence.tables import EVENTS, FAULTS, TABLES, Table
 
 @dataclass(slots=True)
 class Sealed:
-    """How many journals are in the tables now, and why others are not."""
+    """How many journals were sealed, and why others were not."""
 
     journals: int = 0
     trouble: dict[str, str] = field(default_factory=dict)
 
 
 def seal_journals(folder: EvidenceFolder) -> Sealed:
-    """Bring everything that the journals hold into the tables."""
+    """Seal all journals of a trial."""
     done = Sealed()
     for path in slot_files(folder.journal):
         _attempt(folder, done, path, partial(_seal_slots, path, folder.path))
@@ -85,7 +84,7 @@ def _table_of(path: Path) -> Table:
 
 
 def _merged(rows: list[Row]) -> list[Row]:
-    """A fault is told in two lines, how it began and how it ended, which make one row."""
+    """Merge the two lines of a fault, its beginning and its end, into one row."""
     faults: dict[int, Row] = {}
     for row in rows:
         faults.setdefault(row["number"], {}).update(row)

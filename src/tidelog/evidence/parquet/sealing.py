@@ -1,8 +1,8 @@
-"""Journals become Parquet: column by column, without looking at a single row.
+"""Convert journals to Parquet column by column, without a loop over rows.
 
-The columns of a journal are Arrow's already, so a file of 65,536 rows takes some tens of milliseconds. It is
-removed when its Parquet file is complete; who is interrupted in between finds both, and writes the same
-Parquet file again.
+The columns of a journal have Arrow's layout, so a file of 65,536 rows takes some tens of milliseconds. The
+journal is removed when its Parquet file is complete. After an interruption both exist, and the same Parquet
+file is written again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def seal(slots: Slots, evidence: Path) -> Path | None:
 
 
 def to_arrow(slots: Slots, rows: int | None = None) -> Any:
-    """The rows of a journal, or the first so many of them, as an Arrow table."""
+    """The rows of a journal, or only the first ones, as an Arrow table."""
     rows = slots.rows() if rows is None else rows
     schema = arrow_schema(_TABLES[slots.table])
     marks = pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(slots.marks[:rows])])
@@ -59,7 +59,7 @@ def _array(slots: Slots, column: SlotColumn, rows: int) -> Any:
         fixed = pa.Array.from_buffers(pa.binary(column.width), rows, [None, buffer])
         text = pc.utf8_rtrim(fixed.cast(pa.binary()).cast(pa.string()), characters="\0")
         return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-    if column.name in slots.constants:  # a list of names, of which the column holds the numbers
+    if column.name in slots.constants:  # a list of names; the column holds indexes into it
         numbers = pa.Array.from_buffers(_NUMBERS[column.code], rows, [None, buffer])
         return pa.array(slots.constants[column.name], pa.string()).take(numbers)
     array = pa.Array.from_buffers(_NUMBERS[column.code], rows, [None, buffer])
@@ -70,10 +70,10 @@ def _array(slots: Slots, column: SlotColumn, rows: int) -> Any:
 
 
 class Sealer:
-    """Seals journals beside whoever writes them, in the order in which they are handed over."""
+    """Seals journals in a thread, in the order in which they are submitted."""
 
     def __init__(self, evidence: Path, failed: Callable[[Path, Exception], None]) -> None:
-        """`failed` hears, in the sealer's thread, of a journal that could not be sealed. It stays there."""
+        """`failed` is called in the sealer's thread for a journal that could not be sealed, and is kept."""
         self._evidence = evidence
         self._failed = failed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sealer")
@@ -82,7 +82,7 @@ class Sealer:
         self._thread.submit(self._seal, slots)
 
     def close(self) -> None:
-        """Until everything that was handed over is sealed."""
+        """Wait until all submitted journals are sealed."""
         self._thread.shutdown(wait=True)
 
     def _seal(self, slots: Slots) -> None:

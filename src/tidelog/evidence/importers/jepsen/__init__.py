@@ -1,8 +1,8 @@
-"""Histories of Jepsen's Kafka workload as evidence, so that they can be audited like a trial of our own.
+"""Histories of Jepsen's Kafka workload as evidence, so that they can be audited like a trial.
 
-``edn.py`` reads the notation in which Jepsen writes, ``operations.py`` what an operation says,
-``positions.py`` follows the position of each consumer, and ``history.py`` writes the folder.
+``edn.py`` reads Jepsen's notation, ``operations.py`` the operations, ``positions.py`` follows the position of
+each consumer, and ``history.py`` writes the folder.
 
-The rules of the folder: one operation at a time, whatever the length of the history; what is not understood
-is refused by line and column, and never guessed.
+The rules of the folder: one operation in memory at a time; unknown content is refused with line and column,
+and never guessed.
 """

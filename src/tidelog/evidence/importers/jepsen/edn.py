@@ -2,8 +2,8 @@
 
 Rules of the file:
 
-* Strict: a form that is not EDN raises `EdnError` with its line and column. What Clojure prints beyond EDN
-  and histories contain (``##Inf``, ``0x1f`` inside of an ``#object``) is read as well.
+* Strict: a form that is not EDN raises `EdnError` with its line and column. Some notations beyond EDN that
+  histories contain (``##Inf``, ``0x1f`` inside an ``#object``) are read as well.
 * Only one top-level form is in memory; a top-level vector or list is opened, and its elements are the forms.
 * Vectors and lists become tuples, sets frozensets, maps dicts. A map inside of a set or as a key of another
   map becomes a frozenset of its pairs, because it has to be hashable.
@@ -38,15 +38,15 @@ _CHARACTERS: Final = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t"
 _WORDS: Final = {"nil": None, "true": True, "false": False}
 _SYMBOLIC: Final = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 _NOTHING: Final = object()
-"""What a discarded form leaves."""
+"""The result of a discarded form."""
 
 
 class EdnError(ValueError):
-    """What stands there is not EDN. The message names line and column."""
+    """The text is not EDN. The message names line and column."""
 
 
 class Keyword:
-    """There is one of each name, so they are compared and looked up by identity, which is fast."""
+    """One object per name, so that comparison and lookup by identity are fast."""
 
     __slots__ = ("name",)
     _known: ClassVar[dict[str, Keyword]] = {}
@@ -88,7 +88,7 @@ def read_forms(stream: TextIO) -> Iterator[Form]:
 
 
 def written(form: Form) -> str:
-    """A form as text: what a value is known by. A text stands for itself, without quotes."""
+    """A form as text, which identifies a value. A string is written without quotes."""
     match form:
         case str():
             return form
@@ -108,7 +108,7 @@ def written(form: Form) -> str:
 
 
 class _Reader:
-    """`_at` is the place in `_text`, which is the part of the stream that has not been passed for good."""
+    """`_at` is the position in `_text`, the part of the stream that is still needed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -119,12 +119,12 @@ class _Reader:
         self._lines_passed = 0
         self._columns_passed = 0
         self._known: dict[str, Form] = dict(_WORDS)
-        """What these tokens mean: there are few keywords, and they come again and again."""
+        """Cache of tokens: there are few different keywords."""
 
     # ------------------------------------------------------------ the stream
 
     def _more(self) -> bool:
-        """Read on. Forgets what lies behind."""
+        """Read more of the stream, and drop the part before `_at`."""
         if self._ended or not (read := self._stream.read(_CHUNK)):
             self._ended = True
             return False
@@ -145,7 +145,7 @@ class _Reader:
         raise EdnError(f"line {number}, column {column}: {why}")
 
     def _take(self, pattern: re.Pattern[str]) -> str:
-        """What matches here, read to its end even if the stream has to be asked for it; or nothing."""
+        """The match at this position, with more of the stream if necessary; or nothing."""
         found = pattern.match(self._text, self._at)
         while (found is None or found.end() == len(self._text)) and self._more():
             found = pattern.match(self._text, self._at)
@@ -171,11 +171,11 @@ class _Reader:
     # ------------------------------------------------------------ forms
 
     def elements(self, closing: str, depth: int = 0) -> Iterator[Form]:
-        """What stands between brackets, of which the opening one is next."""
+        """The forms between brackets; the opening one is next."""
         opened = self._passed + self._at
         self._at += 1
         while True:
-            # Most elements are atoms, and most atoms are not cut by the end of what was read so far.
+            # Fast path: most elements are atoms that are already completely read.
             atom = _ATOM.match(self._text, self._at)
             if atom is not None and atom.end() < len(self._text):
                 self._at = atom.end()
@@ -210,7 +210,7 @@ class _Reader:
         return self._atom(token)
 
     def _present(self, depth: int, what: str) -> Form:
-        """A form that must follow; discarded ones are stepped over."""
+        """A form that must follow; discarded forms are skipped."""
         form = _NOTHING
         while form is _NOTHING:
             if (start := self.next_start()) in ("", "]", ")", "}"):
@@ -292,7 +292,7 @@ class _Reader:
 
 
 def hashable(form: Form) -> Form:
-    """The form itself, or for a map something that equals whatever equals it."""
+    """The form itself, or for a map a hashable value with the same equality."""
     if isinstance(form, dict):
         return frozenset((key, hashable(value)) for key, value in form.items())
     if isinstance(form, tuple):

@@ -1,4 +1,4 @@
-"""A history of Jepsen's Kafka workload becomes a folder of evidence.
+"""Convert a history of Jepsen's Kafka workload into a folder of evidence.
 
 ==================  ======================================================================================
 in the history      in the evidence
@@ -6,15 +6,15 @@ in the history      in the evidence
 process 7           the producer ``p7`` and the consumer ``c7``
 key 11, key :x      partition 11 of the topic ``jepsen``; partition 0 of the topic ``x``
 ok, fail, info      the outcomes ok, failed, unknown; a send that was never completed is unknown, too
-several steps, txn  a transaction, named by the place of its completion in the history
-nobody in the end   the final reader ``everyone``: what anybody polled, each offset once, the latest value
+several steps, txn  a transaction, named by the index of its completion in the history
+(not in it)         the final reader ``everyone``: what all processes polled, the latest value of each offset
 ==================  ======================================================================================
 
 Rules of the file:
 
 * Memory holds the operations that are under way and one value for each offset, never the history.
-* A log begins at 0 and is known up to the last record that anybody polled. What was acknowledged behind that
-  may be there, and nobody looked (`Manifest.reads_to_end`).
+* A log begins at 0 and is known up to the last record that any process polled. Acknowledged records behind
+  that may exist, but no process read them (`Manifest.reads_to_end`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Place = tuple[str, int]
 
 @dataclass(slots=True)
 class Imported:
-    """What a history held."""
+    """The content of a history."""
 
     operations: int = 0
     sends: int = 0
@@ -63,8 +63,8 @@ class Imported:
 
 
 def import_history(history: Path, path: Path, *, idempotent: bool = True) -> Imported:
-    """Turn a history into a new folder of evidence. `idempotent`: whether its producers were. Raises
-    `EvidenceError`, and leaves no folder then."""
+    """Convert a history into a new folder of evidence. `idempotent`: whether its producers were idempotent.
+    After an `EvidenceError` there is no folder."""
     manifest = Manifest(
         "foreign",
         versions={"tidelog": __version__},
@@ -77,7 +77,7 @@ def import_history(history: Path, path: Path, *, idempotent: bool = True) -> Imp
         reads_to_end=False,
     )
     ops = read_ops(history)
-    # Before anything is made: whether this can be a history at all.
+    # Check that this can be a history before creating the folder.
     first = next(ops, None)
     if first is None:
         raise HistoryError(f"{history}: there is no send, poll or txn in it")
@@ -108,7 +108,7 @@ class _Importer:
         self._sequences: Counter[int] = Counter()
         self._polls: Counter[int] = Counter()
         self._logs: dict[Place, dict[int, str | None]] = {}
-        """What anybody polled: of each partition, by its offset, the latest value."""
+        """The latest value that any process polled, by partition and offset."""
         self._unplaced = 0
         self._first_us: int | None = None
         self._last_us = 0
@@ -155,7 +155,7 @@ class _Importer:
     # ------------------------------------------------------------ operations
 
     def _write(self, invoked: Op, completed: Op | None) -> None:
-        """An operation and what became of it; None: nobody knows."""
+        """Write an operation and its completion; None: unknown."""
         op = invoked if completed is None else completed
         if op.is_choice:
             return
@@ -226,7 +226,7 @@ class _Importer:
         self._logs.setdefault(place, {})
         return place
 
-    # ------------------------------------------------------------ in the end
+    # ------------------------------------------------------------ final read
 
     def _everyone(self) -> Iterator[Row]:
         for poll, ((topic, partition), log) in enumerate(sorted(self._logs.items())):
@@ -254,7 +254,8 @@ class _Importer:
 
 
 def _rebalanced(read: Row) -> Row:
-    """Its group may have given the partition to somebody else in between: then a jump says nothing."""
+    """The group may have assigned the partition to another consumer in between, so a jump is not an
+    anomaly."""
     return {
         "time_us": read["read_us"],
         "client": read["consumer"],

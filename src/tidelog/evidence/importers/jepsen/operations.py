@@ -2,10 +2,10 @@
 
 Rules of the file:
 
-* Only what clients did counts: sends, polls, transactions of both, and which keys a consumer chose. What the
-  nemesis did, and operations of other kinds, are passed over.
-* A key is a number, or a name; a value is known by its text.
-* In a completion the value of a send is ``[offset value]``, or the bare value where nobody knows the offset.
+* Only operations of clients count: sends, polls, transactions of both, and the keys that a consumer chose.
+  Operations of the nemesis and of other kinds are skipped.
+* A key is a number or a name; a value is identified by its text.
+* In a completion the value of a send is ``[offset value]``, or the bare value if the offset is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidelog.evidence.importers.jepsen.edn import EdnError, Keyword, Tagged, rea
 Key = int | str
 
 NUMBERED: Final = "jepsen"
-"""The topic whose partitions are the keys that are numbers. Other keys are topics themselves."""
+"""The topic whose partitions are the numeric keys. Other keys are topics themselves."""
 INVOKE: Final = "invoke"
 OK: Final = "ok"
 FAIL: Final = "fail"
@@ -41,7 +41,7 @@ _INT64: Final = 2**63 - 1
 
 
 class HistoryError(EvidenceError):
-    """The file is no history of the Kafka workload. The message names the place."""
+    """The file is not a history of the Kafka workload. The message names the place."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -54,23 +54,23 @@ class SendOp:
 @dataclass(slots=True, frozen=True)
 class Poll:
     records: dict[Key, list[tuple[int | None, str | None]]]
-    """Of each key what came, in the order in which it came: offset and value."""
+    """The polled records of each key, in order: offset and value."""
 
 
 @dataclass(slots=True)
 class Op:
     number: int
-    """Its place in the history, from 0."""
+    """Its index in the history, from 0."""
     process: int
     type: str
     f: str
     time_us: int
     steps: list[SendOp | Poll] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
-    """Those that were assigned or subscribed to."""
+    """The keys that were assigned or subscribed to."""
     from_beginning: bool = False
     rebalanced: set[Key] = field(default_factory=set)
-    """Keys that changed hands meanwhile."""
+    """Keys that were reassigned meanwhile."""
     error: str | None = None
 
     @property
@@ -79,8 +79,8 @@ class Op:
 
     @property
     def is_transaction(self) -> bool:
-        """Jepsen makes several steps of one operation only if it runs them as a transaction. It runs single
-        steps as one, too, but those are whole by themselves."""
+        """Jepsen combines several steps in one operation only if they are a transaction. Single steps may be
+        transactions too, but they are atomic anyway."""
         return self.f == TXN or len(self.steps) > 1
 
 
@@ -122,7 +122,7 @@ def _json_lines(stream: TextIO) -> Iterator[tuple[str, Any]]:
                 raise EdnError(f"line {number}: nested too deeply") from None
 
 
-# ---------------------------------------------------------------- what an operation says
+# ---------------------------------------------------------------- parsing an operation
 
 
 def _op(number: int, form: Any) -> Op | None:
@@ -152,7 +152,7 @@ def _op(number: int, form: Any) -> Op | None:
 
 
 def _time_us(nanoseconds: Any, number: int) -> int:
-    """Where nobody took the time, the order of the history stands for it."""
+    """The time of an operation. Without a time the index in the history is used."""
     if nanoseconds is None:
         return number
     if not isinstance(nanoseconds, int | float) or not abs(nanoseconds) < _INT64:
@@ -193,13 +193,13 @@ def _text(form: Any) -> str | None:
 
 
 def _key(form: Any) -> Key:
-    """JSON knows only texts as keys of objects, so a number in quotes is that number."""
+    """JSON object keys are strings, so a number in quotes counts as that number."""
     text = _name(form)
     number = form if type(form) is int else int(text) if text.isdecimal() and text.isascii() else None
     if number is not None and not 0 <= number <= _PARTITION_MAX:
         raise ValueError(f"key {number} is no number of a partition")
     if text == NUMBERED:
-        raise ValueError(f"a key named {NUMBERED} cannot be told from keys that are numbers")
+        raise ValueError(f"a key named {NUMBERED} cannot be distinguished from keys that are numbers")
     return text if number is None else number
 
 

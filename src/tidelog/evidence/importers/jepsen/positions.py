@@ -1,13 +1,13 @@
-"""The position of a consumer in each key, as far as a history tells.
+"""The position of a consumer in each key, as far as the history shows it.
 
 Rules of the file:
 
-* A consumer waits behind the last record that it got. A consumer that has just chosen a key waits for any
-  record, or for the first one if it asked for the beginning.
-* Choosing keys anew keeps the position in those that stay, and forgets the others; a key that changed hands
-  is forgotten as well.
-* A transaction that did not commit leaves the consumer where it was before. A lone poll that went wrong is
-  not rolled back, so it is not known where it left the consumer.
+* A consumer expects the record after the last one it received. A consumer that has just chosen a key expects
+  any record, or the first one if it asked for the beginning.
+* A new choice of keys keeps the position of keys that stay, and forgets the others; the position of a
+  reassigned key is forgotten as well.
+* A transaction that did not commit restores the position before it. A failed single poll is not rolled back,
+  so the position after it is unknown.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tidelog.evidence.importers.jepsen.operations import FAIL, INVOKE, OK, SUBSC
 
 
 class Positions:
-    """Those of one process. For each operation `begin`, `move` for every record, `end`."""
+    """The positions of one process. For each operation call `begin`, `move` for every record, `end`."""
 
     def __init__(self) -> None:
         self._known: dict[Key, int] = {}
-        """What is waited for; not there: anything."""
+        """The expected offset of each key; absent: any."""
         self._moved: dict[Key, int] = {}
         """The same within the current operation."""
         self._rebalanced: Collection[Key] = ()
         self.in_group = False
-        """Whether a group decides over the keys: it may move the consumer between two operations."""
+        """Whether a group assigns the keys: it may move the consumer between two operations."""
 
     def choose(self, op: Op) -> None:
-        """Keys were assigned or subscribed to. Whether that happened may be in doubt: then, too, it is not
-        known which position the consumer has in keys that it gave up."""
+        """Keys were assigned or subscribed to. Even if the outcome is unknown, the positions of keys that
+        were given up are forgotten."""
         if op.type in (INVOKE, FAIL):
             return
         self.in_group = op.f == SUBSCRIBE
@@ -44,7 +44,8 @@ class Positions:
         self._moved = {}
 
     def move(self, key: Key, offset: int) -> tuple[int, bool]:
-        """A record of a key came: what was waited for, and whether it is the first of this operation."""
+        """A record of a key was polled. Returns the expected offset, and whether it is the first of this
+        operation."""
         first = key not in self._moved
         waited = self._known.get(key, offset) if first else self._moved[key]
         self._moved[key] = offset + 1
