@@ -1,6 +1,6 @@
 """One broker as a process of its own: started from a properties file, listened to, and ended.
 
-What a broker promises whoever starts it: a line on stdout once it is registered and another once it serves
+What a broker promises its supervisor: a line on stdout once it is registered and another once it serves
 (`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
 when its standard input ends (`broker.forkserver`): no broker outlives its cluster.
 """
@@ -58,7 +58,7 @@ class BrokerProcess:
         self.pid = 0
         self.alive = False
         self.exit_code: int | None = None
-        """Negative if a signal ended it; None while it runs, or if nobody knows."""
+        """Negative if a signal ended it; None while it runs, or if it is not known."""
         self.last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self.expected_to_end = False
         self._on_line = on_line
@@ -68,7 +68,7 @@ class BrokerProcess:
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self, server: ForkServer) -> None:
-        """Raises `ForkServerError` if there is nobody to start it."""
+        """Raises `ForkServerError` if the fork server has ended."""
         loop = asyncio.get_running_loop()
         theirs_in, self._stdin = os.pipe()
         ours_out, theirs_out = os.pipe()

@@ -1,8 +1,8 @@
-"""What runs in a data directory, for everybody who wants to find it.
+"""What runs in a data directory, and how to find it.
 
 `cluster.json` is what the process that runs a cluster says about it. That process holds a lock on
 `cluster.lock` in the same directory for as long as it lives. So a file that a killed process left behind is
-told from a true one by asking for the lock, not by trusting a process id that may be another's by now.
+recognized by asking for the lock, not by trusting a process id that may be another's by now.
 
 The file knows the brokers that the cluster has started. It does not know one that was killed and started
 again by hand; and once the process that runs the cluster is killed, the file is out of date. But every broker
@@ -97,7 +97,7 @@ def running(data_dir: Path) -> ClusterStatus | None:
     return status if status is not None and lock_file.is_held(data_dir / LOCK_FILE) else None
 
 
-# ---------------------------------------------------------------- brokers, whoever started them
+# ---------------------------------------------------------------- brokers, those started by hand included
 
 
 @dataclass(frozen=True, slots=True)

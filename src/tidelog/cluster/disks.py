@@ -35,7 +35,7 @@ class Disks:
                 os.fsync(opened.fileno())
 
     def lose_power(self, folder: Path, recovery_points: Mapping[TopicPartition, int]) -> None:
-        """What a machine has left when it is switched on again. Nobody may have the files open."""
+        """What a machine has left when it is switched on again. No process may have the files open."""
         for log in folder.glob("*-*/"):
             topic, _, partition = log.name.rpartition("-")
             if partition.isdigit():

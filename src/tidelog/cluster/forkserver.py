@@ -71,13 +71,13 @@ class ForkServer:
                 raise ForkServerError(await self._last_words()) from None
             pid = await self._answers.get()
         if pid < 0:
-            self._answers.put_nowait(pid)  # for whoever asks next
+            self._answers.put_nowait(pid)  # for the next request
             raise ForkServerError(await self._last_words())
         self._exit_of(pid)
         return pid
 
     async def ended(self, pid: int) -> int | None:
-        """The exit code of a broker once it has one, negative if a signal ended it; None if nobody knows."""
+        """The exit code of a broker once it has one: negative if a signal ended it, None if not known."""
         return await asyncio.shield(self._exit_of(pid))
 
     async def close(self) -> None:

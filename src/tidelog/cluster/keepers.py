@@ -65,7 +65,7 @@ class KeeperInside:
 
 class KeeperOutside:
     def __init__(self, folder: Path, at: Address, command: list[str]) -> None:
-        """`command`: words that make what follows them run where the keeper stands."""
+        """`command`: words that make what follows them run where the keeper is."""
         self._folder = folder
         self._at = at
         self._command = command

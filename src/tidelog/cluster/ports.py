@@ -1,6 +1,6 @@
 """Whether ports are free, and who has them if not: asked before anything is started.
 
-A bind tells whether; who comes from /proc, so where there is none, or the process is somebody else's, the
+A bind tells whether; who comes from /proc, so where there is none, or the process is another user's, the
 answer stays short.
 """
 

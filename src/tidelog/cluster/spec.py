@@ -2,7 +2,7 @@
 
 A profile is a set of defaults other than Kafka's. `UP` is for a cluster that a person or a program uses:
 `tidelog up`, tests, notebooks. `TRIAL` is for one that faults are done to: a broker counts as started once it
-is registered, because a fault may keep the controller from it, and nothing happens that nobody asked for.
+is registered, because a fault may keep the controller from it, and brokers do nothing unasked.
 """
 
 from __future__ import annotations

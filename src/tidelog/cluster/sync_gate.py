@@ -141,7 +141,7 @@ class SyncGate:
         self._delays_ms.pop(pid, None)
 
     def close(self) -> None:
-        """When nobody is left who could ask."""
+        """When all processes that could ask have ended."""
         os.close(self._wake_write)
         if self._thread.ident is not None:
             self._thread.join()
@@ -183,7 +183,7 @@ class SyncGate:
             said, descriptors = str(error).encode(), []
         if descriptors:
             return descriptors[0]
-        self.trouble = f"syncs cannot be watched here: {said.decode() or 'nobody asks'}"
+        self.trouble = f"syncs cannot be watched here: {said.decode() or 'no process asks'}"
         return -1
 
     def _take(self, descriptor: int, waiting: list[tuple[float, int]]) -> None:

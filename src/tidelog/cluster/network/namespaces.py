@@ -32,14 +32,14 @@ from types import TracebackType
 from typing import Any, Self
 
 NETWORK = "198.18"
-"""Set aside for tests of networks (RFC 2544): nobody routes it."""
+"""Set aside for tests of networks (RFC 2544): it is not routed."""
 HOST = "host"
 MACHINES_MAX = 200
 SUBNETS = 250
 COMMANDS = ("ip", "nsenter", "unshare")
 COMMAND_SECONDS_MAX = 20.0
 END_SECONDS_MAX = 5.0
-_NOBODY = "02:00:00:00:00:00"
+_UNUSED_ADDRESS = "02:00:00:00:00:00"
 _BRIDGE = "bridge"
 
 Pair = tuple[str, str]
@@ -126,7 +126,7 @@ class Namespaces:
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._cut]
         self._cut.update(dict.fromkeys(new))
         self._tell_senders(
-            new, "neigh replace {address} lladdr " + _NOBODY + " dev {interface} nud permanent"
+            new, "neigh replace {address} lladdr " + _UNUSED_ADDRESS + " dev {interface} nud permanent"
         )
 
     def heal(self, pairs: Iterable[Pair] | None = None) -> None:

@@ -1,10 +1,10 @@
-"""Where the nodes of a trial really listen, and whether anybody does.
+"""Where the nodes of a trial really listen, and whether a process listens there.
 
 A relay's port takes connections whether or not there is a process behind it; a dead broker's port must refuse
-them. So when a connection to a place breaks or cannot be made, the place is knocked at: if nobody listens it
-counts as *down* and is knocked at again, often, until somebody does. Knocking is a connection that is closed
-at once. Only a plain refusal counts: a stopped process (SIGSTOP) has a kernel that accepts for it, as it has
-without a relay.
+them. So when a connection to a place breaks or cannot be made, the place is probed: if no process listens it
+counts as *down* and is probed again, often, until one does. A probe is a connection that is closed at once.
+Only a plain refusal counts: a stopped process (SIGSTOP) has a kernel that accepts for it, as it has without a
+relay.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from collections.abc import Callable
 
 from tidelog.faults.places import Node
 
-KNOCK_SECONDS = 0.02
+PROBE_SECONDS = 0.02
 PATIENCE_MS = 10
 """On this machine an answer is there at once, or, if the machine is very busy, soon. All relays wait for it:
-whoever lost a connection shall not hear of that before the port is as it should be."""
+a node that lost a connection must not learn of that before the port is right."""
 
 Address = tuple[str, int]
 
 
 class Places:
     def __init__(self, on_change: Callable[[Node], None]) -> None:
-        """``on_change`` is told of a node that listens elsewhere, or again, or no more."""
+        """``on_change`` gets a node that listens elsewhere, or again, or no more."""
         self._loop = asyncio.get_running_loop()
         self._on_change = on_change
         self._addresses: dict[Node, Address] = {}
@@ -39,7 +39,7 @@ class Places:
         self._on_change(node)
 
     def learn(self, node: Node, address: Address) -> None:
-        """What the cluster itself says, of nodes that nobody placed."""
+        """What the cluster itself says, of nodes that were not placed."""
         if node not in self._addresses:
             self.set(node, address)
 
@@ -52,20 +52,20 @@ class Places:
     def doubt(self, node: Node) -> None:
         """A connection to it broke, or could not be made."""
         if self.is_up(node) and not listens(self._addresses[node]):
-            self._down[node] = self._loop.call_later(KNOCK_SECONDS, self._knock, node)
+            self._down[node] = self._loop.call_later(PROBE_SECONDS, self._probe, node)
             self._on_change(node)
 
-    def _knock(self, node: Node) -> None:
+    def _probe(self, node: Node) -> None:
         if listens(self._addresses[node]):
             del self._down[node]
             self._on_change(node)
         else:
-            self._down[node] = self._loop.call_later(KNOCK_SECONDS, self._knock, node)
+            self._down[node] = self._loop.call_later(PROBE_SECONDS, self._probe, node)
 
     def _forget(self, node: Node) -> None:
-        knocking = self._down.pop(node, None)
-        if knocking is not None:
-            knocking.cancel()
+        probing = self._down.pop(node, None)
+        if probing is not None:
+            probing.cancel()
 
     def close(self) -> None:
         for node in list(self._down):

@@ -2,11 +2,11 @@
 
 Between brokers the API tells the channel, as in the lab: ``fetch``, ``control``, or ``isr`` for everything
 else, which is what brokers ask of the controller. Whatever a client says is ``client``, whatever is said to
-the keeper ``keeper``. Answers carry no API: they are told by the correlation id of their request, and come
+the keeper ``keeper``. Answers carry no API: they are known by the correlation id of their request, and come
 in the order of the requests, except that some requests get none (acks=0).
 
 The keeper's protocols, the embedded one and ZooKeeper's, share Kafka's framing and nothing else. Of their
-messages only the *heartbeats* are told apart: they keep a session alive, mean nothing else, and so are not
+messages only the *heartbeats* are recognized: they keep a session alive, mean nothing else, and so are not
 messages of a trial. They pass held channels and are not counted.
 """
 
@@ -121,11 +121,11 @@ class Conversation:
             expected, label = unanswered.popleft()
             if expected == correlation:
                 return label
-        raise ProtocolError(f"an answer to request {correlation}, which nobody made")
+        raise ProtocolError(f"an answer to request {correlation}, which was never made")
 
 
 class KeeperTalk:
-    """One connection to the keeper. Both sides speak when they like; all that is told apart is heartbeats."""
+    """One connection to the keeper. Both sides send when they like; only heartbeats are recognized."""
 
     __slots__ = ("_reply", "_request")
 

@@ -108,13 +108,13 @@ class Lane:
         self._waiting: deque[Waiting] = deque()
         self._waiting_bytes = 0
         self._end: tuple[float, Callable[[], None]] | None = None
-        """When the end of the stream is due, and who is to be told."""
+        """When the end of the stream is due, and what to call then."""
         self._timer: asyncio.TimerHandle | None = None
         self.lost = False
         """Something of this direction is gone: nothing that follows can be of use."""
 
     def attach(self, send: Callable[[bytes | bytearray], None], on_room: Callable[[], None]) -> None:
-        """``send`` is the way to the target. ``on_room`` is told when a full lane is so no more."""
+        """``send`` is the way to the target. ``on_room`` is called when a full lane has room again."""
         self._send = send
         self._on_room = on_room
 
@@ -129,7 +129,7 @@ class Lane:
         return self._scratch[len(head) :]
 
     def received(self, count: int) -> None:
-        """``count`` bytes were put into ``buffer()``. Raises `ProtocolError` if they are nobody's frames."""
+        """``count`` bytes were put into ``buffer()``. Raises `ProtocolError` if they are no frames."""
         flow = self._flow
         flow.bytes += count
         if not self._whole:
@@ -297,7 +297,7 @@ class Lane:
         self.clear()
 
     def clear(self) -> None:
-        """Everything in flight here is gone: there is nobody left to receive it."""
+        """Everything in flight here is gone: the receiver has ended."""
         self._flow.dropped += sum(not message.heartbeat for message in self._waiting)
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -1,12 +1,12 @@
 """A relay's listening port: open, silent, or refusing, and always the same number.
 
-*Open*: connections are accepted. *Silent*: the kernel drops whoever knocks, as a network does that loses
-packets; a connection attempt hangs and, if the port opens before it gives up, succeeds when it is next
+*Open*: connections are accepted. *Silent*: the kernel drops connection attempts, as a network does that
+loses packets; an attempt hangs and, if the port opens before it gives up, succeeds when it is next
 repeated. *Refusing*: attempts fail at once, as where no process listens.
 
-How: a socket that is bound but never listens keeps the number. Beside it stands a listening one, or none. To
-be silent it listens with the shortest queue, filled by a caller of our own: Linux ignores whoever comes to a
-full queue.
+How: a socket that is bound but never listens keeps the number. Beside it there is a listening one, or
+none. To be silent it listens with the shortest queue, filled by a connection of our own: Linux ignores
+attempts to connect to a full queue.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ListeningPort:
 
     def _accept(self) -> None:
         assert self._listener is not None
-        with contextlib.suppress(OSError):  # nobody is left, or left before being let in
+        with contextlib.suppress(OSError):  # no more callers, or one left before it was accepted
             while self._listener is not None:
                 caller, _ = self._listener.accept()
                 caller.setblocking(False)

@@ -1,8 +1,8 @@
 """The way from one node to another: a port, and the connections that came through it.
 
 The port is open while a connection could be made in a real network: the link works in both directions and
-somebody listens at its end. While the link is cut it is silent for a while and refuses after that, as a host
-does whose neighbours have noticed that it is gone; where nobody listens it refuses.
+a process listens at its end. While the link is cut it is silent for a while and refuses after that, as a host
+does whose neighbours have noticed that it is gone; where no process listens it refuses.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Relay:
     async def _reach_target(self) -> socket.socket:
         address = self._exchange.places.get(self.target)
         if address is None:
-            raise ConnectionRefusedError(f"nobody said where {self.target} listens")
+            raise ConnectionRefusedError(f"it is not known where {self.target} listens")
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -146,7 +146,7 @@ class Relay:
         self.connections.pop(connection, None)
 
     def _far_ended(self) -> None:
-        # Before the near side hears of it: whoever comes back at once shall find the port as it should be.
+        # Before the near side hears of it: a client that reconnects at once must find the port right.
         self._exchange.places.doubt(self.target)
 
     # ------------------------------------------------------------ what a trial does

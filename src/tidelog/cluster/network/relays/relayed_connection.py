@@ -1,9 +1,9 @@
 """One relayed connection: two sockets, a lane each way, and what becomes of one when the other ends.
 
-* When one side ends, the other is told at once, unless that direction is cut: then the news is lost like any
-  other packet, and the side that is left hears of it when the link heals.
+* When one side ends, the other is closed at once, unless that direction is cut: then the news is lost like
+  any other packet, and the side that is left hears of it when the link heals.
 * A connection of which something was lost is reset when both directions work again. One that lost nothing
-  goes on: nobody noticed.
+  goes on, as if nothing had happened.
 * Messages that are held when either side ends are gone.
 * A side that does not read holds up the other, which is then not read from.
 """

@@ -189,7 +189,7 @@ class Switchboard:
         name, source, target = label.channel
         try:
             shown(Passed(time.time(), source, target, name, size, label.api))
-        except Exception:  # whoever looks on must not break what he looks at
+        except Exception:  # an observer must not break what it observes
             log.exception("on_message failed and is not called again")
             self._on_message = None
 
