@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.processes import is_alive, resident_bytes
+from bench.processes import resident_bytes
 
 from tidelog.cluster.directory import running_brokers
+from tidelog.storage.lock_file import Process
 
 _SETTLED_SECONDS: Final = 10.0
 """A broker that has just started grows; from then on it is looked at."""
@@ -27,16 +28,16 @@ class Brokers:
 
     def __init__(self, evidence: Path) -> None:
         self._data_dir = evidence / "cluster"
-        self._lives: dict[int, _Life] = {}
+        self._lives: dict[Process, _Life] = {}
         self.bytes_max = 0
 
     def look(self, now: float) -> None:
-        for pid in [each.process.pid for each in running_brokers(self._data_dir) if each.process]:
+        for process in [each.process for each in running_brokers(self._data_dir) if each.process]:
             try:
-                size = resident_bytes(pid)
+                size = resident_bytes(process.pid)
             except OSError:
                 continue
-            life = self._lives.setdefault(pid, _Life(now))
+            life = self._lives.setdefault(process, _Life(now))
             if now >= life.began + _SETTLED_SECONDS and not life.first_bytes:
                 life.first_bytes = size
             life.last_bytes, life.last_at = size, now
@@ -57,7 +58,7 @@ class Brokers:
         return oldest.last_at - oldest.began, oldest.first_bytes, oldest.last_bytes
 
     def left(self) -> list[int]:
-        return [pid for pid in self._lives if is_alive(pid)]
+        return [process.pid for process in self._lives if process.is_alive]
 
 
 def of_session(session: int) -> list[int]:

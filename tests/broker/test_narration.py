@@ -118,7 +118,7 @@ def test_what_passes_by_itself_is_for_debugging(
 ):
     """Roles, and the moments in which a leader and a follower have not both heard of them."""
     for _ in ("info", "debug"):
-        narration.observe(e.BecameLeader(ONE, A, 3, (ONE,), 7))
+        narration.observe(e.BecameLeader(ONE, A, 3, (ONE,), 7, 7))
         narration.observe(e.BecameFollower(ONE, A, 4, TWO))
         narration.observe(e.FollowerStalled(ONE, A, ErrorCode.UNKNOWN_LEADER_EPOCH))
         narration.tell(all_of_it=True)

@@ -16,7 +16,7 @@ TP = TopicPartition("orders", 7)
 ISR = (ME, OTHER)
 
 SPECIMENS: tuple[RecordedEvent, ...] = (
-    e.BecameLeader(ME, TP, 5, ISR, 100),
+    e.BecameLeader(ME, TP, 5, ISR, 100, 99),
     e.BecameFollower(ME, TP, 6, OTHER),
     e.Truncated(ME, TP, 103, 100, e.TruncationRule.EPOCH_UNKNOWN, 5, 100, 4),
     e.HighWatermarkAdvanced(ME, TP, 5, 90, 100, ISR),

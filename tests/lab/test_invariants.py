@@ -163,10 +163,10 @@ def test_watermark_rises_catches_a_watermark_that_falls() -> None:
 def test_one_leader_per_epoch_catches_two_leaders_and_two_controllers() -> None:
     """Two brokers that lead one epoch are caught, of a partition as of the cluster."""
     watch = watched()
-    watch(BecameLeader(BrokerId(0), TP, 7, (), 0))
-    watch(BecameLeader(BrokerId(0), TP, 7, (), 0))
+    watch(BecameLeader(BrokerId(0), TP, 7, (), 0, 0))
+    watch(BecameLeader(BrokerId(0), TP, 7, (), 0, 0))
     assert watch.kept is None
-    watch(BecameLeader(BrokerId(1), TP, 7, (), 0))
+    watch(BecameLeader(BrokerId(1), TP, 7, (), 0, 0))
     assert watch.kept is not None
     assert watch.kept.name == "one-leader-per-epoch"
     watch = watched()

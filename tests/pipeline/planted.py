@@ -145,10 +145,12 @@ class Case:
         end: int,
         reason: e.ElectionKind | e.StateWriteReason,
         isr: Sequence[int],
+        watermark: int = 0,
     ) -> Case:
         self.written(at_ms, broker, epoch, isr, epoch, reason)
         members = tuple(map(BrokerId, isr))
-        return self.happened(at_ms, e.BecameLeader(BrokerId(broker), self._tp, epoch, members, end), broker)
+        became = e.BecameLeader(BrokerId(broker), self._tp, epoch, members, end, watermark)
+        return self.happened(at_ms, became, broker)
 
     def written(  # noqa: PLR0917
         self,

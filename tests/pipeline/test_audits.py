@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.planted import FINAL, Case, write
 
+from tidelog.core import events as e
 from tidelog.pipeline.audit.anomalies import AUDITS
 from tidelog.pipeline.audit.inputs import load
 from tidelog.pipeline.audit.verdict import Verdict, judge
@@ -209,6 +210,17 @@ case("two at one offset", ("inconsistent offset", V, "a, b", 0)).send("a", 0).se
     .committed(4, 0, 1, [0, 1])
     .read("c", (0, "a"), (1, "b"), at_ms=20)
     .committed(30, 1, 2, [0, 1])
+    .final((0, "a"), (1, "b"))
+)
+
+(
+    case("read from the next leader, which knew the watermark")
+    .send("a", 0)
+    .send("b", 1)
+    .logs("a", "b")
+    .committed(4, 0, 1, [0, 1])
+    .elected(10, 1, 2, 2, e.ElectionKind.CLEAN, [1], watermark=2)
+    .read("c", (0, "a"), (1, "b"), at_ms=20)
     .final((0, "a"), (1, "b"))
 )
 

@@ -288,7 +288,7 @@ def test_without_a_majority_no_session_ends() -> None:
 
 STATE = PartitionState(BrokerId(1), 4, (BrokerId(1), BrokerId(2)), 3, 7)
 EVENTS = (
-    e.BecameLeader(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), 9),
+    e.BecameLeader(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), 9, 8),
     e.BecameFollower(BrokerId(1), TP, 4, BrokerId(2)),
     e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, 3, 8),
     e.HighWatermarkAdvanced(BrokerId(1), TP, 4, 2, 3, (BrokerId(1),)),

@@ -107,6 +107,8 @@ class BecameLeader:
     epoch: Epoch
     isr: tuple[BrokerId, ...]
     log_end_offset: Offset
+    high_watermark: Offset
+    """As it knew it when it still followed."""
 
 
 @dataclass(slots=True)

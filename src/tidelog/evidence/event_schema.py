@@ -120,6 +120,7 @@ KINDS: dict[type, EventKind] = dict(
             leader="broker",
             isr="isr",
             log_end_offset="log_end_offset",
+            high_watermark="high_watermark",
         ),
         _kind(
             e.BecameFollower,

@@ -175,7 +175,7 @@ def test_a_partition_s_rows_tell_its_story_in_order(
             ends[tp] += 3
             lived[tp.topic].append((ends[tp] - 3, ends[tp]))
         else:
-            event = BecameLeader(ME, tp, 1, ISR, 0) if what == "lead" else BecameFollower(ME, tp, 1, OTHER)
+            event = BecameLeader(ME, tp, 1, ISR, 0, 0) if what == "lead" else BecameFollower(ME, tp, 1, OTHER)
             lived[tp.topic].append(("became_leader" if what == "lead" else "became_follower",))
         recorder.record(event, now)
     recorder.close()

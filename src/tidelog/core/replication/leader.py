@@ -147,8 +147,11 @@ class LeaderRole:
             follower.last_fetch = now
             follower.leader_end_at_last_fetch = self.epoch_start
         self.ctx.generation.begin_leading(self)  # which may fail
+        replica = self.replica
         self.ctx.emit(
-            events.BecameLeader(self.ctx.broker, self.replica.tp, self.epoch, self.isr, self.epoch_start)
+            events.BecameLeader(
+                self.ctx.broker, replica.tp, self.epoch, self.isr, self.epoch_start, replica.high_watermark
+            )
         )
         self.advance_high_watermark(now)
         self._release_fetches()

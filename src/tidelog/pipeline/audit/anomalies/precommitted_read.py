@@ -3,7 +3,8 @@
 Judged: the last record of each poll, against the highest high watermark that any leader of the partition had
 told by then. On real brokers moves of the watermark are told up to a quarter of a second late and clocks
 differ, so a second is allowed for; and a broker that is killed takes its last moves with it, so polls around
-the death of a broker are not judged. Besides, a transaction that read a value which it had sent itself: it
+the death of a broker are not judged. What the next leader may serve it knew as a follower: it says so when
+it becomes leader. Besides, a transaction that read a value which it had sent itself: it
 had not committed yet. Severity: a violation.
 """
 
@@ -68,7 +69,7 @@ def _above_the_watermark(inputs: Inputs) -> DataFrame:
         f"read_us + {inputs.slack_us} as at_us",
         "cast(null as bigint) as watermark",
     ).unionByName(
-        inputs.events.where("event = 'high_watermark_advanced'").selectExpr(
+        inputs.events.where("event in ('high_watermark_advanced', 'became_leader')").selectExpr(
             *PLACE,
             "cast(null as string) as consumer",
             "cast(null as bigint) as read_us",
