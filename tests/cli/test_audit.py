@@ -46,7 +46,7 @@ def test_a_folder_without_evidence(tmp_path: Path):
 
 def test_a_manifest_that_is_none(evidence: Path):
     (evidence / "trial.json").write_text("{]")
-    assert "trial.json cannot be understood" in refused(call("audit", evidence))
+    assert "trial.json is invalid" in refused(call("audit", evidence))
 
 
 def test_evidence_of_another_schema(evidence: Path):

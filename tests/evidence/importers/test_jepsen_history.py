@@ -204,7 +204,10 @@ def test_json_lines_say_the_same(tmp_path: Path) -> None:
         ("{:type :ok, :f :send, :process 0, :value [[:send -3 2]]}", "key -3 is no number of a partition"),
         (f"{{:type :ok, :f :send, :process 0, :value [[:send 1 [{2**63} 2]]]}}", "is no offset"),
         (f"{{:type :ok, :f :send, :process 0, :time {2**63}, :value []}}", "is no time in nanoseconds"),
-        ("{:type :ok, :f :send, :process 0, :value [[:send :jepsen 2]]}", "cannot be told from keys"),
+        (
+            "{:type :ok, :f :send, :process 0, :value [[:send :jepsen 2]]}",
+            "cannot be distinguished from keys",
+        ),
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "line 1: nested too deeply"),
         ('{"type": "ok", "f": "send", "process": 0, "value": [}', "line 1, column 53: this is no JSON"),

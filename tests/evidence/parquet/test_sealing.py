@@ -357,9 +357,9 @@ def test_a_folder_that_somebody_left_can_be_claimed(folder: EvidenceFolder):
     ("text", "message"),
     [
         (None, "is not a folder of evidence: it has no trial.json"),
-        ("{", "cannot be understood"),
+        ("{", "is invalid"),
         ('{"schema_version": 99}', "evidence of schema 99, this version reads 1 and 2"),
-        ("[]", "cannot be understood"),
+        ("[]", "is invalid"),
     ],
 )
 def test_what_is_no_evidence_is_refused(tmp_path: Path, text: str | None, message: str):
