@@ -149,7 +149,9 @@ def test_the_log_tells_it_too(run: Run):
     assert len(said("opened 1 logs in", "after a crash")) == 1
     assert len(said("SIGTERM: handing leadership over")) == 3
     assert len(said("leaving")) == 3
-    assert 2 <= len(said(f"lost touch with broker {run.killed}")) <= 4  # at the crash, and perhaps at the end
+    assert (
+        2 <= len(said(f"lost the connection to broker {run.killed}")) <= 4
+    )  # at the crash, and perhaps at the end
     assert not said("ERROR")
 
 

@@ -104,7 +104,7 @@ def test_a_bug_in_a_request_of_the_controller(
     monkeypatch.setattr(Buggy, "mended", False)
     with caplog.at_level(logging.ERROR):
         met = asyncio.run(_goes_on(tmp_path))
-    said = [record for record in caplog.records if record.message == "unexpected error, going on"]
+    said = [record for record in caplog.records if record.message == "unexpected error, continuing"]
     assert len(said) == met >= 1
     assert all(record.exc_info and record.exc_info[0] is KeyError for record in said)
 

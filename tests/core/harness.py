@@ -80,7 +80,7 @@ class Bench:
         elsewhere = self.tree.open_session()
         self.tree.apply(elsewhere, Create(keeper_paths.CONTROLLER, CONTROLLER, ephemeral=True))
         self._session = self.tree.open_session()
-        self.core.keeper_says(SessionStarted(self._session), self.now)
+        self.core.keeper_notice(SessionStarted(self._session), self.now)
         self._collect()
         live = dict.fromkeys(ids(range(4)), 1)
         self.hear(UpdateMetadataRequest(*self._header(), live, {}, ()), CONTROLLER)
@@ -109,7 +109,7 @@ class Bench:
                     self._wakes.append(effect.at)
                 elif isinstance(effect, KeeperCall):
                     result, _ = self.tree.apply(self._session, effect.operation)
-                    self.core.keeper_says(KeeperReply(effect.call, result), self.now)
+                    self.core.keeper_notice(KeeperReply(effect.call, result), self.now)
                 elif isinstance(effect, Stopped):
                     self.stopped = True
                 else:

@@ -49,7 +49,7 @@ class Node:
         return int(self._loop.time() * 1000)
 
     def hear(self, notice: Notice) -> None:
-        self._step(lambda: self.core.keeper_says(notice, self._now()))
+        self._step(lambda: self.core.keeper_notice(notice, self._now()))
 
     def receive(self, sender: BrokerId, message: Any) -> None:
         self._step(lambda: self.core.receive(sender, message, self._now()))

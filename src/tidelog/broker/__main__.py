@@ -1,7 +1,7 @@
-"""``python -m tidelog.broker FILE.properties [--override NAME=VALUE …]``: one broker and nothing else.
+"""``python -m tidelog.broker FILE.properties [--override NAME=VALUE …]``: run one broker.
 
-The command that ``tidelog up`` starts for each broker. It imports no command-line library, so that a broker
-is up in a fraction of a second; people use ``tidelog broker``.
+The command of a broker process in a cluster. It imports no command-line library, so that a broker starts in a
+fraction of a second. On a terminal use ``tidelog broker``.
 """
 
 from __future__ import annotations

@@ -6,16 +6,16 @@ Rules of this file:
   or for data: clients pipeline. Its answer goes out when all earlier answers have.
 * Every frame of a read event is handled before anything is written; then one vectored write carries all
   answers that are ready. If that takes longer than a slice, the rest waits for the next turn of the loop.
-* As long as a request is worked on in slices (``slices.py``), the next one waits, and so do they all while
-  an answer is encoded that is too long for one.
-* A client that does not read its answers, or that has too many requests open, is not read from; requests
-  that had been read already wait their turn. An answer to a fetch may be a million times larger than the
-  request, so after each fetch we look how its answer leaves before the next one is begun: what one client can
-  make us hold is bounded.
-* What is held of requests that are not complete, or wait for their turn, is told to ``FrameMemory``. If there
-  is no room for more of it, the connection is not read from either.
-* While the broker starts (``Server.open``), the first request of a client waits with all that follow it.
-* Bytes that are no Kafka request close this connection, with one line in the log, and touch no other.
+* While a request is handled in slices (``slices.py``), or a long answer is encoded in slices, the next
+  request waits.
+* The broker stops reading from a client that does not read its answers, or that has too many open requests;
+  requests that were read already wait. An answer to a fetch may be a million times larger than the request,
+  so effects are executed after each fetch, before the next one: this bounds the memory that one client can
+  use.
+* ``FrameMemory`` counts the memory of incomplete and waiting requests. If it is used up, the broker stops
+  reading too.
+* Until the broker has started (``Server.open``), all requests of a client wait.
+* Bytes that are not a Kafka request close this connection, with one log message, and affect no other.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _FETCH = int(Api.FETCH)
 _PIECE_BYTES = 1024
-"""What is read at once while memory is short."""
+"""Maximum bytes of one read while memory is short."""
 
 
 class Request:
-    """A request on its way: what was asked, and the place in line where the answer belongs."""
+    """A request in progress, and the position of its answer in the queue."""
 
     __slots__ = ("answer", "body", "connection", "header", "on_abandoned", "on_superseded", "received_at")
 
@@ -50,13 +50,13 @@ class Request:
         self.received_at = received_at
         self.answer: list[Any] | None = None
         self.on_superseded: Any = None
-        """Called when the same client sends its next request while this one waits (a follower's fetch)."""
+        """Called when the client sends its next request while this one waits (a follower's fetch)."""
         self.on_abandoned: Any = None
-        """Called when the client is gone while this one waits: it may have allowed weeks for that."""
+        """Called when the client disconnects while this request waits, which may take weeks."""
 
     @property
     def name(self) -> str:
-        """The API and its version, for people."""
+        """The API and its version, for log messages."""
         try:
             return f"{Api(self.header.api_key).name} v{self.header.api_version}"
         except ValueError:
@@ -66,21 +66,21 @@ class Request:
         self.go_on(self._encode(body, failed))
 
     def respond_at_once(self, body: Any, *, failed: bool = False) -> None:
-        """The same with an answer that is known to be short: it saves a microsecond."""
+        """``respond`` for an answer that is known to be short: saves a microsecond."""
         try:
             answer = encode_response(self.header, body)
         except Exception as error:
-            # Perhaps the handler returned long ago, and nothing above us knows whose answer this was.
+            # The handler may have returned long ago, so no caller knows whose answer this is.
             self.connection.failed(error)
             return
         self._settle(answer, failed)
 
     def respond_with(self, steps: StepsAndJobs[Any], *, failed: bool = False) -> None:
-        """The same with an answer that is made in steps, because it may have very many parts."""
+        """``respond`` for an answer that is made in steps, because it may have very many parts."""
         self.go_on(self._make_and_encode(steps, failed))
 
     def go_on(self, steps: StepsAndJobs[None]) -> None:
-        """Do what is left, in steps, after something that was waited for."""
+        """Continue the request in steps, after a wait."""
         self.connection.server.slices.begin(self.connection, steps)
 
     def _encode(self, body: Any, failed: bool) -> Steps[None]:
@@ -91,12 +91,12 @@ class Request:
         self._settle((yield from encode_response_in_steps(self.header, body)), failed)
 
     def respond_nothing(self) -> None:
-        """The client asked for no answer (acks=0)."""
+        """Finish without an answer (acks=0)."""
         self._settle([], failed=False)
 
     def _settle(self, answer: list[Any], failed: bool) -> None:
         self.answer = answer
-        # They refer back to us, and cycles keep whole fetches in memory.
+        # They refer back to this request, and reference cycles keep whole fetches in memory.
         self.on_superseded = self.on_abandoned = None
         connection = self.connection
         connection.held_bytes += sum(map(len, answer))
@@ -133,21 +133,20 @@ class Connection(asyncio.BufferedProtocol):
         self._frames = FrameReader(server.limits.frame_bytes_max)
         self._open: deque[Request] = deque()
         self._received: list[bytearray] = []
-        """Frames that came in and were not affordable, for which there was no time, or that wait for the
-        broker to start."""
+        """Received frames that wait: beyond a limit, out of time, or before the broker has started."""
         self._work = 0
-        """Requests and answers that are worked on in slices."""
+        """Number of requests and answers that are handled in slices."""
         self.working_bytes = 0
-        """The large frame that one of them is made of."""
+        """Size of the large frame that is being decoded."""
         self._incoming_bytes = 0
-        """What ``FrameMemory`` was told that we hold."""
+        """The memory that ``FrameMemory`` counts for this connection."""
         self._starved = False
-        """There is no memory for the rest of a request."""
+        """``FrameMemory`` has no room for the rest of a request."""
         self._going_on: asyncio.Handle | None = None
         self._writable = True
         self._paused = False
         self.held_bytes = 0
-        """Of answers that wait for earlier ones."""
+        """Size of answers that wait for earlier ones."""
 
     # ------------------------------------------------------------ the transport's calls
 
@@ -184,7 +183,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._frames.received(nbytes)
         except ProtocolError as error:
-            self.offended(error)
+            self.close_on_protocol_error(error)
         else:
             self._handle(frames, began + SLICE_SECONDS)
         server.settle()
@@ -194,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
             self._read_only_if_affordable()
 
     def _account(self) -> None:
-        """Tell how much memory our requests take, and ask for more where the next bytes need it."""
+        """Report the memory of this connection's requests, and ask for more if the next bytes need it."""
         if self._transport is None:
             return
         frames = self._frames
@@ -229,7 +228,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _go_on(self) -> None:
-        """Handle what was put off."""
+        """Handle waiting frames."""
         self._going_on = None
         if not self._affordable:
             return
@@ -245,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.held > 0
 
     def look_again(self) -> None:
-        """There may be memory for the rest of our request, or the broker has started."""
+        """Check again: there may be memory for the rest of a request, or the broker has started."""
         self._account()
         self._read_only_if_affordable()
 
@@ -253,8 +252,8 @@ class Connection(asyncio.BufferedProtocol):
         self.server.log.warning("closed the connection from %s: %s", self.peer, reason)
         self.abort()
 
-    def offended(self, error: ProtocolError) -> None:
-        """What came is no Kafka request."""
+    def close_on_protocol_error(self, error: ProtocolError) -> None:
+        """The bytes are not a Kafka request."""
         self.server.metrics.protocol_errors += 1
         self.server.log.warning("closed the connection from %s: %s", self.peer, error)
         self._received.clear()
@@ -285,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ answers
 
     def flush(self) -> None:
-        """Write every answer whose turn has come, in one go."""
+        """Write all answers that are next in order, in one write."""
         buffers: list[Any] = []
         open_requests = self._open
         while open_requests and open_requests[0].answer is not None:
@@ -317,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         affordable = self._affordable
         if affordable and self._received and self._going_on is None:
-            # Not from here: we may be in the middle of carrying out what others asked.
+            # Not directly: the caller may be executing effects of other connections.
             self._going_on = asyncio.get_running_loop().call_soon(self._go_on)
         if not affordable or self._received:
             if not self._paused:
@@ -335,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def latest(self) -> str:
-        """What was asked last, for people."""
+        """The name of the last request, for log messages."""
         return self._open[-1].name if self._open else "a request"
 
     def work_begun(self) -> None:
@@ -353,8 +352,8 @@ class Connection(asyncio.BufferedProtocol):
     # ------------------------------------------------------------ the end
 
     def idle_since(self) -> float | None:
-        """When the client last said or was told something, unless it is waiting for an answer of ours. One
-        that does not take its answers does not wait."""
+        """The time of the last read or write; None while the client waits for an answer. A client that does
+        not read its answers counts as idle."""
         waits = self._work or (self._open and self._writable)
         return None if waits else self.last_active
 
@@ -362,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None:
             return
         if not self._writable:
-            self.abort()  # to close in order would be to wait until the client reads
+            self.abort()  # a clean close would wait until the client reads
             return
         self.flush()
         self._transport.close()

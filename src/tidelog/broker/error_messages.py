@@ -1,7 +1,7 @@
-"""What an answer says in words besides its error code: no longer than a reader needs.
+"""Error messages in answers, limited in length.
 
-Such words may quote what the client sent, and a client may send 32 KB where a name is expected. In older
-versions a text has no more than 32,767 bytes, so an answer that quotes all of it could not be sent.
+A message may quote what the client sent, and a client may send 32 KB as a name. In older versions a string
+has at most 32,767 bytes, so an answer that quotes all of it could not be encoded.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _LENGTH_MAX: Final = 1_000
 
 
 def brief(message: str | None) -> str | None:
-    """The message, cut if it is long. Its end, which says what is wrong, is kept."""
+    """The message, shortened in the middle if it is long: the end says what is wrong."""
     if message is None or len(message) <= _LENGTH_MAX:
         return message
     half = _LENGTH_MAX // 2

@@ -1,16 +1,15 @@
 """``python -m tidelog.broker.forkserver FD``: the process that a cluster's brokers are forked from.
 
-Half of the time in which a broker starts goes into loading its code. Here that is done once: a nursery loads
-everything, then forks a broker for each request, so that three brokers cost little more than one and a broker
-that is started again serves at once. Each is a process of its own, in a session of its own; nothing is shared
-but code.
+Half of a broker's start time is spent loading its code. The fork server loads it once and forks a broker for
+each request, so that three brokers take little longer than one and a restarted broker serves at once. Each
+broker is a separate process in its own session; they share only code.
 
-The conversation, on the Unix socket FD, in lines of JSON: a request is the path of a properties file and
-carries three descriptors, the broker's standard input, output and error; the answer is `{"pid": N}`, and when
-a broker ends `{"ended": N, "code": C}` follows. The next request may come after the answer to the one before.
+The protocol on the Unix socket FD is JSON lines: a request is the path of a properties file with three
+descriptors, the broker's standard input, output and error; the answer is `{"pid": N}`, and when a broker ends
+`{"ended": N, "code": C}` follows. A client waits for the answer before its next request.
 
-No broker outlives its cluster. Its standard input is a pipe that nothing is ever written to; when that ends,
-whoever held the other end is gone, and the broker shuts down as at SIGTERM.
+No broker outlives its cluster. Its standard input is a pipe that is never written to; when it is closed, the
+supervisor is gone, and the broker shuts down as after SIGTERM.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _PATIENCE_SECONDS = 10.0
 
 
 def serve(control: socket.socket) -> None:
-    """Fork a broker for each request until the other side is gone."""
-    import tidelog.broker.process  # noqa: F401  # the point of it all: loaded before anybody asks
+    """Fork a broker for each request until the socket is closed."""
+    import tidelog.broker.process  # noqa: F401  # loaded before the first request
 
     gc.collect()
-    gc.freeze()  # so that the collector does not touch, and thereby copy, what all brokers share
+    gc.freeze()  # so that the garbage collector does not write to, and thereby copy, shared pages
     running: set[int] = set()
     children, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -60,11 +59,11 @@ def serve(control: socket.socket) -> None:
             for descriptor in descriptors:
                 os.close(descriptor)
             running.add(pid)
-            _say(control, {"pid": pid})
+            _send(control, {"pid": pid})
 
 
 def _wake_paused(brokers: set[int]) -> None:
-    """A broker that somebody had stopped would not see that its cluster is gone."""
+    """A broker paused with SIGSTOP would not notice that its cluster is gone."""
     for pid in brokers:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
@@ -77,11 +76,11 @@ def _tell_who_ended(control: socket.socket, running: set[int]) -> None:
             if pid == 0:
                 return
             running.discard(pid)
-            _say(control, {"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+            _send(control, {"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
 
-def _say(control: socket.socket, message: dict[str, int]) -> None:
-    with suppress(OSError):  # nobody listens any more: the next read says so
+def _send(control: socket.socket, message: dict[str, int]) -> None:
+    with suppress(OSError):  # the socket is closed: the next read returns its end
         control.sendall(json.dumps(message).encode() + b"\n")
 
 
@@ -97,7 +96,7 @@ def _become_broker(properties: str, descriptors: list[int]) -> None:
         for target, descriptor in enumerate(descriptors):
             os.dup2(descriptor, target)
             os.close(descriptor)
-        with suppress(OSError):  # how ps and top call it, where that can be chosen
+        with suppress(OSError):  # the name in ps and top, if the system allows it
             Path("/proc/self/comm").write_text(f"tidelog {Path(properties).stem}")
         threading.Thread(target=_follow_supervisor, name="supervisor", daemon=True).start()
         from tidelog.broker.__main__ import main
@@ -115,7 +114,7 @@ def _become_broker(properties: str, descriptors: list[int]) -> None:
 
 
 def _follow_supervisor() -> None:
-    """Shut down in order when standard input ends; and at once if that takes too long."""
+    """Shut down cleanly when standard input ends; at once if that takes too long."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

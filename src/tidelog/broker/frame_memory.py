@@ -1,15 +1,15 @@
-"""The memory of requests that are on their way in, bounded for all connections together.
+"""Bounds the memory of incoming requests, over all connections.
 
-``queued.max.request.bytes``, as Kafka's. What counts is what a connection holds of requests that are not
-complete or that wait for their turn. When that reaches the bound:
+The limit is ``queued.max.request.bytes``, as in Kafka. Incomplete and waiting requests count. At the limit:
 
-* Small requests pass as ever. They are read into a buffer that all connections share, only in smaller pieces,
-  so that what stays behind of them is little.
-* A connection in the middle of a large request is not read from until there is room. They wait in line.
-* One of them may go on all the same: else those that have a part each would wait for each other for ever. So
-  what is held is at most the bound, and one request.
-* If others wait, that one has ``FAVOUR_SECONDS``; then its connection is closed. Else a client that begins a
-  request and does not end it would stop all others.
+* Small requests are still served. They are read into a buffer that all connections share, in smaller pieces,
+  so that little memory remains in use.
+* A connection in the middle of a large request is not read until there is room. Such connections wait in a
+  queue.
+* One of them may continue: otherwise connections with partial requests would wait for each other forever. So
+  memory is at most the limit plus one request.
+* If others wait, that connection has ``FAVOUR_SECONDS`` and is then closed. Otherwise a client with an
+  unfinished request could block all others.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Holder(Protocol):
 
     @property
     def arriving(self) -> bool:
-        """It has begun to receive a request, and holds nothing that is complete."""
+        """Whether it holds only an incomplete request."""
 
     def look_again(self) -> None:
-        """There may be room now."""
+        """Called when there may be room."""
 
     def give_up(self, reason: str) -> None:
-        """Close, and say why."""
+        """Close the connection and log the reason."""
 
     def __hash__(self) -> int: ...
 
@@ -56,15 +56,15 @@ class FrameMemory:
         self._bytes_max = float("inf") if bytes_max == UNBOUNDED else bytes_max
         self.used = 0
         self.exhausted = False
-        """Those who have the choice take little."""
+        """The limit is reached: connections read in smaller pieces."""
         self._waiting: dict[Holder, None] = {}
         self._favoured: Holder | None = None
-        """Who takes more than there is."""
+        """The connection that may exceed the limit."""
         self._favour_ends: asyncio.TimerHandle | None = None
         self._looking: asyncio.Handle | None = None
 
     def may_take(self, holder: Holder, count: int) -> bool:
-        """Whether it may hold so much more. If not it is told when to ask again."""
+        """Whether the connection may hold ``count`` more bytes. If not, ``look_again`` is called later."""
         if self.used + count <= self._bytes_max:
             pass
         elif self._favoured is None or self._favoured is holder:
@@ -78,7 +78,7 @@ class FrameMemory:
         return True
 
     def changed(self, holder: Holder, before: int, now: int) -> None:
-        """It held ``before`` and holds ``now``."""
+        """The connection held ``before`` bytes and now holds ``now``."""
         self.used += now - before
         self._metrics.incoming_bytes = self.used
         self.exhausted = self.used >= self._bytes_max
@@ -87,7 +87,7 @@ class FrameMemory:
             if holder is self._favoured:
                 self._pass_favour()
         if now < before and self._waiting and self._looking is None:
-            # Not from here: whoever lets go is in the middle of something.
+            # Not directly: the caller is in the middle of handling its data.
             self._looking = asyncio.get_running_loop().call_soon(self._look_again)
 
     def _look_again(self) -> None:
@@ -111,7 +111,7 @@ class FrameMemory:
         if self._favoured is None or not self._waiting:
             return
         if not self._favoured.arriving:
-            self._watch_favour()  # it has arrived, and is worked on
+            self._watch_favour()  # the request is complete and being handled
         else:
             self._favoured.give_up(
                 f"its request did not arrive within {FAVOUR_SECONDS:.0f} s, and others wait for the memory "

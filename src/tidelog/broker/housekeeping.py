@@ -1,4 +1,4 @@
-"""What a broker does by the clock: retention, compaction, checkpoints, flushes, leader balance."""
+"""Periodic work of a broker: retention, compaction, checkpoints, flushes, leader balance."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class Housekeeping:
             steps = self._node.storage.next_compaction(self._node.time_ms(), self._committed())
             if steps is not None:
                 self._compacting = True
-                self._clean_on(steps)
+                self._continue_compaction(steps)
 
-    def _clean_on(self, steps: Iterator[Job]) -> None:
-        """Have a thread do the next step; the loop looks at the log in between."""
+    def _continue_compaction(self, steps: Iterator[Job]) -> None:
+        """Run the next job in a thread, then resume the compaction in the event loop."""
         if self._stopped:
             return
         job = next(steps, None)
@@ -86,7 +86,7 @@ class Housekeeping:
                 self._node.log.debug("%s", self._node.storage.last_compaction)
         else:
             done = self._loop.run_in_executor(self._node.threads, job)
-            done.add_done_callback(lambda _: self._clean_on(steps))
+            done.add_done_callback(lambda _: self._continue_compaction(steps))
 
     def _write_checkpoints(self) -> None:
         self._node.storage.write_checkpoints()
@@ -102,8 +102,8 @@ class Housekeeping:
             self._node.fail(f"cannot make the log durable: {error}")
 
     def _check_logs(self) -> None:
-        """A log that could not be synced or cut takes nothing until it is opened anew. As leader it would go
-        on refusing what another replica could take, so leave: that is what the others can deal with."""
+        """Stop the broker if a log has failed. A failed log refuses appends until a restart; if the broker
+        stayed leader, producers would fail although another replica could lead."""
         node = self._node
         for replica in node.core.replicas.values():
             failure = cast(FileLog, replica.log).failure
@@ -112,12 +112,12 @@ class Housekeeping:
                 return
         before, self._trouble = self._trouble, node.storage.trouble
         if self._trouble not in ("", before):
-            node.log.error("cannot keep the files of the logs in order: %s", self._trouble)
+            node.log.error("background work on the logs failed: %s", self._trouble)
 
     # ------------------------------------------------------------ leaders
 
     def _balance_leaders(self) -> None:
-        """Give a broker back the partitions it should lead, once it lacks too large a share of them."""
+        """Elect preferred leaders for a broker that lacks too large a share of its partitions."""
         node = self._node
         machines = node.core.controller.machines
         if machines is None:
@@ -132,12 +132,12 @@ class Housekeeping:
             share = 100 * len(away) / len(tps)
             if broker in cluster.live and share > node.settings.leader_imbalance_per_broker_percentage:
                 for tp in away:
-                    node.ask(_Nobody(), ElectLeadersRequest(tp))
+                    node.ask(_IgnoreAnswer(), ElectLeadersRequest(tp))
         node.settle()
 
 
-class _Nobody:
-    """Asks and does not listen."""
+class _IgnoreAnswer:
+    """Ignores the answer."""
 
     def deliver(self, _message: Any) -> None:
         pass

@@ -1,14 +1,15 @@
-"""What happens to a broker, in the words of its log: one line for each incident, however much it touches.
+"""Log messages about events of a broker: one line per incident, however many partitions it affects.
 
 Rules of the file:
 
-* A broker that dies costs a thousand partitions their leader within a few seconds: that is one line, with
-  the first few of them by name. So lines about partitions wait for others of their kind, until there are no
-  more; ``tell`` is called four times a second and knows.
-* What repeats itself (a follower that is refused again, a log that fails again) is said once, until the
-  partition gets another leader.
-* Everyday changes of roles are for ``tidelog.log.level=debug``. Whatever explains a loss or an unavailable
-  partition (elections, in-sync replicas, truncations) is told at ``info``; what may lose records, warns.
+* When a broker dies, a thousand partitions may lose their leader within seconds: that is one line, with the
+  first few partitions by name. So lines about partitions wait for more of the same kind; ``tell``, called
+  four times a second, writes a line when no more have come.
+* Repeated events (a follower refused again, a log that fails again) are logged once, until the partition gets
+  another leader.
+* Normal changes of roles are logged at ``debug``. Events that explain a loss or an unavailable partition
+  (elections, in-sync replicas, truncations) are logged at ``info``; events that may lose records at
+  ``warning``.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _PASSING = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 )
-"""A leader and a follower hear of a change one after the other: until both have, this is what they say."""
+"""Leader and follower learn of a change one after the other. Until both have, these errors are normal."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """A line to be, about ever more partitions."""
+    """A pending line, to which partitions are added."""
 
     level: int
     key: str
@@ -72,7 +73,7 @@ class Narration:
         self._log = logging.getLogger("tidelog.node")
         self._waiting: dict[tuple[int | str, ...], _Line] = {}
         self._said: dict[tuple[type, TopicPartition], str] = {}
-        """What was complained about a partition, so that it is not said again."""
+        """Problems that were logged for a partition, so that they are not repeated."""
         self._proposed: dict[TopicPartition, e.IsrChangeProposed] = {}
         self._live: Mapping[BrokerId, int] | None = None
         self._broker_epoch = 0
@@ -83,7 +84,7 @@ class Narration:
             words(self, event)
 
     def live_brokers(self, live: Mapping[BrokerId, int] | None) -> None:
-        """Who is there, as the controller sees it, with their broker epochs; None on any other broker."""
+        """The live brokers with their broker epochs, on the controller; None on other brokers."""
         before, self._live = self._live, None if live is None else dict(live)
         if before is None or live is None or before == live:
             return
@@ -96,20 +97,20 @@ class Narration:
                 self._say(INFO, "broker_restarted", broker=broker)
 
     def tell(self, *, all_of_it: bool = False) -> None:
-        """Say what has been waiting for company and gets no more of it."""
+        """Write pending lines to which nothing was added since the last call."""
         for key, line in list(self._waiting.items()):
             if line.is_due() or all_of_it:
                 del self._waiting[key]
                 self._log.log(line.level, "%s", line)
 
-    # ------------------------------------------------------------ how lines come to be
+    # ------------------------------------------------------------ composing lines
 
     def _say(self, level: int, key: str, **fields: str | int) -> None:
         if self._log.isEnabledFor(level):
             self._log.log(level, "%s", words(f"log.{key}", **fields))
 
     def _together(self, level: int, key: str, what: object, **fields: str | int) -> None:
-        """A line about partitions, of which ``what`` is one."""
+        """Add ``what`` to a pending line about partitions."""
         if self._log.isEnabledFor(level):
             alike = (level, key, *fields.values())
             line = self._waiting.get(alike)
@@ -118,7 +119,7 @@ class Narration:
             line.add(str(what))
 
     def _once(self, event: Any, said: str) -> bool:
-        """Whether it is news about this partition."""
+        """Whether this was not logged yet for the partition."""
         key = type(event), event.tp
         if self._said.get(key) == said:
             return False

@@ -1,4 +1,4 @@
-"""How a broker's process logs: `HH:MM:SS.mmm LEVEL message` on stderr, one line for each event.
+"""The log format of a broker process: `HH:MM:SS.mmm LEVEL message` on stderr, one line per event.
 
 `tidelog up` reads these lines and shows them side by side, so the format is an interface: `LINE` reads it.
 """
@@ -15,7 +15,7 @@ LINE: Final = re.compile(r"(?P<time>\d\d:\d\d:\d\d\.\d{3}) (?P<level>[A-Z]+) (?P
 
 
 def configure(level: str = "info") -> None:
-    """For the whole process; `level` is one of the setting `tidelog.log.level`."""
+    """Configure logging of the process; `level` is a value of `tidelog.log.level`."""
     logging.basicConfig(level=level.upper(), format=FORMAT, datefmt="%H:%M:%S", stream=sys.stderr, force=True)
-    # Kazoo warns about every lost connection; the keeper's own lines say what matters about them.
+    # Kazoo warns about every lost connection; the keeper client logs what matters.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)

@@ -1,11 +1,11 @@
-"""How long the event loop was held: for that time nothing else was read, answered or kept alive.
+"""Measures how long the event loop was blocked: meanwhile nothing else is read, answered or kept alive.
 
-A read event measures itself (``Connection``), and that is exact. What else runs on the loop is caught by a
-timer that is due every ``TICK_SECONDS``: what holds the loop at that moment makes it late. Such a hold is
-told too short by at most a tick, and one that is shorter than a tick may be missed.
+A read event measures itself exactly (``Connection``). Other work on the loop is detected by a timer that is
+due every ``TICK_SECONDS``: work that blocks the loop makes the timer late. The measured time is too short by
+at most a tick, and a block shorter than a tick may be missed.
 
-On a crowded machine a loop is late also because others have the processor. So the timer looks at the
-processor time of its thread, too: the loop's own work on the way to a late tick cannot have been more.
+On a busy machine a loop is also late because other processes have the processor. So the timer also reads the
+processor time of its thread, which is an upper bound of the loop's own work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.broker.metrics.counters import Metrics
 
 TICK_SECONDS = 0.05
 HOLD_SECONDS = 0.1
-"""Held for longer than this, a loop is noticed by clients."""
+"""Clients notice a loop that is blocked for longer than this."""
 
 
 class LoopWatch:
@@ -30,7 +30,7 @@ class LoopWatch:
         self._timer.cancel()
 
     def _wait(self) -> None:
-        # Not the loop's own time, which stands still during a turn.
+        # Not the loop's cached time, which does not advance during a turn.
         self._due = time.monotonic() + TICK_SECONDS
         self._worked = time.thread_time()
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)

@@ -1,17 +1,17 @@
-"""Where the core meets the world: inputs go in through here, and every effect is carried out here.
+"""Connects the core with sockets, files and the keeper: passes inputs in, and executes every effect.
 
-The core is told about a request, a keeper's notice, a connection or the time; it appends effects to a list.
-``settle`` empties that list: answers to their requests, messages to the peers, calls to the keeper, wake-ups
-to the event loop, events to the recorder and the metrics. It runs once per read event, so everything that
-came in together goes out together.
+The core receives a request, a notice of the keeper, a connection or the time, and appends effects to a list.
+``settle`` executes that list: answers to requests, messages to peers, calls to the keeper, wake-ups, events
+for the recorder and the metrics. It runs once per read event, so that everything received together is sent
+together.
 
-Durability: as long as a log with ``flush=always`` has appends that are not on the disk, *all* effects are
-held back, in order, until an fsync that began after those appends has returned. Inputs go on being taken
-meanwhile, so one fsync serves everything that arrived during the previous one (group commit), and an
-acknowledgement can never be ahead of the disk. Only reads of what is on disk already do not wait.
+Durability: as long as a log with ``flush=always`` has unsynced appends, *all* effects are held back, in
+order, until an fsync that began after those appends has returned. Inputs are still accepted meanwhile, so one
+fsync serves everything that arrived during the previous one (group commit), and an acknowledgement is never
+ahead of the disk. Only reads of synced records do not wait.
 
-Nothing that comes in may cost what comes after it. A bug is written down with its traceback and costs its own
-input; a broken invariant ends the broker, because promises made from such a state are worth nothing.
+One input must not harm the next. A bug is logged with its traceback and loses only its own input; a broken
+invariant stops the broker, because acknowledgements from such a state cannot be trusted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
 
 
 class Waiter(Protocol):
-    """Whoever sent the core a request: it gets the answer."""
+    """The sender of a request to the core, which receives the answer."""
 
     def deliver(self, message: Any) -> None: ...
 
@@ -84,16 +84,16 @@ class Node:
         self.topics = TopicSettings(topic_defaults(settings), storage)
         self.registered = asyncio.Event()
         self.informed = asyncio.Event()
-        """A controller has told us who is there and who leads what."""
+        """Set when a controller has sent the metadata of the cluster."""
         self.stopped = asyncio.Event()
         self.log = logging.getLogger("tidelog.node")
         self.leaving = False
         self.failure = ""
-        """Why the process ends without having been asked to."""
+        """Why the broker stops by itself."""
         self._wanted_topics = WantedTopics(self._send_to_controller)
         self._leaving_since = 0
         self.cluster_id = ""
-        # Made once the port is bound: the core registers where we are, the server hands us what comes in.
+        # Created once the port is bound: the core registers the endpoint, the server passes requests.
         self.core: Broker
         self.server: Server
         self.endpoint: BrokerEndpoint
@@ -121,26 +121,26 @@ class Node:
     # ------------------------------------------------------------ inputs
 
     def now(self) -> int:
-        """Milliseconds on the clock that drives every deadline of the core: monotonic, not of the day."""
+        """Milliseconds on the monotonic clock of all deadlines of the core."""
         return int(self._loop.time() * 1000)
 
     def time_ms(self) -> int:
-        """The time of day, for whatever compares itself with the timestamps of records."""
+        """The wall clock, for comparison with timestamps of records."""
         return int(time.time() * 1000) + self.settings.tidelog_clock_offset_ms
 
     def ask(self, waiter: Waiter, message: Message) -> None:
-        """Hand the core a request. The answer is delivered when effects are next carried out."""
+        """Pass a request to the core. The answer is delivered when effects are next executed."""
         self.core.receive(waiter, message, self.now())
 
     def answered(self, peer: BrokerId, message: Message) -> None:
-        """Hand the core the answer of another broker."""
+        """Pass an answer of another broker to the core."""
         try:
             self.core.receive(peer, message, self.now())
         except Exception as error:
             self.unexpected(error)
 
     def command_answered(self, peer: BrokerId, message: Message) -> None:
-        """The same for what is no fetch, and so rare enough to be looked at."""
+        """The same for rare answers, other than fetches, whose type is checked."""
         if isinstance(message, CreateTopicResponse):
             self._wanted_topics.answered(message)
         else:
@@ -154,12 +154,12 @@ class Node:
         self.settle()
 
     def unreachable(self, peer: BrokerId) -> None:
-        """There is no connection to a peer. A broker that leaves does not wait for such a controller."""
+        """There is no connection to a peer. A stopping broker does not wait for an unreachable controller."""
         if self.leaving and peer == self.core.known_controller:
             self.answered(peer, ControlledShutdownResponse(ErrorCode.NETWORK_EXCEPTION))
             self.settle()
 
-    def keeper_says(self, notice: KeeperNotice) -> None:
+    def keeper_notice(self, notice: KeeperNotice) -> None:
         if isinstance(notice, SessionStarted):
             if self._session:
                 self.observe(happened.KeeperSessionLost(self._session, "it expired"))
@@ -168,24 +168,24 @@ class Node:
         elif isinstance(notice, SessionResumed):
             self.observe(happened.KeeperReconnected(self._session))
         try:
-            self.core.keeper_says(notice, self.now())
+            self.core.keeper_notice(notice, self.now())
         except Exception as error:
             self.unexpected(error)
         self.settle()
 
     def stop(self, reason: str) -> None:
-        """Begin to leave: ``stopped`` is set when leadership has moved, or when waiting is no use."""
+        """Begin the shutdown: ``stopped`` is set when leadership has moved, or when it cannot be moved."""
         self.observe(happened.ControlledShutdownBegun(reason))
         self.leaving = True
         self._leaving_since = self.now()
         if self.core.controller.active and not self.keeper.connected:
-            self.core.leave()  # what we should ask of ourselves we could not do
+            self.core.leave()  # this broker is the controller and cannot write to the keeper
         else:
             self.core.stop(self.now())
         self.settle()
 
     def fail(self, reason: str) -> None:
-        """Something is broken that only a new start can mend: leave at once, and say why."""
+        """Stop at once after an error that only a restart can repair."""
         if not self.failure:
             self.failure = reason
             self.log.critical("stopping: %s", reason)
@@ -208,15 +208,15 @@ class Node:
         self.settle()
 
     def unexpected(self, error: Exception) -> None:
-        """Something failed that should not have been able to."""
+        """Handle an exception that should not happen."""
         if isinstance(error, InvariantViolation):
             self.fail(f"replication reached a state that its rules exclude: {error}")
         else:
             self.metrics.unexpected_errors += 1
-            self.log.error("unexpected error, going on", exc_info=error)
+            self.log.error("unexpected error, continuing", exc_info=error)
 
     def when_settled(self, action: Callable[[], None]) -> None:
-        """Run ``action`` once the effects at hand are carried out: it may ask the core for more."""
+        """Run ``action`` after the current effects are executed: it may send more requests to the core."""
         self._ready.append(action)
 
     # ------------------------------------------------------------ effects
@@ -254,12 +254,12 @@ class Node:
             try:
                 carrier(effect)
             except Exception as error:
-                # It must not cost the effects behind it, nor the connection that happened to bring the
-                # input: they belong to others.
+                # It must not drop the effects behind it, nor the connection that brought the input: they
+                # belong to other clients.
                 self.unexpected(error)
 
     def _reply(self, reply: Reply) -> None:
-        reply.to.deliver(reply.message)  # type: ignore[attr-defined]  # the world's own tokens: Waiters
+        reply.to.deliver(reply.message)  # type: ignore[attr-defined]  # tokens of this class: Waiters
 
     def _send(self, send: Send) -> None:
         if send.to == self.id:
@@ -281,7 +281,7 @@ class Node:
         self._wake_at = self._loop.call_at(at, self._wake)
 
     def observe(self, event: Any) -> None:
-        """Something happened: count it, write it down, tell it."""
+        """Count, record and log an event."""
         self.metrics.observe(event)
         self.narration.observe(event)
         if self.recorder is not None:
@@ -294,7 +294,7 @@ class Node:
             self.registered.set()
 
     def report(self) -> None:
-        """Write and tell what had been waiting for more of its kind."""
+        """Flush the recorder and the pending lines of the log."""
         if self.recorder is not None:
             self.recorder.flush()
         machines = self.core.controller.machines
@@ -304,8 +304,8 @@ class Node:
     # ------------------------------------------------------------ flush=always
 
     def _overtakes(self, effect: Any) -> bool:
-        """Reads of what is on disk need not wait for what is not: such an answer leaves at once, here, and
-        tells nothing of the rest."""
+        """Whether a read need not wait for the sync. Its answer is sent here at once, with synced records
+        only."""
         if not isinstance(effect, Reply) or not isinstance(effect.message, FetchResponse):
             return False
         response = effect.message
@@ -335,9 +335,9 @@ class Node:
 
     def _synced(self, count: int, error: BaseException | None) -> None:
         if error is not None:
-            # After a failed fsync nobody knows what is on the disk (the kernel may have dropped the pages).
-            # Acknowledging would be a lie and so would be going on: stop, and recover from the others.
-            # Until then this sync counts as under way, so that no later one releases what is held.
+            # After a failed fsync the content of the disk is unknown (the kernel may have dropped the pages),
+            # so the broker must not acknowledge: stop, and recover from the other replicas. Until then this
+            # sync counts as under way, so that no later one releases the held effects.
             self.fail(f"cannot make the log durable: {error}")
             return
         self._syncing = False
@@ -347,15 +347,15 @@ class Node:
             self._sync()
         self.settle()
 
-    # ------------------------------------------------------------ what the handlers ask
+    # ------------------------------------------------------------ for handlers
 
     def leads(self, tp: TopicPartition) -> bool:
         replica = self.core.replicas.get(tp)
         return replica is not None and isinstance(replica.role, LeaderRole)
 
     def create_topic(self, name: str) -> ErrorCode:
-        """A client asked for a topic that does not exist: have the controller create it. Returns what to tell
-        the client: to ask again, or why the controller refused the last time."""
+        """Ask the controller to create a topic that a client wants. Returns the error for the client: to ask
+        again, or why the controller refused the last time."""
         settings = self.settings
         if name == OFFSETS_TOPIC:
             request = topic_request(settings)
@@ -374,7 +374,7 @@ class Node:
 
 
 class _Local:
-    """This broker as its own peer: the controller controls the broker it lives in, too."""
+    """This broker as its own peer: the controller also controls its own broker."""
 
     __slots__ = ("_node",)
 

@@ -1,13 +1,13 @@
-"""One broker process from its first line to its last: open the logs, bind, register, serve, hand over, leave.
+"""The life of a broker process: open the logs, bind, register, serve, hand over leadership, stop.
 
 The order matters. The data directory is locked and recovered before anything listens; the port is bound
-before the broker registers itself, so that nobody is sent to a port that is not ours; clients are served when
-a controller has told the broker of its cluster, not before; the session with the keeper ends only after
-leadership has moved away. Whatever prevents a start is one line on stderr.
+before the broker registers itself, so that no client connects to another process's port; clients are served
+only after a controller has sent the metadata; the session with the keeper ends only after leadership has
+moved away. An error at the start is one line on stderr.
 
-Two lines on stdout, with the same words after the first: ``registered id=1 host=127.0.0.1 port=9092
-metrics=9404`` once the cluster can know of the broker, ``serving …`` once clients are served. The first is
-for a supervisor that starts brokers while they cannot be reached: the second may not come then.
+Two lines on stdout, equal except for the first word: ``registered id=1 host=127.0.0.1 port=9092
+metrics=9404`` after the registration, ``serving …`` once clients are served. The first is for a supervisor
+that starts brokers without a reachable controller: then the second may not come.
 """
 
 from __future__ import annotations
@@ -52,21 +52,21 @@ from tidelog.storage.file_storage import FileStorage, wall_clock
 
 log = logging.getLogger("tidelog")
 
-WAITING_SAID_AFTER_SECONDS = 1.0
+LOG_WAIT_AFTER_SECONDS = 1.0
 SWITCH_SECONDS = 0.001
 
 
 class CannotStart(Exception):
-    """Why, in one line."""
+    """The broker cannot start. The message says why in one line."""
 
 
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code."""
-    # The allocations of the hot path are short-lived and free of cycles: look for garbage less often.
+    # Allocations of the hot path are short-lived and without cycles: collect garbage less often.
     gc.set_threshold(50_000, 50, 100)
-    # For so long the event loop may wait for a thread that compacts or inflates, whenever it has work to do.
+    # Maximum time that the event loop waits for a thread that compacts or inflates.
     sys.setswitchinterval(SWITCH_SECONDS)
-    # Every log and every client is an open file; what the system allows at most is what a broker may need.
+    # Every log and every client needs an open file, so raise the limit to the system's maximum.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
@@ -98,12 +98,12 @@ async def _serve(settings: Settings) -> int:
             metrics_port = await _expose(node, leaving)
         if not await _unless_stopped(node, register(node, keeper)):
             return 0
-        _say("registered", node, metrics_port)
+        _announce("registered", node, metrics_port)
         leaving.callback(LoopWatch(node.metrics).stop)
         housekeeping = Housekeeping(node)
         leaving.callback(housekeeping.stop)
-        if await _unless_stopped(node, _hear_of_cluster(node)):
-            _say("serving", node, metrics_port)
+        if await _unless_stopped(node, _await_metadata(node)):
+            _announce("serving", node, metrics_port)
             log.info("serving after %.2f s", time.perf_counter() - started)
             await node.stopped.wait()
         node.report()
@@ -112,7 +112,7 @@ async def _serve(settings: Settings) -> int:
     return 1 if node.failure else 0
 
 
-# ---------------------------------------------------------------- the start
+# ---------------------------------------------------------------- start
 
 
 def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorage:
@@ -136,14 +136,14 @@ def _open_storage(settings: Settings, threads: ThreadPoolExecutor) -> FileStorag
 async def assemble(
     settings: Settings, storage: FileStorage, keeper: KeeperConnection, threads: Executor
 ) -> Node:
-    """A broker whose port is bound and who is ready to register."""
+    """A broker whose port is bound, ready to register."""
     metrics = Metrics()
     recorder = None
     if settings.tidelog_evidence_dir is not None:
         recorder = EventRecorder(
             settings.tidelog_evidence_dir,
             BrokerId(settings.broker_id),
-            # The machine's clock, however wrong the broker's: what several brokers did is put in order by it.
+            # The machine's clock, without the broker's offset: it orders the events of several brokers.
             lambda: int(time.time() * 1000),
         )
     node = Node(settings, storage, keeper, metrics=metrics, recorder=recorder, threads=threads)
@@ -166,8 +166,8 @@ async def assemble(
             f"cannot listen on {host or '*'}:{port}: {_why(error)}; "
             "free the port or set listeners=PLAINTEXT://HOST:PORT"
         ) from None
-    told = settings.advertised(bound)
-    node.endpoint = BrokerEndpoint(told.host, told.port, settings.broker_rack)
+    advertised = settings.advertised(bound)
+    node.endpoint = BrokerEndpoint(advertised.host, advertised.port, settings.broker_rack)
     node.core = Broker(
         node.id,
         storage,
@@ -181,8 +181,8 @@ async def assemble(
             __version__,
             settings.tidelog_generation,
             os.getpid(),
-            told.host,
-            told.port,
+            advertised.host,
+            advertised.port,
             settings.broker_rack,
         )
     )
@@ -208,12 +208,12 @@ def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
 
 
 async def register(node: Node, keeper: KeeperConnection) -> None:
-    """Connect to the keeper, make sure that the data belongs to this cluster, take our place in it."""
+    """Connect to the keeper, check that the data belongs to this cluster, and register."""
     settings = node.settings
     url = settings.keeper_url
     early: list[Notice] = []
     notify: Callable[[Notice], None] = early.append
-    keeper.start(lambda notice: notify(notice))  # noqa: PLW0108  # who is notified changes below
+    keeper.start(lambda notice: notify(notice))  # noqa: PLW0108  # ``notify`` changes below
     try:
         with _waiting_for(url):
             found = await keeper.request(
@@ -226,10 +226,10 @@ async def register(node: Node, keeper: KeeperConnection) -> None:
     node.cluster_id = found.value.value if found.ok else ""
     node.storage.claim(node.cluster_id)
     await node.server.serve()
-    # Only now may the core hear that there is a session: it answers by registering us.
-    notify = node.keeper_says
+    # Only now may the core learn of the session: it then registers the broker.
+    notify = node.keeper_notice
     for notice in early:
-        node.keeper_says(notice)
+        node.keeper_notice(notice)
     try:
         async with asyncio.timeout(settings.zookeeper_session_timeout_ms * 1.5 / 1000 + 2):
             await node.registered.wait()
@@ -237,12 +237,12 @@ async def register(node: Node, keeper: KeeperConnection) -> None:
         raise CannotStart(await _why_not_registered(node, keeper)) from None
 
 
-async def _hear_of_cluster(node: Node) -> None:
-    with _said_if_long("registered, and waiting for the controller; clients are served when it was heard"):
+async def _await_metadata(node: Node) -> None:
+    with _logged_if_slow("registered; waiting for metadata from the controller before serving clients"):
         await node.informed.wait()
 
 
-def _say(state: str, node: Node, metrics_port: int) -> None:
+def _announce(state: str, node: Node, metrics_port: int) -> None:
     at = node.endpoint
     print(f"{state} id={node.id} host={at.host} port={at.port} metrics={metrics_port}", flush=True)
 
@@ -260,27 +260,27 @@ async def _why_not_registered(node: Node, keeper: KeeperConnection) -> str:
 
 @contextmanager
 def _waiting_for(url: str) -> Iterator[None]:
-    """One line if it takes long, and none about single attempts to connect: they are what waiting is."""
+    """Log one line if it takes long, and suppress messages about single attempts to connect."""
     loud = logging.getLogger("tidelog.keeper")
     loud.setLevel(logging.ERROR)
     try:
-        with _said_if_long("waiting for the keeper at %s", url):
+        with _logged_if_slow("waiting for the keeper at %s", url):
             yield
     finally:
         loud.setLevel(logging.NOTSET)
 
 
 @contextmanager
-def _said_if_long(what: str, *words: object) -> Iterator[None]:
-    said = asyncio.get_running_loop().call_later(WAITING_SAID_AFTER_SECONDS, log.info, what, *words)
+def _logged_if_slow(what: str, *words: object) -> Iterator[None]:
+    timer = asyncio.get_running_loop().call_later(LOG_WAIT_AFTER_SECONDS, log.info, what, *words)
     try:
         yield
     finally:
-        said.cancel()
+        timer.cancel()
 
 
 async def _unless_stopped(node: Node, start: Coroutine[Any, Any, None]) -> bool:
-    """Go on with the start until it is done. False if a signal came first: then nobody waits for it."""
+    """Run the start. False if a signal stopped the broker first; then the start is cancelled."""
     starting = asyncio.ensure_future(start)
     stopped = asyncio.ensure_future(node.stopped.wait())
     try:
@@ -316,12 +316,12 @@ async def _expose(node: Node, leaving: AsyncExitStack) -> int:
     return served.port
 
 
-# ---------------------------------------------------------------- the end
+# ---------------------------------------------------------------- shutdown
 
 
 def _hand_over(node: Node, signum: int) -> None:
-    """The first signal asks the controller to move our leaderships; the second one does not wait for it. Who
-    was never told anything leads nothing."""
+    """The first signal starts a controlled shutdown, the second one stops at once. A broker without metadata
+    leads nothing and stops at once."""
     if node.leaving or not node.settings.controlled_shutdown_enable or not node.informed.is_set():
         node.stopped.set()
         return
@@ -329,7 +329,7 @@ def _hand_over(node: Node, signum: int) -> None:
 
 
 def _why(error: OSError) -> str:
-    """In the words of the system, which for names that cannot be resolved are not those of its errors."""
+    """The system's error message; for names that cannot be resolved it is not in errno."""
     known = error.errno is not None and error.errno > 0
     return (os.strerror(error.errno or 0) if known else error.strerror or str(error)).lower()
 

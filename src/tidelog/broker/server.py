@@ -1,17 +1,16 @@
 """The listening side: admits connections within limits, turns frames into requests, flushes answers.
 
-A request whose version we do not speak is answered as Kafka does (ApiVersions: a version-0 body that says
-so; others: the connection is closed, because the client has been told what we speak). A handler that fails
-costs its own request, never the broker.
+An unsupported version is handled as in Kafka (ApiVersions: a version-0 body with the error; others: the
+connection is closed, because the client knows the supported versions). A failed handler loses its own
+request, but never stops the broker.
 
-Until the broker knows its cluster (``open``) only other brokers are served, whose requests make it known.
-What clients send waits in their connections, which are not read further. To a client that is a port which is
-bound and does not accept yet, as Kafka's is until the broker has caught up (KIP-631): the answer comes a
-moment later, or the client asks another broker. An answer that names no controller would be worse:
-librdkafka's admin client does not ask again before its own time is up.
+Until the broker has metadata (``open``) only other brokers are served, whose requests bring it. Requests of
+clients wait in their connections, which are not read further. A client sees a delay, as with Kafka until the
+broker has caught up (KIP-631), or asks another broker. An answer without a controller would be worse:
+librdkafka's admin client would not ask again before its own time-out.
 
-A handler that goes through what the client has counted is a generator, and so is the decoding of a large
-frame: they are run in slices (``slices.py``), and the connection's next request waits for their end.
+A handler that loops over a client's list is a generator, and so is the decoding of a large frame: they run in
+slices (``slices.py``), and the connection's next request waits for their end.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from tidelog.wire.messages.api_versions import ApiVersionsResponse
 
 Handler = Callable[[Request], StepsAndJobs[None] | None]
 LARGE_BYTES = 16 * 1024
-"""A smaller frame is decoded in one go: a few milliseconds if it is nothing but the smallest elements."""
+"""A smaller frame is decoded in one step: a few milliseconds in the worst case."""
 _SERVED_AT_ONCE = frozenset(key for key, api in SERVED.items() if Listener.BETWEEN_BROKERS in api.listener)
 REFUSAL_SAID_EVERY_SECONDS = 60.0
 
@@ -56,9 +55,9 @@ class Limits:
     idle_seconds_max: float = 600.0
     requests_open_max: int = 500
     answer_bytes_held_max: int = 57_671_680
-    """Of one connection: answers that wait for earlier ones."""
+    """Per connection: answers that wait for earlier ones."""
     incoming_bytes_max: int = 256 * 1024 * 1024
-    """Of all connections: requests that are not complete."""
+    """Over all connections: incomplete requests."""
 
 
 class Server:
@@ -70,8 +69,7 @@ class Server:
         settle: Callable[[], None],
         on_violation: Callable[[str], None],
     ) -> None:
-        """``settle`` carries out what the requests of one read event made necessary; ``on_violation`` ends
-        the broker."""
+        """``settle`` executes the effects of one read event; ``on_violation`` stops the broker."""
         self.limits = limits
         self.metrics = metrics
         self.settle = settle
@@ -86,7 +84,7 @@ class Server:
         self._refusal_said_at = -REFUSAL_SAID_EVERY_SECONDS
         self._handlers = handlers
         self.starting = True
-        """The requests of clients wait."""
+        """The broker is starting: requests of clients wait."""
         self._listener: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -107,7 +105,7 @@ class Server:
             self._close_idle()
 
     def open(self) -> None:
-        """From now on clients are served; those that wait, first."""
+        """Serve clients from now on; waiting ones first."""
         self.starting = False
         for connection in list(self.connections):
             connection.look_again()
@@ -138,7 +136,7 @@ class Server:
         return True
 
     def _refused(self, connection: Connection, here: int) -> None:
-        """Who is refused tries again at once: one line a minute is enough."""
+        """Log at most one line per minute, because refused clients retry at once."""
         self.metrics.connections_refused += 1
         now, limits = self.clock(), self.limits
         if now < self._refusal_said_at + REFUSAL_SAID_EVERY_SECONDS:
@@ -164,7 +162,7 @@ class Server:
         self.metrics.connections = len(self.connections)
 
     def flush(self) -> None:
-        """Write what was answered since the last call."""
+        """Write the answers since the last call."""
         while self.unflushed:
             connection, _ = self.unflushed.popitem()
             connection.flush()
@@ -182,7 +180,7 @@ class Server:
     # ------------------------------------------------------------ requests
 
     def dispatch(self, connection: Connection, frame: bytearray) -> None:
-        """Handle a request, or begin to."""
+        """Handle a request, or start to."""
         received_at = self.clock()
         try:
             if len(frame) > LARGE_BYTES:
@@ -193,7 +191,7 @@ class Server:
                 steps = self._handlers[header.api_key](request)
                 if steps is not None:
                     self.slices.begin(connection, steps)
-                request.body = None  # a produce that waits for its followers need not hold its batches
+                request.body = None  # a produce that waits for followers must not keep its batches in memory
         except Exception as error:
             self.failed(connection, error)
 
@@ -214,7 +212,7 @@ class Server:
     def _request(
         self, connection: Connection, header: RequestHeader, body: Any, received_at: float
     ) -> Request:
-        """A request at its place in line."""
+        """Create the request and add it to the connection's queue."""
         if header.api_key not in self._handlers:
             raise ProtocolError(f"API {header.api_key} is not served here")
         request = Request(connection, header, body, received_at)
@@ -226,13 +224,13 @@ class Server:
         if isinstance(error, UnsupportedVersion) and error.header.api_key == Api.API_VERSIONS:
             self._offer_versions(connection, error.header)
         elif isinstance(error, ProtocolError):
-            connection.offended(error)
+            connection.close_on_protocol_error(error)
         elif isinstance(error, InvariantViolation):
-            # The rules of replication are broken, not a request: going on could break promises.
+            # An invariant of replication is broken: continuing could lose acknowledged records.
             self._on_violation(f"replication reached a state that its rules exclude: {error}")
         else:
-            # A bug in one handler must not take the broker, nor the other connections, down with it. A
-            # request that cannot be answered any more ends its connection: a client must not wait for ever.
+            # A bug in one handler must not stop the broker or other connections. The connection is closed, so
+            # that the client does not wait forever.
             self.metrics.unexpected_errors += 1
             self.log.error("failed on %s from %s", connection.latest, connection.peer, exc_info=error)
             connection.abort()

@@ -1,18 +1,18 @@
-"""Work that requests ask for, done in slices between which the event loop turns.
+"""Runs the work of requests in slices, between which the event loop serves others.
 
-How much a request asks for is its client's choice: a frame of a megabyte may name a hundred thousand
-partitions, a batch of ten kilobytes hold a million records. So whatever goes through what a client has
-counted is a generator, and yields after each piece of it that takes some microseconds.
+The client chooses how much work a request is: a frame of a megabyte may name a hundred thousand partitions, a
+batch of ten kilobytes may hold a million records. So code that loops over a client's list is a generator, and
+yields after every few microseconds of work.
 
 Rules of the file:
 
-* Steps are begun at once, for ``SLICE_SECONDS``. Nearly all have ended by then.
-* The others go on later, one slice a turn of the loop, and take turns. Only ``ACTIVE_MAX`` of them do, so
-  that what they have made of their requests in memory is bounded; the others wait where they are.
-* A step that yields a job has it done by a thread, and goes on when that is done.
-* As long as something is left to do for a connection, it is not read from: its requests stay in order.
-* Steps for a connection that is gone are dropped. (That of a client which leaves in the middle is not: it is
-  not read from, so that nobody knows.)
+* The first slice runs at once, for ``SLICE_SECONDS``. Nearly all work ends in it.
+* The rest runs later, one slice per turn of the loop, in rotation. At most ``ACTIVE_MAX`` take part, which
+  bounds their memory; the others wait.
+* A step may yield a job: a thread runs it, and the step continues when the job is done.
+* While a connection has unfinished work, it is not read: its requests stay in order.
+* Work for a closed connection is dropped. (A client that disconnects in the middle is not noticed, because
+  its connection is not read.)
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ class Client(Protocol):
     def gone(self) -> bool: ...
 
     def work_begun(self) -> None:
-        """Something is left to do for it."""
+        """Work for this connection continues later."""
 
     def work_ended(self) -> None: ...
 
     def failed(self, error: Exception) -> None:
-        """Steps for it ended with this."""
+        """Work for this connection raised this error."""
 
 
 class Slices:
     def __init__(self, metrics: Metrics, settle: Callable[[], None]) -> None:
-        """``settle`` carries out what a slice made necessary."""
+        """``settle`` executes the effects of a slice."""
         self._metrics = metrics
         self._settle = settle
         self._clock = time.perf_counter
         self._active: deque[_Work] = deque()
         self._waiting: deque[_Work] = deque()
         self._delegated = 0
-        """Active, too, but a thread's turn."""
+        """Active work whose job runs in a thread."""
         self._next_turn: asyncio.Handle | None = None
 
     def begin(self, client: Client, steps: StepsAndJobs[None]) -> None:
-        """Do the first slice, and see to the others."""
-        # As ``_advance`` does, but nearly always there is nothing to be kept for later.
+        """Run the first slice, and schedule the rest."""
+        # Like ``_advance``, but optimised for work that ends in the first slice.
         clock = self._clock
         until = clock() + SLICE_SECONDS
         try:
@@ -88,7 +88,7 @@ class Slices:
     # ------------------------------------------------------------ turns
 
     def _advance(self, work: _Work) -> bool:
-        """Do one slice. True if that was the last; else it goes on, or a job must be done first."""
+        """Run one slice. True if it was the last; otherwise it continues, perhaps after a job."""
         until = self._clock() + SLICE_SECONDS
         try:
             for job in work.steps:
@@ -142,4 +142,4 @@ class _Work:
         self.client = client
         self.steps = steps
         self.job = job
-        """What a thread is to do before it goes on."""
+        """The job to run in a thread before the work continues."""

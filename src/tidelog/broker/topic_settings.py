@@ -1,6 +1,6 @@
-"""What each topic is set to: its own values over this broker's defaults over the table's.
+"""The settings of each topic: its own values over this broker's defaults over the table's.
 
-A value is checked when it is set; whatever another tool wrote past that check leaves the topic at its
+A value is checked when it is set. If another tool wrote an invalid value to the keeper, the topic keeps its
 defaults.
 """
 
@@ -14,11 +14,11 @@ from tidelog.settings.topic import TOPIC, LogConfig
 from tidelog.storage.file_storage import FileStorage
 
 GIVEN_MAX: Final = 1_000
-"""Settings that are given for one topic at a time; there are some thirty."""
+"""Maximum settings of one topic in a request; some thirty exist."""
 
 
 def require_few(settings: Sequence[object]) -> None:
-    """``SettingsError`` for too many, before any is read."""
+    """Raise ``SettingsError`` for too many settings, before any is parsed."""
     if len(settings) > GIVEN_MAX:
         raise SettingsError(f"{len(settings)} settings for a topic; up to {GIVEN_MAX} are taken")
 
@@ -39,12 +39,12 @@ class TopicSettings:
         return self._overrides.get(topic, {})
 
     def checked(self, values: Mapping[str, str]) -> dict[str, str]:
-        """``values`` if a topic may have them all, else ``SettingsError``."""
+        """``values`` if all are valid, else ``SettingsError``."""
         LogConfig.from_properties(values, self._defaults)
         return dict(values)
 
     def configure(self, topic: str, values: Mapping[str, str]) -> None:
-        """The keeper has new values for a topic."""
+        """Apply new values of a topic from the keeper."""
         try:
             config = LogConfig.from_properties(values, self._defaults)
         except SettingsError:
@@ -54,5 +54,5 @@ class TopicSettings:
         self._storage.configure(topic, config)
 
     def described(self, overrides: Mapping[str, str]) -> list[Described]:
-        """Every setting of a topic that has these values of its own."""
+        """All settings of a topic with these own values."""
         return TOPIC.describe((Source.TOPIC, overrides), (Source.BROKER, self._chosen))

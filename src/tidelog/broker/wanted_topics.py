@@ -1,8 +1,8 @@
-"""Topics that clients ask for and that do not exist: the controller is asked to create them.
+"""Missing topics that clients ask for: the broker asks the controller to create them.
 
-Clients ask for a topic until it is there. What the controller was asked and has not answered is remembered
-here: so it is asked once, not as often as clients ask, and for a bounded number of topics at a time, though a
-request for metadata may name a hundred thousand. When an answer does not come, it is asked again.
+Clients ask for a topic until it exists. This module remembers unanswered requests to the controller, so that
+each topic is requested once and only a bounded number at a time, though a metadata request may name a hundred
+thousand. Without an answer it asks again after a while.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _CREATED_SOON = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NOT_C
 
 class WantedTopics:
     def __init__(self, send: Callable[[CreateTopicRequest], bool]) -> None:
-        """``send`` says whether there is a controller to send to."""
+        """``send`` returns whether there is a controller."""
         self._send = send
         self._unanswered: dict[str, Millis] = {}
-        """When the controller was asked, oldest first."""
+        """The time of each request to the controller, oldest first."""
         self._refused: dict[str, ErrorCode] = {}
 
     def want(self, request: CreateTopicRequest, now: Millis) -> ErrorCode:
-        """What to tell the client: to ask again, or why the controller refused the last time."""
+        """The error for the client: to ask again, or why the controller refused the last time."""
         topic, unanswered = request.topic, self._unanswered
         while unanswered and now - next(iter(unanswered.values())) >= ASKED_AGAIN_AFTER_MS:
             del unanswered[next(iter(unanswered))]
@@ -40,7 +40,7 @@ class WantedTopics:
         return self._refused.get(topic, ErrorCode.LEADER_NOT_AVAILABLE)
 
     def answered(self, response: CreateTopicResponse) -> None:
-        """Why a topic cannot be is worth one line, not one each time that a client asks."""
+        """Log once why a topic cannot be created, not at every request of a client."""
         topic, error = response.topic, response.error
         self._unanswered.pop(topic, None)
         if error in _CREATED_SOON:

@@ -130,7 +130,7 @@ class Broker:
         """A request of ``sender``, or the answer of the broker ``sender``."""
         _HANDLERS[type(message)](self, message, sender, now)
 
-    def keeper_says(
+    def keeper_notice(
         self, notice: KeeperReply | WatchFired | SessionStarted | SessionResumed, now: Millis
     ) -> None:
         self.ctx.now = now

@@ -57,7 +57,7 @@ class LoneController:
         self.events: list[object] = []
         self.sent: list[Send] = []
         self.replies: list[Reply] = []
-        self.core.keeper_says(SessionStarted(self.session), 0)
+        self.core.keeper_notice(SessionStarted(self.session), 0)
         self.settle()
 
     def settle(self) -> None:
@@ -68,7 +68,7 @@ class LoneController:
             for effect in effects:
                 if isinstance(effect, KeeperCall):
                     result, _ = self.tree.apply(self.session, effect.operation)
-                    self.core.keeper_says(KeeperReply(effect.call, result), 0)
+                    self.core.keeper_notice(KeeperReply(effect.call, result), 0)
                 elif (isinstance(effect, Send) and effect.to == 0) or (
                     isinstance(effect, Reply) and effect.to == 0
                 ):
@@ -94,7 +94,7 @@ class LoneController:
     def create_topic(self, replicas: tuple[int, ...] = (0, 1, 2)) -> None:
         admin = self.tree.open_session()
         self.tree.apply(admin, Create(keeper_paths.topic_path("t"), {0: ids(replicas)}))
-        self.core.keeper_says(WatchFired(keeper_paths.TOPICS, children=True), 0)
+        self.core.keeper_notice(WatchFired(keeper_paths.TOPICS, children=True), 0)
         self.settle()
 
     def kill(self, broker: int) -> None:
@@ -108,7 +108,7 @@ class LoneController:
         self.others = self.tree.open_session()
         for survivor in survivors:
             self.tree.apply(self.others, Create(keeper_paths.broker_path(BrokerId(survivor)), ephemeral=True))
-        self.core.keeper_says(WatchFired(keeper_paths.BROKERS, children=True), 0)
+        self.core.keeper_notice(WatchFired(keeper_paths.BROKERS, children=True), 0)
         self.settle()
 
     def broker_epoch(self, broker: int) -> int:
@@ -308,7 +308,7 @@ def test_elect_leaders(leader: int, isr: tuple[int, ...], error: ErrorCode) -> N
         (keeper_paths.state_path(TP), PartitionState(BrokerId(leader), 4, ids(isr), 1)),
     ):
         lone.tree.apply(admin, Create(path, value))
-    lone.core.keeper_says(WatchFired(keeper_paths.TOPICS, children=True), 0)
+    lone.core.keeper_notice(WatchFired(keeper_paths.TOPICS, children=True), 0)
     lone.settle()
     assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is error
     assert lone.state is not None

@@ -1,13 +1,12 @@
 """One file per Kafka API, and ``SERVED``, the table of them.
 
-A handler is a function ``handle(node, request)``. It answers at once or leaves an object with the core that
-answers later; it never waits. One that goes through what the client has counted is a generator, and yields
-after each: how many there are is not ours to choose (``slices.py``). Its file opens with its behaviour and
-with what it does not do.
+A handler is a function ``handle(node, request)``. It answers at once, or passes the core an object that
+answers later; it never blocks. A handler that loops over a client's list is a generator and yields after each
+element, because the client chooses the length (``slices.py``). The file's docstring describes the behaviour
+and what is not done.
 
-``@serves`` enters a handler in the table, in all versions that the schema of its API describes. Every module
-of this folder is imported here: a new API is a schema in ``wire/messages/`` and a file here, and there is no
-list to add it to.
+``@serves`` adds a handler to the table, for all versions in the schema of its API. Every module of this
+folder is imported here, so a new API needs only a schema in ``wire/messages/`` and a file here.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 
 class Listener(Flag):
-    """Where a request comes in. What followers ask, such as Fetch, comes in as from clients."""
+    """Who sends a request. Requests of followers, such as Fetch, are served like those of clients."""
 
     CLIENTS = auto()
-    """It is listed in ApiVersions, and waits until the broker knows its cluster."""
+    """Listed in ApiVersions; waits until the broker knows its cluster."""
     BETWEEN_BROKERS = auto()
-    """On the connection for a controller's commands. It is served at once: nothing may delay those."""
+    """Only from the controller. Served at once: nothing may delay these requests."""
 
 
 class Served(NamedTuple):
@@ -58,7 +57,7 @@ _entered: dict[int, Served] = {}
 def serves(
     api: Api, *, listener: Listener = Listener.CLIENTS, listed_since: int | None = None
 ) -> Callable[[AnyHandler], AnyHandler]:
-    """This function is the handler of that API. ``listed_since``: ApiVersions names older versions, too."""
+    """Register the handler of an API. ``listed_since``: ApiVersions also lists older versions."""
     versions = schema_of(api).versions
     since = versions[0] if listed_since is None else listed_since
 
@@ -72,7 +71,7 @@ def serves(
 
 
 def offered() -> list[ApiVersion]:
-    """What clients are told that they may ask."""
+    """The entries of ApiVersions for clients."""
     return [served.listed() for served in SERVED.values() if Listener.CLIENTS in served.listener]
 
 
@@ -80,4 +79,4 @@ for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 SERVED = dict(sorted(_entered.items()))
-"""By key, which is the order of ApiVersions."""
+"""Sorted by key, which is the order in ApiVersions."""

@@ -1,7 +1,7 @@
 """AlterConfigs (33) and IncrementalAlterConfigs (44): change the settings of topics.
 
 Behaviour: AlterConfigs replaces all settings of a topic, the incremental one changes those it names (set,
-delete, append to or subtract from a list). Checked as a whole before anything is written.
+delete, append to or subtract from a list). All settings are checked before any is written.
 Not done: brokers' settings, which are changed in their files.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.describe_configs import TOPIC
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.topic_settings import require_few
@@ -36,7 +36,7 @@ Values = dict[str, str | None]
 def handle(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = alter_configs.AlterConfigsResponse(responses=results)
-    gather = Gather(lambda: request.respond(response), seconds_max=patience())
+    gather = Gather(lambda: request.respond(response), seconds_max=deadline_seconds())
     only = request.body.validate_only
     for resource in request.body.resources:
         result = alter_configs.AlterConfigsResourceResponse(
@@ -53,7 +53,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 def handle_incremental(node: Node, request: Request) -> Steps[None]:
     results: list[Any] = []
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=results)
-    gather = Gather(lambda: request.respond(response), seconds_max=patience())
+    gather = Gather(lambda: request.respond(response), seconds_max=deadline_seconds())
     only = request.body.validate_only
     for resource in request.body.resources:
         result = incremental_alter_configs.AlterConfigsResourceResponse(
@@ -106,7 +106,7 @@ def _named(resource: Any) -> Values:
 
 
 def _changed(node: Node, resource: Any) -> Values:
-    """What the operations of an incremental request come to."""
+    """The settings after the operations of an incremental request."""
     current = node.topics.of(resource.resource_name).texts()
     values: Values = {}
     for setting in resource.configs:

@@ -1,6 +1,6 @@
 """AlterIsr (56): a leader asks the controller for another set of in-sync replicas (KIP-497).
 
-Behaviour: written to the keeper if leader epoch, version and incarnations are current.
+Behaviour: the controller writes it to the keeper if leader epoch, version and broker epochs are current.
 Not done: nothing.
 """
 

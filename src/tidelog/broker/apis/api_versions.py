@@ -1,8 +1,8 @@
 """ApiVersions (18).
 
-Behaviour: lists what is served. A version that is not known is answered by the server itself, before there
-is a body to hand to a handler.
-Not done: features (KIP-584); nothing here has any.
+Behaviour: lists the served APIs. The server itself answers an unknown version, because its body cannot be
+decoded.
+Not done: features (KIP-584).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""ControlledShutdown (7): a broker tells the controller that it is about to leave.
+"""ControlledShutdown (7): a broker announces its shutdown to the controller.
 
-Behaviour: the controller moves leadership away and answers with what it could not move. While it does not
-reach the keeper it says so at once, as NOT_CONTROLLER: the broker need not wait for what cannot be done.
+Behaviour: the controller moves leadership away and answers with the partitions that it could not move.
+Without a connection to the keeper it answers NOT_CONTROLLER at once, so that the broker does not wait in
+vain.
 Not done: nothing.
 """
 

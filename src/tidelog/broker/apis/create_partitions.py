@@ -1,9 +1,9 @@
 """CreatePartitions (37).
 
-Behaviour: the controller adds partitions to a topic; existing ones, and the records in them, stay. Not to
-``__consumer_offsets``: groups would be looked for in other partitions than those that hold them. A topic
-named twice in a request is refused both times. A request that adds more than 10,000 partitions in all is
-refused as a whole (POLICY_VIOLATION).
+Behaviour: the controller adds partitions to a topic; existing ones, and the records in them, stay.
+``__consumer_offsets`` is refused, because the partition of a group depends on their number. A topic named
+twice in a request is refused both times. A request that adds more than 10,000 partitions in all is refused as
+a whole (POLICY_VIOLATION).
 Not done: nothing.
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.core import messages as core
@@ -58,7 +58,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     results: dict[str, CreatePartitionsTopicResult] = {}
     gather = Gather(
         lambda: request.respond(CreatePartitionsResponse(results=list(results.values()))),
-        seconds_max=patience(body.timeout_ms),
+        seconds_max=deadline_seconds(body.timeout_ms),
     )
     for topic in body.topics:
         result = results.setdefault(topic.name, CreatePartitionsTopicResult(name=topic.name))
@@ -75,7 +75,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 
 def _added(node: Node, topic: CreatePartitionsTopic) -> int:
-    """As far as we know; the controller looks again. One that adds nothing is work, too."""
+    """According to this broker's metadata; the controller checks again. At least 1, because every topic is
+    work."""
     known = node.core.metadata.topics.get(topic.name)
     named = len(topic.assignments or ())
     return max(named, 1) if known is None else max(topic.count - len(known), named, 1)

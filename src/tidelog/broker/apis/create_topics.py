@@ -2,9 +2,9 @@
 
 Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
 checked here, before anything is written. A topic named twice in a request is refused both times. A request
-for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0.
-Topics have no ids: version 7 answers the id that means none.
-Not done: waiting for the partitions to have leaders everywhere; clients ask for metadata until they do.
+for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0. Topics
+have no ids: version 7 answers the null id.
+Not done: waiting until all brokers know the leaders; clients poll metadata for that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import Listener, serves
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.topic_settings import require_few
@@ -52,7 +52,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
     twice = (name for name, times in named.items() if times > 1)
     results = [_failed(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in twice]
     gather = Gather(
-        lambda: request.respond(CreateTopicsResponse(topics=results)), seconds_max=patience(body.timeout_ms)
+        lambda: request.respond(CreateTopicsResponse(topics=results)),
+        seconds_max=deadline_seconds(body.timeout_ms),
     )
     for topic in body.topics:
         if named[topic.name] > 1:
@@ -106,7 +107,7 @@ def _fill(node: Node, result: CreatableTopicResult, response: core.CreateTopicRe
 
 
 def _partitions(node: Node, topic: CreatableTopic) -> int:
-    """How many are asked for. A topic that asks for none is work, too."""
+    """The number of requested partitions. At least 1, because every topic is work."""
     if topic.assignments:
         return len(topic.assignments)
     default = topic.num_partitions == core.BROKER_DEFAULT

@@ -1,6 +1,6 @@
-"""DeleteGroups (42): forget consumer groups that have no members, and their positions.
+"""DeleteGroups (42): delete consumer groups without members, and their offsets.
 
-Behaviour: each group is answered for itself, when its tombstones are committed.
+Behaviour: each group has its own error. Answered when the tombstones are committed.
 Not done: nothing.
 """
 

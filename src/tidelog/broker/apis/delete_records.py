@@ -1,7 +1,7 @@
 """DeleteRecords (21).
 
-Behaviour: the leader moves the start of its log; answered when the live replicas have followed, or with
-REQUEST_TIMED_OUT. Offset -1 is the high watermark.
+Behaviour: the leader advances the start of its log. Answered when the live replicas have done the same, or
+with REQUEST_TIMED_OUT. Offset -1 is the high watermark.
 Not done: nothing.
 """
 

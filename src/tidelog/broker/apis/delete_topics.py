@@ -1,8 +1,8 @@
 """DeleteTopics (20).
 
-Behaviour: answered when the topic is marked for deletion and brokers are being told to forget it; its logs
-are deleted after that, those of a broker that is down when it returns.
-Topics have no ids: one that is named by its id (version 6) is answered UNSUPPORTED_VERSION.
+Behaviour: answered when the topic is marked for deletion and the controller has begun to send StopReplica.
+Its logs are deleted after that; a broker that is down deletes its logs when it returns. Topics have no ids: a
+topic named by id (version 6) is answered UNSUPPORTED_VERSION.
 Not done: nothing.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps, listed
@@ -42,7 +42,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     refused: list[DeletableTopicResult] = []
     gather = Gather(
         lambda: request.respond(DeleteTopicsResponse(responses=[*refused, *results.values()])),
-        seconds_max=patience(body.timeout_ms),
+        seconds_max=deadline_seconds(body.timeout_ms),
     )
     for topic in topics:
         yield

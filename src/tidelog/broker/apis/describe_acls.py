@@ -1,6 +1,6 @@
 """DescribeAcls (29): the access rules that match a filter.
 
-Behaviour: there are none. SECURITY_DISABLED, as a Kafka without an authorizer says: tools understand that.
+Behaviour: SECURITY_DISABLED, as in a Kafka without an authorizer, which tools understand.
 Not done: access rules.
 """
 

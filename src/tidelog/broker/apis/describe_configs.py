@@ -1,8 +1,8 @@
 """DescribeConfigs (32): the settings of topics and of this broker.
 
-Behaviour: a topic's settings with where each value comes from: the topic, this broker's file, or the
-default. A broker's settings are read-only: they are changed in its file. What is named twice is described
-once, so that an answer is no larger than the cluster.
+Behaviour: a topic's settings with the source of each value: the topic, this broker's file, or the default. A
+broker's settings are read-only: they are changed in its file. A resource named twice is described once, so
+that the size of the answer is bounded.
 Not done: synonyms beyond the source itself, broker loggers.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.settings.table import Described
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 TOPIC, BROKER = 2, 4
-NAMED_TWICE = "It is described once; name it once, with all the settings to be told."
+NAMED_TWICE = "The resource is named twice: name it once, with all settings to describe."
 
 
 @serves(Api.DESCRIBE_CONFIGS)
@@ -41,7 +41,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     results: list[DescribeConfigsResult] = []
     described: set[tuple[int, str]] = set()
     response = DescribeConfigsResponse(results=results)
-    gather = Gather(lambda: request.respond(response), seconds_max=patience())
+    gather = Gather(lambda: request.respond(response), seconds_max=deadline_seconds())
     for resource in body.resources:
         result = DescribeConfigsResult(
             resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]

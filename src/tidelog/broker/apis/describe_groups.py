@@ -1,6 +1,6 @@
 """DescribeGroups (15): the state and the members of consumer groups.
 
-Behaviour: each group is answered for itself; one that nobody knows is ``Dead``, as in Kafka.
+Behaviour: each group has its own error; an unknown group is ``Dead``, as in Kafka.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""DescribeLogDirs (35): what this broker stores, and how much of it there is.
+"""DescribeLogDirs (35): the log directory of this broker and the size of each partition.
 
-Behaviour: one directory; per partition its size and how far it is behind the high watermark it knows.
+Behaviour: one directory; per partition its size and its lag behind the known high watermark.
 Not done: moving replicas between directories, hence no future replicas.
 """
 

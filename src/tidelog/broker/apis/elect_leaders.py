@@ -1,9 +1,9 @@
 """ElectLeaders (43).
 
-Behaviour: preferred elections give leadership back to the first assigned replica; unclean ones give a
-partition without a leader to any live replica, whatever is lost. Without a list: all partitions, and only
-those where something was done or failed are answered. Another kind of election is INVALID_REQUEST, for the
-request and for each partition it names.
+Behaviour: preferred elections give leadership back to the first assigned replica; unclean ones elect any live
+replica of a partition without a leader, even if records are lost. Without a list: all partitions, and the
+answer lists only those that changed or failed. An unknown kind of election is INVALID_REQUEST, for the
+request and for each partition in it.
 Not done: nothing.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.gather import Gather, patience
+from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
@@ -64,7 +64,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
     gather = Gather(
         lambda: request.respond(ElectLeadersResponse(replica_election_results=list(topics.values()))),
-        seconds_max=patience(body.timeout_ms),
+        seconds_max=deadline_seconds(body.timeout_ms),
     )
     for tp in asked:
         gather.ask(node, core.ElectLeadersRequest(tp, ELECTIONS[body.election_type]), fill)

@@ -1,13 +1,13 @@
-"""Fetch (1): consumers read what is committed, followers read everything and thereby acknowledge.
+"""Fetch (1): consumers read committed records, followers read all records and thereby acknowledge them.
 
-Behaviour: every partition of a request is asked of the core, which answers at once or parks the question
-until there is something to read or the time is up. The request is answered as soon as the parts together
-have ``min_bytes``, or one has failed; whatever is still parked then answers with what it has. A follower's
-next request releases the one before: that is how it adds partitions without waiting. When a client is gone,
-so is what it waits for.
-Isolation level is accepted and, without transactions, makes no difference.
-Not done: fetch sessions (answered with session 0: the client goes on naming all its partitions), reading
-from the nearest replica (KIP-392), the diverging epoch in the answer (followers ask before they fetch).
+Behaviour: the core gets a request for every partition, and answers at once or parks it until there are
+records or the time is up. The whole request is answered as soon as the parts together have ``min_bytes``, or
+one has failed; parts that are still parked then answer with what they have. A follower's next request
+releases the one before, so that it can add partitions without waiting. When a client disconnects, its parked
+requests are dropped. The isolation level is accepted; without transactions it has no effect.
+Not done: fetch sessions (answered with session 0: the client keeps sending all its partitions), reading from
+the nearest replica (KIP-392), the diverging epoch in the answer (followers send OffsetForLeaderEpoch before
+they fetch).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 _AT_ONCE = 100
-"""Partitions that are named, or answered, without a pause."""
+"""Partitions that are read from the request, or answered, between two yields."""
 
 
 @serves(Api.FETCH)
@@ -54,7 +54,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 
 class PendingFetch:
-    """A request on its way through the core, one part a partition."""
+    """A request in progress, with one part per partition."""
 
     __slots__ = (
         "_asking",
@@ -85,18 +85,19 @@ class PendingFetch:
         self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
         self._topics: list[tuple[str, list[int]]] = []
         self._asking = True
-        """There are parts that the core has not been asked for."""
+        """Some parts have not been sent to the core yet."""
         self._bytes = 0
         self._failed = False
         self._finishing = False
         self._done = False
         self._parked: dict[TopicPartition, FetchPartition] = {}
-        """What the core was asked and has not answered."""
+        """Parts that the core has not answered yet."""
         self._responses: dict[TopicPartition, core.FetchResponse] = {}
         self._batches: dict[TopicPartition, list[Any]] = {}
 
     def name(self, body: FetchRequest) -> Steps[None]:
-        """What the answer will be about, each once. Not the parts themselves: they hold on to the frame."""
+        """Register the partitions of the answer, each once. The parts themselves are not kept: they refer to
+        the frame."""
         named: set[tuple[str, int]] = set()
         count = 0
         for topic in body.topics:
@@ -156,7 +157,7 @@ class PendingFetch:
             self._bytes += sum(batch.size for batch in batches)  # type: ignore[attr-defined]
             self._batches.setdefault(tp, []).extend(batches)
             if not self._enough and not self._finishing:
-                # A consumer that wants more at once: go on reading behind what is here, while it waits.
+                # A consumer with a larger ``min_bytes`` waits: continue to read behind these records.
                 part.fetch_offset = batches[-1].next_offset
                 self.ask(tp, part)
                 return
@@ -166,8 +167,8 @@ class PendingFetch:
             self._node.when_settled(self.finish)
 
     def finish(self) -> None:
-        """Answer now. The parts that are still parked are released and add what they have. As long as not all
-        have been asked for, that is too early; the last one sees to it."""
+        """Answer now. Parked parts are released and add what they have. If not all parts have been sent to
+        the core yet, the last one finishes."""
         if self._asking or self._finishing:
             return
         self._finishing = True
@@ -176,7 +177,7 @@ class PendingFetch:
         self._respond_if_complete()
 
     def abandon(self) -> None:
-        """Nobody waits for the answer."""
+        """The client is gone: drop the parked parts."""
         self._finishing = self._done = True
         for tp in list(self._parked):
             self._node.core.release_fetch(self, tp)

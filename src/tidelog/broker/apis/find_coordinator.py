@@ -1,13 +1,14 @@
-"""FindCoordinator (10): which broker looks after a consumer group.
+"""FindCoordinator (10): which broker coordinates a consumer group.
 
-Behaviour: the leader of the group's partition of ``__consumer_offsets``. The first question ever has the
-controller create that topic, and is answered when it is there: clients that are told to ask again wait a
-second before they do. If that takes long, and while the partition has no leader, the answer is
-COORDINATOR_NOT_AVAILABLE all the same.
-From version 4 on the request names several groups, and each has an answer of its own (KIP-699).
-Not done: transactions. Whoever asks for the coordinator of a transactional id is told so, in words that Java
-clients and librdkafka show, and with an error that clients take for final: UNSUPPORTED_VERSION; up to version
-3 CLUSTER_AUTHORIZATION_FAILED, because librdkafka, which speaks those, asks again for a minute after others.
+Behaviour: the leader of the group's partition of ``__consumer_offsets``. The first request makes the
+controller create that topic, and is answered when the topic exists: clients that get an error wait a second
+before they ask again. If that takes too long, or while the partition has no leader, the answer is
+COORDINATOR_NOT_AVAILABLE. From version 4 on the request names several groups, each with its own error
+(KIP-699).
+Not done: transactions. A request for the coordinator of a transactional id gets an error message, which Java
+clients and librdkafka show, and a code that clients treat as final: UNSUPPORTED_VERSION; up to version 3
+CLUSTER_AUTHORIZATION_FAILED, because librdkafka, which uses those versions, retries other errors for a
+minute.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 GROUP, TRANSACTION = 0, 1
 SEVERAL_SINCE = 4
 WAITED_FOR_MAX = 10
-"""Groups that must have a coordinator before an answer is worth it; the others are found with them."""
+"""Wait only until this many groups have a coordinator; the others are usually found with them."""
 NO_TRANSACTIONS = (
     "tidelog does not serve transactions yet: use a producer without transactional.id "
     "(Kafka Streams: processing.guarantee=at_least_once)"

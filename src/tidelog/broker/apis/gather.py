@@ -1,11 +1,11 @@
-"""Collects the core's answers to the parts of one request and calls back when the last one is there.
+"""Collects the core's answers to the parts of one request and calls back after the last one.
 
-The parts are told apart by what was asked, so each question carries the function that takes its answer.
+Each question carries the function that takes its answer.
 
-Some questions are answered by the keeper in the end, and wait for it if it is away. A request with such parts
-has a deadline, the client's own or ``KEEPER_SECONDS_MAX``: what has no answer by then is answered as Kafka
-does, with REQUEST_TIMED_OUT, which means that it may be done later or not at all. What the core says after
-that goes nowhere.
+Some questions depend on the keeper, and wait while it is not connected. A request with such parts has a
+deadline, the client's own or ``KEEPER_SECONDS_MAX``: parts without an answer by then get REQUEST_TIMED_OUT,
+as in Kafka, which means that the change may happen later or not at all. Later answers of the core are
+ignored.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 KEEPER_SECONDS_MAX = 10.0
-"""Within this time brokers find another member of a ZooKeeper; clients wait three times as long."""
+"""Enough time to reconnect to another member of ZooKeeper; clients wait three times as long."""
 
 
 class Gather:
     __slots__ = ("_deadline", "_finish", "_missing", "_seconds_max", "_unanswered")
 
     def __init__(self, finish: Callable[[], None], *, seconds_max: float = 0.0) -> None:
-        """``seconds_max``, unless it is 0: that long the parts are waited for."""
+        """``seconds_max``: the deadline of the parts; 0: none."""
         self._finish = finish
-        self._missing = 1  # the asking itself: nothing is finished before all has been asked
+        self._missing = 1  # counts the asking itself, so that nothing finishes before all parts are asked
         self._seconds_max = seconds_max
         self._deadline: asyncio.TimerHandle | None = None
         self._unanswered: dict[_Part, Message] = {}
@@ -48,7 +48,7 @@ class Gather:
         node.ask(part, question)
 
     def expect(self, fill: Callable[[Any], None]) -> Callable[[Any], None]:
-        """One answer more to wait for, from whoever calls what is returned."""
+        """Expect one more answer. The caller passes it to the returned function."""
         return self._expect(fill).deliver
 
     def _expect(self, fill: Callable[[Any], None]) -> _Part:
@@ -76,7 +76,7 @@ class Gather:
 
 
 class _Part:
-    """Where one answer goes: the first."""
+    """The receiver of one answer. Only the first one counts."""
 
     __slots__ = ("_fill", "_gather")
 
@@ -88,19 +88,19 @@ class _Part:
         gather, self._gather = self._gather, None
         if gather is not None:
             self._fill(message)
-            self._fill = _ignore  # the core may hold on to us for as long as the keeper is away
+            self._fill = _ignore  # the core may keep this object as long as the keeper is not connected
             gather.answered(self)
 
 
 def ask(node: Node, question: Message, respond: Callable[[Any], None], *, seconds_max: float = 0.0) -> None:
-    """For a request that is one question: ``respond`` is called with its answer."""
+    """Ask a single question; ``respond`` is called with the answer."""
     gather = Gather(lambda: None, seconds_max=seconds_max)
     gather.ask(node, question, respond)
     gather.asked_all()
 
 
-def patience(timeout_ms: Millis = 0) -> float:
-    """The seconds that a request gives us, or that we give it if it says nothing."""
+def deadline_seconds(timeout_ms: Millis = 0) -> float:
+    """The deadline of a request in seconds: the client's own, or the default."""
     return timeout_ms / 1000 if timeout_ms > 0 else KEEPER_SECONDS_MAX
 
 
@@ -120,4 +120,4 @@ _TOO_LATE: dict[type, Callable[[Any], Message]] = {
     core.DescribeTopicConfigRequest: lambda q: core.DescribeTopicConfigResponse(q.topic, _TIMED_OUT),
     core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(TRY_AGAIN),
 }
-"""What is answered in place of the core. Nothing else may be asked with a deadline."""
+"""The answers after the deadline. Only these questions may have a deadline."""

@@ -1,6 +1,6 @@
-"""Heartbeat (12): a member of a group is alive, and asks whether a rebalance is on.
+"""Heartbeat (12): a member keeps its session alive, and learns whether a rebalance is under way.
 
-Behaviour: REBALANCE_IN_PROGRESS is the answer by which members learn that they shall join again.
+Behaviour: REBALANCE_IN_PROGRESS tells members to rejoin.
 Not done: nothing.
 """
 

@@ -1,11 +1,11 @@
-"""InitProducerId (22): a number for an idempotent producer, given to nobody else, ever.
+"""InitProducerId (22): a unique id for an idempotent producer.
 
-Behaviour: from a block that this broker reserved in the keeper before it was asked, so that producers can
-begin while the keeper is away. When there is none left they are told COORDINATOR_LOAD_IN_PROGRESS, and ask
-again. A producer that comes back with its id and epoch after an error (KIP-360) gets a new id: sequence
-numbers start over, as if the epoch had been raised.
+Behaviour: the id comes from a block that this broker has reserved in the keeper, so that producers can start
+while the keeper is not connected. When the block is used up they get COORDINATOR_LOAD_IN_PROGRESS, and retry.
+A producer that sends its id and epoch after an error (KIP-360) gets a new id: sequence numbers start over, as
+if the epoch had been raised.
 Not done: transactions; a request with a transactional id is answered UNSUPPORTED_VERSION. Clients ask for its
-coordinator first, and are told there (see ``find_coordinator``).
+coordinator first, and get the error there (see ``find_coordinator``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.gather import ask, patience
+from tidelog.broker.apis.gather import ask, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
@@ -41,4 +41,4 @@ def handle(node: Node, request: Request) -> None:
             )
         )
 
-    ask(node, core.InitProducerIdRequest(), respond, seconds_max=patience())
+    ask(node, core.InitProducerIdRequest(), respond, seconds_max=deadline_seconds())

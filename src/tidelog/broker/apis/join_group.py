@@ -1,8 +1,8 @@
-"""JoinGroup (11): enter a consumer group, or stay in it when it rebalances.
+"""JoinGroup (11): join a consumer group, or rejoin it during a rebalance.
 
 Behaviour: answered when the group has its next generation, which may take until the rebalance timeout.
-Version 0 has no rebalance timeout, the session timeout is used for both; from 4 on a member that has
-no id yet is given one and comes again; from 7 on there may be no protocol in an answer.
+Version 0 has no rebalance timeout, the session timeout is used for both; from 4 on a member without an id
+gets one and must join again; from 7 on an answer may have no protocol.
 Not done: nothing.
 """
 

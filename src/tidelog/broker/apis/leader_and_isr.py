@@ -1,10 +1,9 @@
-"""LeaderAndIsr (4): who leads and who follows which partition.
+"""LeaderAndIsr (4): leaders and followers of partitions.
 
-Behaviour: from the controller only, and only of a current one: the core compares controller and broker
-epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
-A partition whose log the disk refuses has KAFKA_STORAGE_ERROR of its own; those that were served are not
-listed.
-Not done: versions 0 and 1 name partitions in another field, and that is not read.
+Behaviour: accepted only from the current controller: the core compares controller and broker epochs and
+answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. A partition whose log the disk refuses gets
+KAFKA_STORAGE_ERROR; partitions without an error are not listed.
+Not done: versions 0 and 1, which name partitions in another field.
 """
 
 from __future__ import annotations

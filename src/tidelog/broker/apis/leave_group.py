@@ -1,7 +1,7 @@
-"""LeaveGroup (13): members go, without waiting for their sessions to expire.
+"""LeaveGroup (13): remove members before their sessions expire.
 
-Behaviour: each member is answered for itself; static ones may be named by their instance id alone.
-Up to version 2 it is one member, whose error is that of the request.
+Behaviour: each member has its own error; static members may be named by their instance id alone. Up to
+version 2 there is one member, and its error is that of the request.
 Not done: nothing.
 """
 
@@ -46,7 +46,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 def _answer(
     error: ErrorCode, leaving: Sequence[groups.LeavingMember], errors: Sequence[ErrorCode]
 ) -> Steps[LeaveGroupResponse]:
-    """Without members if all is refused."""
+    """Without members if the whole request is refused."""
     members = yield from listed(
         MemberResponse(member_id=member.member_id, group_instance_id=member.instance_id, error_code=of_member)
         for member, of_member in zip(leaving, errors, strict=False)

@@ -1,7 +1,7 @@
-"""ListGroups (16): the groups this broker coordinates; a client that wants all asks every broker.
+"""ListGroups (16): the groups that this broker coordinates; a client asks every broker to get all.
 
-Behaviour: COORDINATOR_LOAD_IN_PROGRESS while a partition is being read, because some would be missing.
-Version 4 may ask for groups in certain states only.
+Behaviour: COORDINATOR_LOAD_IN_PROGRESS while a partition is being loaded, because its groups would be
+missing. Version 4 may ask for groups in certain states only.
 Not done: nothing.
 """
 

@@ -1,10 +1,10 @@
-"""ListOffsets (2): where a partition starts, ends, or what its first record at or after a time is.
+"""ListOffsets (2): start or end of a partition, or its first record at or after a time.
 
-Behaviour: the core says whether we lead and where the log ends for whoever asks (consumers: the high
-watermark; OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time
-index and then in the records of one batch; a log that cannot be read is KAFKA_STORAGE_ERROR. Of a batch that
-is too large to be looked into (``storage/log/keyed_records.py``) the first offset is told.
-Version 7 can ask for the record with the largest timestamp (KIP-734).
+Behaviour: the core checks leadership and returns the end of the log (for consumers the high watermark;
+OFFSET_NOT_AVAILABLE while a new leader does not know it yet). A time is looked up in the time index and then
+in the records of one batch; an unreadable log gets KAFKA_STORAGE_ERROR. For a batch that is too large to read
+(``storage/log/keyed_records.py``) the answer is its first offset. Version 7 can ask for the record with the
+largest timestamp (KIP-734).
 Not done: version 0, which lists segments.
 """
 
@@ -60,7 +60,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 
 class _Answered(NamedTuple):
-    """What was asked, what the core says, and where the answer belongs."""
+    """A part of the request, its entry in the response, and the core's answer."""
 
     part: ListOffsetsPartition
     place: ListOffsetsPartitionResponse

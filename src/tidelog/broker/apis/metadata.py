@@ -1,10 +1,10 @@
 """Metadata (3).
 
-Behaviour: from the cache that the controller fills; before it does, no client is served (``server.py``). A
-topic that does not exist is created when the client and the broker allow it; the client is told
-LEADER_NOT_AVAILABLE and asks again, or why it cannot be. A request that would create more than 10,000
-partitions creates none (POLICY_VIOLATION). Offline replicas are those of brokers that are away, and those
-whose brokers cannot use their logs.
+Behaviour: answered from the cache that the controller fills; before that no client is served (``server.py``).
+A missing topic is created if the client and the broker allow it; the client gets LEADER_NOT_AVAILABLE and
+asks again, or the reason why the topic cannot be created. A request that would create more than 10,000
+partitions creates none (POLICY_VIOLATION). Replicas are offline if their broker is down or cannot use its
+log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Absent(Enum):
-    """What happens to a topic that does not exist."""
+    """How to answer for a topic that does not exist."""
 
     UNKNOWN = auto()
     CREATED = auto()

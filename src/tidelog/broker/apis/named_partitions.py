@@ -1,7 +1,7 @@
-"""The partitions that a request names as numbers under the names of topics.
+"""The partitions of a request that lists numbers under topic names.
 
-A number takes four bytes of a request and some hundred in an answer about it, so here they are counted before
-anything is made of them: beyond ``NAMED_MAX`` the request is none.
+A number takes four bytes in a request and some hundred in the answer, so they are counted first: beyond
+``NAMED_MAX`` the request is malformed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMED_MAX = 100_000
 
 
 def named_partitions(topics: Iterable[tuple[str, Sequence[int]]]) -> Steps[list[TopicPartition]]:
-    """To be yielded from: one by one, in the order of the request."""
+    """Use with ``yield from``: all partitions, in the order of the request."""
     found: list[TopicPartition] = []
     for name, numbers in topics:
         if len(found) + len(numbers) > NAMED_MAX:

@@ -1,10 +1,9 @@
-"""OffsetCommit (8): a consumer group's position, written down.
+"""OffsetCommit (8): store the committed offsets of a consumer group.
 
-Behaviour: answered when the positions are committed to the group's partition of ``__consumer_offsets``, as a
-produce with acks=all is. Partitions that do not exist are refused, the others of the request are taken.
-The retention time of versions 2 to 4 is accepted and has no effect: positions are kept as long as
-``offsets.retention.minutes`` says.
-Not done: versions 0 and 1, which keep positions in ZooKeeper or without generations.
+Behaviour: answered when the offsets are committed to the group's partition of ``__consumer_offsets``, like a
+produce with acks=all. Unknown partitions are refused, the others of the request are stored. The retention
+time of versions 2 to 4 has no effect: offsets are kept for ``offsets.retention.minutes``.
+Not done: versions 0 and 1, which store offsets in ZooKeeper or without generations.
 """
 
 from __future__ import annotations

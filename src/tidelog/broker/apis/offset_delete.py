@@ -1,7 +1,6 @@
-"""OffsetDelete (47): forget a group's positions in some partitions (KIP-496).
+"""OffsetDelete (47): delete a group's committed offsets of some partitions (KIP-496).
 
-Behaviour: positions in topics that a member subscribes to are refused. Answered when the tombstones are
-committed.
+Behaviour: refused for topics that a member subscribes to. Answered when the tombstones are committed.
 Not done: nothing.
 """
 

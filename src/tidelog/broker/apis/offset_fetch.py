@@ -1,9 +1,9 @@
-"""OffsetFetch (9): the positions consumer groups have written down.
+"""OffsetFetch (9): the committed offsets of consumer groups.
 
-Behaviour: a group or a partition that nobody knows has no position, which is -1 and no error.
-In version 1 each partition has the error; since 2 null asks for everything, and the error is the
-request's; since 8 several groups are asked for, each of which has an error of its own (KIP-709).
-Not done: ``require_stable`` makes no difference, because there are no transactions.
+Behaviour: an unknown group or partition has offset -1, which is not an error. In version 1 each partition
+carries the error; since 2 null asks for all topics, and the error is that of the request; since 8 there are
+several groups, each with its own error (KIP-709).
+Not done: ``require_stable`` has no effect, because there are no transactions.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def handle(node: Node, request: Request) -> Steps[None]:
     for group in asked:
         partitions = None
         if group.topics is None:
-            # Else an answer could be as large as all positions times the groups of the request.
+            # Otherwise an answer could be as large as all offsets times the groups of the request.
             if group.group_id in whole:
-                raise ProtocolError("a request that asks twice for all positions of a group")
+                raise ProtocolError("a request that asks twice for all offsets of a group")
             whole.add(group.group_id)
         else:
             named = ((topic.name, topic.partition_indexes) for topic in group.topics)
@@ -66,7 +66,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 
 class _Found:
-    """What is known of a group, to one of the questions about it."""
+    """The committed offsets of a group, for one entry of the request."""
 
     __slots__ = ("error", "group", "positions")
 

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (23): where an epoch ends in the leader's log (KIP-101, 279, 320).
 
-Behaviour: the core's answer, from the leader-epoch cache. Followers ask it before they fetch, consumers to
-find out whether what they read was truncated.
+Behaviour: the core answers from the leader-epoch cache. Followers send it before they fetch, consumers to
+find out whether records they read were truncated.
 Not done: nothing.
 """
 

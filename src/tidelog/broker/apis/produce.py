@@ -1,11 +1,11 @@
 """Produce (0).
 
-Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are looked at only
-if the topic is compacted, because there each must have a key; those without are named in the answer, and
-their batch is not stored. Nor is one that is too large to be looked into (``storage/log/keyed_records.py``):
-MESSAGE_TOO_LARGE. acks=0 gets no answer, acks=1 one when the leader has it, acks=all one when every in-sync
-replica has it. A request for several partitions is answered when the last of them is. To
-``__consumer_offsets`` nobody writes but the coordinators of groups.
+Behaviour: a batch is checked (size, CRC, counts), stamped and stored as it is. Its records are read only if
+the topic is compacted, because there each must have a key; records without a key are listed in the answer,
+and their batch is not stored. A batch that is too large to read (``storage/log/keyed_records.py``) gets
+MESSAGE_TOO_LARGE. acks=0 gets no answer, acks=1 when the leader has stored it, acks=all when every in-sync
+replica has it. A request for several partitions is answered when all are done. Only group coordinators may
+write to ``__consumer_offsets``.
 Not done: transactions, message formats before 2.
 """
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 VALID_ACKS = (-1, 0, 1)
 KEYS_NEEDED = "Every record of a compacted topic must have a key."
-COORDINATORS_ONLY = "Only the coordinators of groups write to this topic."
+COORDINATORS_ONLY = "Only group coordinators write to this topic."
 _AT_ONCE = 100
-"""Partitions that are named, or answered, without a pause."""
+"""Partitions that are read from the request, or answered, between two yields."""
 ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
@@ -89,7 +89,7 @@ def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, Rec
     except CorruptBatch:
         return ErrorCode.CORRUPT_MESSAGE, None
     if batch.size != len(records):
-        return ErrorCode.INVALID_RECORD, None  # a producer sends one batch a partition
+        return ErrorCode.INVALID_RECORD, None  # a producer sends one batch per partition
     return batch.validation_error(bytes_max), batch
 
 
@@ -99,7 +99,7 @@ def _refused_by_compaction(
     try:
         keyless = yield from keyless_records(batch)
     except BatchTooLarge as error:
-        # Upon this Kafka's producer divides the batch and sends its parts.
+        # Kafka's producer then splits the batch and sends the parts.
         pending.refuse(tp, ErrorCode.MESSAGE_TOO_LARGE, str(error))
         return True
     except CorruptBatch:
@@ -111,13 +111,13 @@ def _refused_by_compaction(
 
 
 def _is_off(batch: RecordBatch, node: Node, config: LogConfig) -> bool:
-    """Whether the producer's clock is too far from ours, as far as the header of the batch tells."""
+    """Whether the batch's timestamps differ too much from the broker's clock, according to its header."""
     now, allowed = node.time_ms(), config.message_timestamp_difference_max_ms
     return max(abs(batch.base_timestamp - now), abs(batch.max_timestamp - now)) > allowed
 
 
 class PendingProduce:
-    """A request on its way through the core, one part a partition."""
+    """A request in progress, with one part per partition."""
 
     __slots__ = (
         "_acks",
@@ -138,10 +138,11 @@ class PendingProduce:
         self._topics: list[TopicProduceResponse] = []
         self._parts: dict[TopicPartition, PartitionProduceResponse] = {}
         self._failed = False
-        self._waiting = 1  # for the asking itself: nothing is complete before all has been asked
+        self._waiting = 1  # counts the asking itself, so that nothing completes before all parts are asked
 
     def name(self, body: ProduceRequest) -> Steps[None]:
-        """What the answer will be about, each once: a request that breaks this is none, and does nothing."""
+        """Register the partitions of the answer. A request that names one twice is malformed and does
+        nothing."""
         for topic in body.topic_data:
             parts: list[PartitionProduceResponse] = []
             self._topics.append(TopicProduceResponse(name=topic.name, partition_responses=parts))
@@ -159,7 +160,7 @@ class PendingProduce:
 
     def ask(self, question: core.ProduceRequest) -> None:
         self._node.ask(self, question)
-        # The core says nothing to acks=0, so ask what it would have said.
+        # The core does not answer acks=0, so check for its error here.
         if self._acks == 0 and not self._node.leads(question.tp):
             self._failed = True
 
@@ -170,7 +171,7 @@ class PendingProduce:
         return self._append_time
 
     def refuse(self, tp: TopicPartition, error: ErrorCode, reason: str, records: Sequence[int] = ()) -> None:
-        """With `records`, only those are at fault: clients may send the others again without them."""
+        """With `records`, only those are wrong: clients may send the others again without them."""
         self._parts[tp].error_message = reason
         self._parts[tp].record_errors = [
             BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=reason)
@@ -195,8 +196,8 @@ class PendingProduce:
         if self._acks != 0:
             self._arrived()
             return
-        # Nobody waits for an answer. Kafka closes the connection on an error, so that the producer at least
-        # refreshes its metadata.
+        # acks=0 has no answer. Kafka closes the connection on an error, so that the producer refreshes its
+        # metadata.
         self._request.respond_nothing()
         if self._failed:
             self._request.connection.close()

@@ -1,7 +1,7 @@
-"""RelieveReplica (1001), tidelog's own: a broker tells the controller that it cannot write to a log.
+"""RelieveReplica (1001), tidelog's own: a broker reports to the controller that it cannot write to a log.
 
-Behaviour: an in-sync replica leads in its place, and the ISR goes on without it. If there is none, it stays
-the leader, and the answer is ELIGIBLE_LEADERS_NOT_AVAILABLE.
+Behaviour: the controller elects another in-sync replica and removes this one from the ISR. If there is no
+other, it stays the leader, and the answer is ELIGIBLE_LEADERS_NOT_AVAILABLE.
 Not done: nothing.
 """
 

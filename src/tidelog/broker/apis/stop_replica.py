@@ -1,10 +1,9 @@
-"""StopReplica (5): stop playing any role in some partitions, and perhaps delete them.
+"""StopReplica (5): stop leading or following partitions, and delete them if requested.
 
-Behaviour: from the controller only, and only of a current one: the core compares controller and broker
-epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
-A partition whose log the disk refuses has KAFKA_STORAGE_ERROR of its own; those that were served are not
-listed.
-Not done: versions 0 to 2 name partitions in other fields, and those are not read.
+Behaviour: accepted only from the current controller: the core compares controller and broker epochs and
+answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH. A partition whose log the disk refuses gets
+KAFKA_STORAGE_ERROR; partitions without an error are not listed.
+Not done: versions 0 to 2, which name partitions in other fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SyncGroup (14): the leader of a group hands in the assignment, every member is sent its own part.
+"""SyncGroup (14): the group's leader sends the assignment, every member receives its own part.
 
-Behaviour: answered when the assignment is committed to the group's partition of ``__consumer_offsets``.
-From version 5 on the member must name the protocol it believes in, and is refused if it is wrong.
+Behaviour: answered when the assignment is committed to the group's partition of ``__consumer_offsets``. From
+version 5 on the member names the protocol that it expects, and is refused if that is wrong.
 Not done: nothing.
 """
 

@@ -1,8 +1,8 @@
 """UpdateMetadata (6): the controller's view of the cluster, for the metadata cache.
 
-Behaviour: from the controller only, and only of a current one: the core compares controller and broker
-epochs and answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
-Not done: versions 0 to 4 name partitions in another field, and that is not read.
+Behaviour: accepted only from the current controller: the core compares controller and broker epochs and
+answers STALE_CONTROLLER_EPOCH or STALE_BROKER_EPOCH.
+Not done: versions 0 to 4, which name partitions in another field.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vote (1000), tidelog's own: the controller asks a replica how far its log reaches.
+"""Vote (1000), tidelog's own: the controller asks a replica for the end of its log.
 
 Behaviour: under the ``majority`` rules only. The replica promises to ignore leaders of earlier epochs.
 Not done: nothing.

@@ -1,8 +1,8 @@
-"""What a coordinator writes, gathered: everything of one turn of the event loop is one batch of the log.
+"""Group commit for coordinators: the writes of one turn of the event loop become one batch.
 
-Each append costs a pass through the leader, a turn of every follower's fetch and a batch header, whether it
-holds one position or a hundred. Consumers commit alone, but many of them at the same time. Order is kept: a
-later write is never in an earlier batch.
+Each append costs a pass through the leader, a fetch of every follower and a batch header, whether it holds
+one offset or a hundred. Many consumers commit at the same time. Order is kept: a later write is never in an
+earlier batch.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 RECORD_OVERHEAD_BYTES = 40
-"""More than what goes with key and value, so that a sum of estimates is never too small."""
+"""An upper bound of a record's size besides key and value, so that estimates are never too small."""
 GATHERED_BYTES_MAX = 64 * 1024
-"""Larger batches gain nothing more, and stay below whatever the topic allows."""
+"""Larger batches would gain nothing. This is below any limit of the topic."""
 
 Written = Callable[[int, ErrorCode], None]
-"""Told the number of a write and its fate."""
+"""Called with the number of a write and its result."""
 
 
 class Appending:
@@ -44,7 +44,7 @@ class Appending:
 
     def add(self, write: Write) -> None:
         if not self._gathered:
-            # After all that is ready to be read: other connections may bring more.
+            # After all sockets that are ready: other connections may bring more writes.
             self._loop.call_soon(self._append)
             self._since = self._loop.time()
         self._gathered.append(write)
@@ -84,7 +84,7 @@ class Appending:
 
 
 class _Appended:
-    """Where the fate of one batch is told."""
+    """Receives the result of one batch."""
 
     __slots__ = ("_appending", "_numbers", "_since")
 
@@ -98,7 +98,7 @@ class _Appended:
 
 
 def _batches(writes: list[Write]) -> Iterator[list[Write]]:
-    """Cut where a batch would grow too large. One write is never cut: it counts as a whole or not at all."""
+    """Split the writes into batches of limited size. One write is never split, because it is atomic."""
     batch: list[Write] = []
     batch_bytes = 0
     for write in writes:

@@ -1,8 +1,7 @@
 """All groups that this broker coordinates: those whose partition of ``__consumer_offsets`` it leads.
 
-Leadership of the partition *is* the right to coordinate. It is looked up at every request, so nothing that
-changes it can be missed; events about it only make sure that loading begins, and that whoever waits here is
-sent on, before somebody asks.
+The leader of the partition is the coordinator. Leadership is checked at every request, so no change can be
+missed. Events of leadership only start loading early, and answer waiting members early.
 """
 
 from __future__ import annotations
@@ -49,26 +48,26 @@ class Coordinators:
             settings.offsets_retention_minutes * _MINUTE_MS,
         )
         self.tally = Tally()
-        """Of all coordinators that there were in this process."""
+        """Counters over all coordinators of this process."""
         self._led: dict[TopicPartition, LedPartition] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._retention_seconds = settings.offsets_retention_check_interval_ms / 1000
         self._missing: set[str] = set()
-        """Topics in which groups have positions and that were not there when we last looked."""
+        """Topics with committed offsets that did not exist at the last check."""
 
     def close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
 
-    # ------------------------------------------------------------ where a group is
+    # ------------------------------------------------------------ partition of a group
 
     def partition(self, group: str) -> TopicPartition | None:
-        """Where a group is kept; None as long as nobody has told us of the topic."""
+        """The partition that holds a group; None while the topic is not in the metadata."""
         count = len(self._node.core.metadata.topics.get(TOPIC, ()))
         return TopicPartition(TOPIC, _partition_of(group, count)) if count else None
 
     def whereabouts(self, group: str) -> tuple[BrokerId, BrokerEndpoint] | None:
-        """The broker that coordinates a group; None if there is none at the moment."""
+        """The broker that coordinates a group, or None."""
         metadata, tp = self._node.core.metadata, self.partition(group)
         assignment = None if tp is None else metadata.get(tp)
         if assignment is None:
@@ -79,13 +78,13 @@ class Coordinators:
     # ------------------------------------------------------------ requests
 
     def ask(self, request: Request, deliver: Deliver) -> None:
-        """``deliver`` is given the answer: now, or when the group has come so far."""
+        """``deliver`` is called with the answer, now or later."""
         if name_is_illegal(request):
             deliver(refusal(request, ErrorCode.INVALID_GROUP_ID))
         elif self.partition(request.group) is not None:
             self._pass_on(request, deliver)
         else:
-            # Of a topic that is a moment old others may have heard before us, and sent the client here.
+            # Another broker may have learnt of a new topic earlier, and sent the client here.
             self.wait_for(
                 lambda: self.partition(request.group) is not None, lambda: self._pass_on(request, deliver)
             )
@@ -99,18 +98,18 @@ class Coordinators:
             led.ask(request, deliver)
 
     def wait_for(self, known: Callable[[], bool], go_on: Callable[[], None]) -> None:
-        """Go on when something is known that the controller is about to tell, or after a moment without."""
+        """Continue when the metadata has arrived, or after a short time-out."""
         _Wait(self._node, known, go_on)
 
     def groups(self) -> list[ListedGroup] | None:
-        """All that are coordinated here; None while some of them are not known yet."""
+        """All groups that this broker coordinates; None while some are being loaded."""
         led = self._all_led()
         if any(partition.coordinator.loading for partition in led):
             return None
         return [group for partition in led for group in partition.coordinator.groups()]
 
     def states(self) -> Counter[str]:
-        """How many groups are in each state. Those that are being loaded are left out."""
+        """The number of groups in each state, without those that are being loaded."""
         known = (led.coordinator for led in self._led.values() if not led.coordinator.loading)
         return Counter(group.state for coordinator in known for group in coordinator.groups())
 
@@ -144,10 +143,10 @@ class Coordinators:
             self._every(TOPICS_SECONDS, self._look_for_deleted_topics)
         return led
 
-    # ------------------------------------------------------------ by the clock
+    # ------------------------------------------------------------ timers
 
     def _every(self, seconds: float, work: Callable[[], None]) -> None:
-        """As long as anything is led here."""
+        """Run periodically while this broker leads any partition."""
 
         def run() -> None:
             del self._timers[work]
@@ -167,7 +166,8 @@ class Coordinators:
             led.expire()
 
     def _look_for_deleted_topics(self) -> None:
-        """A topic that is missing twice in a row is gone: nobody's positions hang on one message."""
+        """A topic that is missing in two checks counts as deleted: one outdated metadata update must not drop
+        offsets."""
         there, led = self._node.core.metadata.topics, self._all_led()
         missing = {topic for each in led for topic in each.coordinator.topics if topic not in there}
         gone = missing & self._missing
@@ -177,8 +177,8 @@ class Coordinators:
 
 
 class _Wait:
-    """An object, not a function, which would have to refer to itself to look again: such a circle keeps the
-    request, which may be megabytes, in memory until the garbage collector comes by."""
+    """An object and not a closure that refers to itself: such a cycle would keep the request, perhaps
+    megabytes, in memory until the garbage collector runs."""
 
     __slots__ = ("_deadline", "_go_on", "_known", "_loop", "_node")
 
@@ -202,7 +202,7 @@ class _Wait:
 
 
 def topic_request(settings: Settings) -> CreateTopicRequest:
-    """The topic as its coordinators want it: it keeps the last word on every group, for good."""
+    """The request that creates the topic: compacted, so that the last record of every key is kept."""
     config = {"cleanup.policy": "compact", "segment.bytes": str(settings.offsets_topic_segment_bytes)}
     return CreateTopicRequest(
         TOPIC,

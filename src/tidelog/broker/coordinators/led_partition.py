@@ -1,7 +1,7 @@
 """One partition of ``__consumer_offsets`` that this broker leads: a coordinator, its log and its clock.
 
-It belongs to one leadership. What it writes goes through the core's produce with acks=all, and is answered
-when it is committed; once somebody else leads, or we lead again, it writes nothing more.
+It belongs to one leadership. Its writes go through the core's produce with acks=all, and are answered when
+they are committed. It writes nothing after that leadership has ended, even if this broker leads again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 Deliver = Callable[[Any], None]
-"""Takes the answer, of the kind that belongs to the request."""
+"""Takes the response to the request."""
 
 
 class LedPartition:
@@ -50,10 +50,10 @@ class LedPartition:
         if self._loading.found_any:
             count = sum(1 for _ in self.coordinator.groups())
             took = node.now() - self._began
-            node.log.info("coordinates %s groups of %s, read in %s ms", count, self.tp, took)
+            node.log.info("loaded %s groups of %s in %s ms", count, self.tp, took)
 
     def end(self) -> None:
-        """Another broker leads: send everybody there."""
+        """Another broker leads: answer waiting members with NOT_COORDINATOR."""
         self._ended = True
         self._loading.give_up()
         if self._wake_at is not None:
@@ -110,9 +110,9 @@ class LedPartition:
 
     def _answer(self, answer: Answer) -> None:
         try:
-            answer.to(answer.response)  # type: ignore[operator]  # our own tokens: what ``ask`` got
+            answer.to(answer.response)  # type: ignore[operator]  # the token that ``ask`` got
         except Exception:
-            # A bug in one answer must not cost the effects behind it: they belong to others.
+            # A bug in one answer must not drop the effects behind it, which belong to other clients.
             self._node.log.exception("failed to answer %s", type(answer.response).__name__)
 
     def _schedule(self, wake: WakeAt) -> None:

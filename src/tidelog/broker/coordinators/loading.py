@@ -1,8 +1,8 @@
-"""Reads a partition of ``__consumer_offsets`` from its beginning to where it ended when we became its leader.
+"""Reads a partition of ``__consumer_offsets`` up to its end when this broker became leader.
 
-As a consumer reads it, so up to the high watermark and no further: nobody is told of a position that a
-fail-over could still take back. A piece at a time, so that a long log does not stop the broker. Only the last
-word on each key counts, and only that is decoded: a group commits to the same few keys over and over.
+It reads like a consumer, only up to the high watermark: a fail-over could still truncate later offsets. It
+reads a piece at a time, so that a long log does not block the broker. Only the last record of each key is
+decoded: a group commits to the same few keys again and again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Loading:
         if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._next = self._log.start_offset
         elif response.error is not ErrorCode.NONE:
-            # A coordinator that does not know all would hand out old positions: better none, until it can.
+            # A partly loaded coordinator would return old offsets, so retry until all is read.
             self._node.log.error("cannot read %s: %s; trying again", self._tp, response.error.name)
             self._again = self._loop.call_later(RETRY_SECONDS, self._go_on_by_itself)
             return
@@ -93,7 +93,7 @@ class Loading:
             self._next = batch.next_offset
             self._note(batch)
         if not response.batches and response.error is ErrorCode.NONE:
-            # Either our time was up, or everything up to the high watermark has been compacted away.
+            # Either the fetch timed out, or compaction removed everything up to the high watermark.
             self._next = max(self._next, response.high_watermark)
         self._again = self._loop.call_soon(self._go_on_by_itself)
 
@@ -118,5 +118,5 @@ class Loading:
                 self._load(record)
 
     def _pass_over(self, what: str) -> None:
-        """Some client wrote this: a coordinator would not have."""
-        self._node.log.warning("passed over in %s %s", self._tp, what)
+        """Skip a record that no coordinator would have written."""
+        self._node.log.warning("skipped in %s %s", self._tp, what)

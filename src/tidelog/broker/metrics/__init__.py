@@ -1,1 +1,1 @@
-"""What a broker counts, and how Prometheus gets it."""
+"""Metrics of a broker, for Prometheus."""

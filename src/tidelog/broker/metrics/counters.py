@@ -1,8 +1,8 @@
-"""What a broker counts while it works: plain integers, read by ``http.py`` when somebody asks.
+"""The counters of a broker: plain integers, read by ``http.py`` at a scrape.
 
-Rules of the file: nothing here knows Prometheus, nothing allocates per call, and a counter costs its user
-well under a microsecond. State that can be read off the core (offsets, ISRs, leaders) is not counted here at
-all; only what leaves no trace there is: requests, bytes, and events that come and go.
+Rules of the file: this module does not depend on Prometheus, nothing allocates per call, and a counter costs
+well under a microsecond. State of the core (offsets, ISRs, leaders) is read at the scrape and not counted
+here; only requests, bytes and events are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LATENCY_BOUNDS_US: Final = (
     *(100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000),
 )
-"""Upper ends of the latency buckets. The last bucket, beyond them, is open."""
+"""Upper ends of the latency buckets. A last bucket without an upper end follows."""
 
 ELECTION_LABELS: Final = ("new", "clean", "unclean", "preferred", "majority", "shutdown")
 
@@ -46,12 +46,12 @@ class ApiFigures:
 
 
 class Metrics:
-    """The counters of one broker process. Public attributes are for anybody to raise."""
+    """The counters of one broker process. Any code may increase the public attributes."""
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiFigures] = {}
         self.group_writes = ApiFigures()
-        """Appends to ``__consumer_offsets`` by coordinators here, from being wanted to being committed."""
+        """Writes of coordinators to ``__consumer_offsets``, from the request to the commit."""
         self.bytes_in = 0
         self.incoming_bytes = 0
         self.bytes_out = 0
@@ -77,7 +77,7 @@ class Metrics:
         self.follower_stalls: Counter[int] = Counter()
         self.storage_failures = 0
 
-        # All kinds from the start: a rate is blind to a first count that comes out of nowhere.
+        # All kinds exist from the start: a rate() misses the first count of a new series.
         self.elections: dict[str, int] = dict.fromkeys(ELECTION_LABELS, 0)
         self.election_failures = 0
         self.controller_elections = 0
@@ -89,14 +89,14 @@ class Metrics:
         self.recovery_truncated_bytes = 0
         self.recovery_missing_offsets = 0
         self.recovery: p.StorageRecovered | None = None
-        """How the start went, once the logs are open."""
+        """The result of recovery, once the logs are open."""
         self._isrs: dict[TopicPartition, tuple[BrokerId, ...]] = {}
-        """The ISR of what this broker leads, as last heard of: what a change is compared with."""
+        """The last known ISR of the partitions that this broker leads, to detect changes."""
 
     # ------------------------------------------------------------ requests
 
     def request_finished(self, api_key: int, latency_us: float, error: bool) -> None:
-        """An answer is ready to leave, ``latency_us`` after its request came in."""
+        """An answer is ready to be sent, ``latency_us`` after its request arrived."""
         figures = self.apis.get(api_key)
         if figures is None:
             figures = self.apis[api_key] = ApiFigures()
@@ -112,7 +112,7 @@ class Metrics:
         figures.errors[error_code] += 1
 
     def loop_held(self, seconds: float) -> None:
-        """The event loop did one thing for so long, or was kept from turning."""
+        """The event loop was blocked for this time."""
         self.loop_held_seconds_max = max(self.loop_held_seconds_max, seconds)
 
     # ------------------------------------------------------------ events
@@ -129,7 +129,7 @@ class Metrics:
     def _became_leader(self, event: e.BecameLeader) -> None:
         self.leaderships += 1
         if event.tp in self._isrs:
-            self._isr_changed(event)  # it led before: the controller took a dead replica out
+            self._isr_changed(event)  # it led before: the controller removed a dead replica
         else:
             self._isrs[event.tp] = event.isr
 

@@ -1,10 +1,10 @@
 """Serves a broker's metrics over HTTP, from the broker's own event loop.
 
-On one thread nothing changes while it is read. So that a scrape of many partitions does not keep requests
-waiting, it is made in slices, and the loop runs in between: each metric is of one moment, the page is not.
+A scrape of many partitions is made in slices, so that it does not delay requests: each metric is consistent,
+the page as a whole is not.
 
-The HTTP is just enough for a scraper: one request per connection, a bounded head, a bounded number of
-visitors, and a deadline for each. Prometheus's text comes from prometheus_client.
+The HTTP support is minimal: one request per connection, a bounded head, a bounded number of connections, and
+a deadline for each. prometheus_client makes the text format.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ HEAD_BYTES_MAX = 8 * 1024
 VISITORS_MAX = 16
 VISIT_SECONDS_MAX = 10.0
 SLICE_SAMPLES = 200
-"""About a millisecond's worth of text."""
+"""Text that takes about a millisecond."""
 
 _BUCKET_NAMES = [str(bound / 1e6) for bound in LATENCY_BOUNDS_US] + ["+Inf"]
 
 
 class BrokerCollector(Collector):
-    """Every metric of the table, read at the moment it is asked for."""
+    """Every metric of the table, read at the scrape."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -67,7 +67,7 @@ def _family(definition: Definition, sources: Sources) -> Metric:
 
 
 def _buckets(figures: ApiFigures) -> list[tuple[str, float]]:
-    """Prometheus counts each bucket from zero."""
+    """Cumulative buckets, as Prometheus expects."""
     cumulative, buckets = 0, []
     for name, count in zip(_BUCKET_NAMES, figures.latency_us, strict=True):
         cumulative += count
@@ -76,7 +76,7 @@ def _buckets(figures: ApiFigures) -> list[tuple[str, float]]:
 
 
 class _Single(Collector):
-    """One metric, in the shape that ``generate_latest`` takes."""
+    """One metric, in the form that ``generate_latest`` accepts."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
@@ -86,7 +86,7 @@ class _Single(Collector):
 
 
 class Exposition:
-    """The listening side. ``stop`` ends it and whoever is connected."""
+    """The HTTP server. ``stop`` closes it and all connections."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.port = 0
@@ -96,8 +96,8 @@ class Exposition:
         self._listener: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> None:
-        """OSError if the port is taken. A start that is given up leaves nothing open: whoever gave it up has
-        nothing to stop yet."""
+        """Raises OSError if the port is taken. A cancelled call closes what it opened, because the caller has
+        no server to stop yet."""
         loop = asyncio.get_running_loop()
         try:
             self._listener = await loop.create_server(
@@ -140,7 +140,7 @@ class _Visitor(asyncio.Protocol):
         self._answer: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are asyncio's in all but ancestry, so there is nothing to assert.
+        # No assert: uvloop's transports do not inherit from asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         if len(self._exposition.visitors) >= VISITORS_MAX:
             self._transport.abort()
@@ -179,7 +179,7 @@ class _Visitor(asyncio.Protocol):
             try:
                 page = await self._exposition.page()
             except Exception:
-                # A bug in a reader costs this scrape, and must not be silent.
+                # A bug in a reading fails this scrape, and must be logged.
                 self._exposition.log.exception("failed to answer a scrape")
                 self._send("500 Internal Server Error", b"see the log of the broker\n", method)
             else:
@@ -207,7 +207,7 @@ async def serve(
     host: str,
     port: int,
 ) -> Exposition:
-    """Answer scrapes of ``http://host:port/metrics`` from now on; OSError if the port is taken."""
+    """Serve ``http://host:port/metrics``; raises OSError if the port is taken."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(Sources(metrics, broker, storage, keeper, recorder, groups)))
     ProcessCollector(registry=registry)

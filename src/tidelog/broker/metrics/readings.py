@@ -1,7 +1,7 @@
-"""Where the value of each metric is found: in the counters of ``counters.py`` or in the core's own state.
+"""Readings of metrics: from the counters of ``counters.py`` or from the core's own state.
 
-A reading is taken at the moment of a scrape and on the broker's own thread, so nothing changes under its
-hands. What this broker does not know yields no sample, rather than a zero that looks like an answer.
+A reading is taken at a scrape on the broker's own thread, so the state does not change meanwhile. An unknown
+value yields no sample, because a zero would be misleading.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Sample = tuple[tuple[str, ...], Any]
 Reader = Callable[[Sources], Iterable[Sample]]
 
 
-# ---------------------------------------------------------------- shapes of readings
+# ---------------------------------------------------------------- kinds of readings
 
 
 def one(value: Callable[[Sources], float | None]) -> Reader:
-    """A metric without labels. None: this broker has nothing to say."""
+    """A metric without labels. None: no sample."""
 
     def read(sources: Sources) -> Iterator[Sample]:
         found = value(sources)
@@ -84,7 +84,7 @@ def per_replica(value: Callable[[Replica], float | None]) -> Reader:
 
 
 def over_leaders(counts: Callable[[LeaderRole], int]) -> Reader:
-    """The sum over everything this broker leads."""
+    """The sum over all partitions that this broker leads."""
     return one(lambda sources: sum(counts(role) for role in _leaders(sources)))
 
 
@@ -94,7 +94,7 @@ def _leaders(sources: Sources) -> Iterator[LeaderRole]:
             yield replica.role
 
 
-# ---------------------------------------------------------------- of the process and its requests
+# ---------------------------------------------------------------- process and requests
 
 
 def api_name(api_key: int) -> str:
@@ -157,14 +157,14 @@ def recording(sources: Sources) -> float | None:
     return None if sources.recorder is None else sources.recorder.active
 
 
-# ---------------------------------------------------------------- of consumer groups
+# ---------------------------------------------------------------- consumer groups
 
 
 def groups_by_state(sources: Sources) -> Iterable[Sample]:
     if sources.groups is None:
         return []
     found = sources.groups.states()
-    # All states, always: a graph of one that has just begun needs the zero before.
+    # Always all states: a graph of a new state needs the zero before.
     return [((state.value,), found[state.value]) for state in State if state is not State.DEAD]
 
 
@@ -176,7 +176,7 @@ def group_writes(sources: Sources) -> Iterable[Sample]:
     return [((), sources.metrics.group_writes)]
 
 
-# ---------------------------------------------------------------- of the controller
+# ---------------------------------------------------------------- controller
 
 
 def elections(sources: Sources) -> Iterable[Sample]:
@@ -190,7 +190,7 @@ def offline_partitions(sources: Sources) -> float | None:
     return sum(phase is not PartitionPhase.ONLINE for phase in machines.cluster.partitions.values())
 
 
-# ---------------------------------------------------------------- of what this broker leads and follows
+# ---------------------------------------------------------------- replicas
 
 
 def lacks_replicas(role: LeaderRole) -> bool:

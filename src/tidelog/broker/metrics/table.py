@@ -1,8 +1,8 @@
-"""Every metric of a broker by name: what it means, and which reading gives its value.
+"""Every metric of a broker by name: its description and its reading.
 
-The table is the one truth: ``http.py`` answers scrapes from it, and ``docs/reference/metrics.md`` is
-made from it (``docs/reference/make_metrics.py``). Names follow Prometheus's conventions: base units, counters
-end in ``_total``.
+``http.py`` answers scrapes from this table, and ``docs/reference/make_metrics.py`` generates
+``docs/reference/metrics.md`` from it. Names follow Prometheus's conventions: base units, counters end in
+``_total``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidelog.core.replication.leader import LeaderRole
 
 @dataclass(slots=True, frozen=True)
 class Definition:
-    """``kind`` is Prometheus's word: gauge, counter or histogram."""
+    """``kind`` is gauge, counter or histogram."""
 
     name: str
     kind: str
@@ -39,42 +39,53 @@ def _counter(name: str, doc: str, read: Reader, *labels: str) -> Definition:
 
 GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
     "The broker in its cluster": (
-        _gauge("broker_info", "Who this is; always 1.", readings.info, "broker", "generation", "version"),
+        _gauge(
+            "broker_info",
+            "Identity of the broker; always 1.",
+            readings.info,
+            "broker",
+            "generation",
+            "version",
+        ),
         _gauge(
             "broker_registered",
-            "1 while the keeper has this broker's registration; without it nobody elects it.",
+            "1 while this broker is registered at the keeper; otherwise it is not elected.",
             counted("registered"),
         ),
         _gauge("keeper_connected", "1 while connected to the keeper.", one(readings.keeper_connected)),
         _counter(
             "keeper_sessions_lost",
-            "Sessions that the keeper ended: cut off, or paused for too long.",
+            "Sessions that the keeper expired: the broker was disconnected or paused for too long.",
             counted("keeper_sessions_lost"),
         ),
         _gauge(
             "live_brokers",
-            "Brokers that are alive, as the controller last told this one.",
+            "Live brokers in this broker's metadata.",
             one(lambda sources: len(sources.core.metadata.live_brokers)),
         ),
         _gauge(
             "active_controller",
-            "1 on the broker that believes to be the controller.",
+            "1 on the broker that considers itself the controller.",
             one(lambda sources: sources.core.controller.active),
         ),
         _gauge(
             "controller_epoch",
-            "The epoch of the controller this broker obeys, -1 before the first.",
+            "The epoch of the controller that this broker follows, -1 before the first.",
             one(lambda sources: sources.core.controller_epoch),
         ),
-        _counter("controller_elections", "Times it became controller.", counted("controller_elections")),
+        _counter(
+            "controller_elections",
+            "Times that this broker became controller.",
+            counted("controller_elections"),
+        ),
         _counter(
             "controller_resignations",
-            "Times it learnt that it is not the controller any more.",
+            "Times that this broker stopped being controller.",
             counted("controller_resignations"),
         ),
         _counter(
             "control_requests_refused",
-            "Requests of a deposed controller, or for a former life of this broker.",
+            "Refused requests of an old controller, or for a previous registration of this broker.",
             readings.by_error("control_refusals"),
             "error",
         ),
@@ -87,77 +98,83 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _counter(
             "leader_elections",
-            "Leaders it elected, by kind: new, clean, preferred, shutdown, majority, or unclean, which loses "
+            "Elected leaders, by kind: new, clean, preferred, shutdown, majority, or unclean, which loses "
             "acknowledged records.",
             readings.elections,
             "kind",
         ),
-        _counter("election_failures", "Elections that found nobody.", counted("election_failures")),
+        _counter("election_failures", "Elections without an eligible leader.", counted("election_failures")),
     ),
     "Replicas of this broker": (
-        _gauge("replicas", "Partitions it has a replica of.", one(lambda s: len(s.core.replicas))),
+        _gauge("replicas", "Partitions with a replica on this broker.", one(lambda s: len(s.core.replicas))),
         _gauge(
             "offline_replicas",
-            "Partitions it was given a replica of and whose log it cannot use: others lead them.",
+            "Partitions whose log this broker cannot use.",
             one(lambda sources: len(sources.core.offline)),
         ),
-        _gauge("leaders", "Partitions it leads.", over_leaders(lambda _: 1)),
+        _gauge("leaders", "Partitions that this broker leads.", over_leaders(lambda _: 1)),
         _gauge(
             "under_replicated_partitions",
-            "Partitions it leads whose ISR lacks a replica.",
+            "Led partitions whose ISR lacks a replica.",
             over_leaders(readings.lacks_replicas),
         ),
         _gauge(
             "at_min_isr_partitions",
-            "Partitions it leads whose ISR lacks a replica and is just min.insync.replicas: after one more "
-            "failure acks=all fails.",
+            "Led partitions whose ISR lacks a replica and is exactly min.insync.replicas: one more failure "
+            "makes acks=all fail.",
             over_leaders(readings.is_at_min_isr),
         ),
         _gauge(
             "under_min_isr_partitions",
-            "Partitions it leads whose ISR is below min.insync.replicas: acks=all fails.",
+            "Led partitions whose ISR is below min.insync.replicas: acks=all fails.",
             over_leaders(readings.is_under_min_isr),
         ),
         _gauge(
             "pending_isr_changes",
-            "ISR changes it asked for and that are not confirmed yet.",
+            "Proposed ISR changes that are not confirmed yet.",
             over_leaders(lambda role: role.proposal is not None),
         ),
         _gauge(
             "stalled_followers",
-            "Replicas that cannot follow until the controller speaks: fenced by their leader.",
+            "Replicas that are fenced by their leader and wait for the controller.",
             one(readings.stalled_followers),
         ),
-        _counter("isr_shrinks", "ISR changes that took a member out.", counted("isr_shrinks")),
-        _counter("isr_expands", "ISR changes that took a member in.", counted("isr_expands")),
+        _counter("isr_shrinks", "ISR changes that removed a member.", counted("isr_shrinks")),
+        _counter("isr_expands", "ISR changes that added a member.", counted("isr_expands")),
         _counter(
             "isr_changes_refused",
             "ISR changes that were refused.",
             readings.by_error("isr_refusals"),
             "error",
         ),
-        _counter("leaderships", "Times it became leader, or leader of a new epoch.", counted("leaderships")),
-        _counter("followings", "Times it became a follower.", counted("followings")),
+        _counter(
+            "leaderships",
+            "Times that this broker became leader of a partition, or of a new epoch.",
+            counted("leaderships"),
+        ),
+        _counter(
+            "followings", "Times that this broker became follower of a partition.", counted("followings")
+        ),
         _counter(
             "follower_stalls",
-            "Times following stopped for a while: refused by the leader or by the own disk.",
+            "Times that a follower paused: refused by the leader or by its own disk.",
             readings.by_error("follower_stalls"),
             "error",
         ),
         _counter(
             "storage_failures",
-            "Times its disk refused to make, write, read, cut or delete a log; who had asked was told so.",
+            "Times that the disk refused to create, write, read, truncate or delete a log.",
             counted("storage_failures"),
         ),
-        _counter("truncations", "Times it cut the tail of a log.", counted("truncations")),
-        _counter("truncated_records", "Records it dropped that way.", counted("truncated_records")),
+        _counter("truncations", "Truncations of logs.", counted("truncations")),
+        _counter("truncated_records", "Records dropped by truncations.", counted("truncated_records")),
         _counter(
             "records_committed",
-            "Records that became committed under its leadership.",
+            "Records committed while this broker led their partition.",
             counted("records_committed"),
         ),
     ),
-    "Each partition it has": (
+    "Each partition of this broker": (
         _gauge(
             "partition_log_start_offset",
             "The first offset that can be read.",
@@ -178,7 +195,7 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _gauge(
             "partition_leader_epoch",
-            "The leader epoch this replica is in.",
+            "The leader epoch of this replica.",
             per_replica(lambda replica: replica.leader_epoch),
             *_PARTITION,
         ),
@@ -190,26 +207,26 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _gauge(
             "partition_leader",
-            "The broker this replica takes for the leader: itself if it leads, -1 if it follows nobody.",
+            "The leader known to this replica: itself if it leads, -1 if it has none.",
             per_replica(readings.leader_of),
             *_PARTITION,
         ),
         _gauge(
             "partition_isr_size",
-            "In-sync replicas. Only the leader has it.",
+            "In-sync replicas. Only on the leader.",
             per_replica(readings.isr_size),
             *_PARTITION,
         ),
         _gauge(
             "partition_follower_lag_records",
-            "Records that a follower has not confirmed. Only the leader has it, once the follower fetched.",
+            "Records that a follower has not fetched yet. Only on the leader, after its first fetch.",
             readings.follower_lag,
             *_PARTITION,
             "follower",
         ),
         _gauge(
             "partition_recovery_point",
-            "Records below it survive a power cut, as far as this broker has synced them itself.",
+            "Records below it are synced on this broker and survive a power cut.",
             per_replica(readings.recovery_point),
             *_PARTITION,
         ),
@@ -220,41 +237,41 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             *_PARTITION,
         ),
     ),
-    "Consumer groups that it coordinates": (
+    "Consumer groups of this coordinator": (
         _gauge(
             "groups",
             "Groups by state, named as in DescribeGroups. A group is counted by its coordinator only.",
             readings.groups_by_state,
             "state",
         ),
-        _gauge("group_members", "Members of all of them.", of_groups(lambda g: g.members_count())),
+        _gauge("group_members", "Members of all groups.", of_groups(lambda g: g.members_count())),
         _gauge(
             "group_partitions_loading",
-            "Partitions of __consumer_offsets it has come to lead and not read yet: their groups wait.",
+            "Led partitions of __consumer_offsets that are still being loaded: their groups wait.",
             of_groups(lambda g: g.loading_count),
         ),
         _counter(
             "group_rebalances",
-            "Generations that began with members in them.",
+            "Generations that began with at least one member.",
             of_groups(lambda g: g.tally.rebalances),
         ),
         _counter(
             "group_members_expired",
-            "Members that were silent for their session's timeout.",
+            "Members whose session expired.",
             of_groups(lambda g: g.tally.members_expired),
         ),
         _counter(
             "offset_commits",
-            "Commits that were answered with success for all their partitions.",
+            "Commit requests that succeeded for all their partitions.",
             of_groups(lambda g: g.tally.commits),
         ),
-        _counter("offsets_committed", "Positions in them.", of_groups(lambda g: g.tally.positions)),
+        _counter("offsets_committed", "Offsets in these commits.", of_groups(lambda g: g.tally.positions)),
         Definition(
             "tidelog_group_write_latency_seconds",
             "histogram",
             (),
-            "From a coordinator's wish to write (commits of one moment are one write) to its commit. "
-            "What a client sees of it is in tidelog_request_latency_seconds, api OffsetCommit.",
+            "Time from a coordinator's write (concurrent commits are one write) to its commit. "
+            "For the latency of clients see tidelog_request_latency_seconds, api OffsetCommit.",
             readings.group_writes,
         ),
     ),
@@ -263,12 +280,10 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
             "tidelog_request_latency_seconds",
             "histogram",
             ("api",),
-            "From a request to its answer, with all waiting (long polls, acks=all) included.",
+            "Time from a request to its answer, including waiting (long polls, acks=all).",
             readings.requests,
         ),
-        _counter(
-            "requests_failed", "Requests whose answer carries an error.", readings.failed_requests, "api"
-        ),
+        _counter("requests_failed", "Requests answered with an error.", readings.failed_requests, "api"),
         _counter(
             "errors_answered",
             "Error codes in answers, one for each partition.",
@@ -278,47 +293,49 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _gauge(
             "parked_produces",
-            "Produce requests that wait for followers (acks=all), counted by partition.",
+            "Produce requests that wait for followers (acks=all), per partition.",
             over_leaders(readings.parked_produces),
         ),
         _gauge(
             "parked_fetches",
-            "Fetch requests that wait for records, counted by partition.",
+            "Fetch requests that wait for records, per partition.",
             over_leaders(readings.parked_fetches),
         ),
         _counter("received_bytes", "Bytes from clients and other brokers.", counted("bytes_in")),
         _counter("sent_bytes", "Bytes of answers.", counted("bytes_out")),
         _gauge(
             "incoming_request_bytes",
-            "Memory of requests that are not complete; queued.max.request.bytes bounds it.",
+            "Memory of incomplete requests, limited by queued.max.request.bytes.",
             counted("incoming_bytes"),
         ),
         _gauge("connections", "Open connections.", counted("connections")),
         _counter(
             "connections_refused",
-            "Connections beyond max.connections or max.connections.per.ip.",
+            "Connections refused because of max.connections or max.connections.per.ip.",
             counted("connections_refused"),
         ),
         _counter(
             "protocol_errors",
-            "Connections that were closed because of bytes that are no Kafka request.",
+            "Connections closed because the bytes were not a Kafka request.",
             counted("protocol_errors"),
         ),
         _gauge(
             "loop_held_seconds_max",
-            "The longest time since the start in which one thing held the event loop, so that nothing else "
-            "was answered; or in which the machine did not let it turn.",
+            "The longest time that the event loop was blocked since the start, by one piece of work or by "
+            "lack of processor time.",
             counted("loop_held_seconds_max"),
         ),
         _gauge(
             "loop_worked_seconds_max",
-            "The same in processor time: what the broker's own work is to blame for. Short by up to 0.05 s.",
+            "The same in processor time: only the broker's own work. Too low by up to 0.05 s.",
             counted("loop_worked_seconds_max"),
         ),
-        _counter("loop_holds", "Times the event loop was held for more than 0.1 s.", counted("loop_holds")),
+        _counter(
+            "loop_holds", "Times that the event loop was blocked for more than 0.1 s.", counted("loop_holds")
+        ),
         _counter(
             "unexpected_errors",
-            "Bugs that were met, each with a traceback in the log; each cost one input, task or timer.",
+            "Unexpected exceptions, each with a traceback in the log; each lost one input, task or timer.",
             counted("unexpected_errors"),
         ),
     ),
@@ -326,12 +343,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),
         _gauge(
             "storage_trouble",
-            "1 once a checkpoint could not be written or a deleted log not be removed.",
+            "1 after a checkpoint could not be written or a deleted log not be removed.",
             one(readings.storage_trouble),
         ),
         _gauge(
             "clean_start",
-            "1 if the process before this one shut down in order.",
+            "1 if the previous process shut down cleanly.",
             one(readings.clean_start),
         ),
         _gauge(
@@ -341,19 +358,19 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _counter(
             "stray_replicas",
-            "Logs found at the start that belong to no partition of this broker; they were left alone.",
+            "Logs found at the start that belong to no partition of this broker; they were kept.",
             counted("stray_replicas"),
         ),
-        _counter("logs_repaired", "Logs that were found damaged at the start.", counted("logs_repaired")),
+        _counter("logs_repaired", "Damaged logs found at the start.", counted("logs_repaired")),
         _counter(
             "recovery_truncated_bytes",
-            "Bytes cut off damaged logs at the start.",
+            "Bytes truncated from damaged logs at the start.",
             counted("recovery_truncated_bytes"),
         ),
         _counter(
             "recovery_missing_offsets",
-            "Offsets that checkpoints knew of and the logs did not have at the start: files were removed, or "
-            "a power cut took what was not synced.",
+            "Offsets in the checkpoints that the logs lacked at the start: files were removed, or a power "
+            "cut lost unsynced records.",
             counted("recovery_missing_offsets"),
         ),
         _gauge(

@@ -1,9 +1,9 @@
-"""A connection to another broker that comes back by itself: requests out, answers in, in order.
+"""A connection to another broker that reconnects by itself: requests out, answers in, in order.
 
-Until the first connection stands, requests queue; when a connection breaks or cannot be made, everything
-queued or unanswered is dropped and ``on_reconnect`` is called once there is a connection again. Attempts go
-on as long as the metadata says that the peer lives, with growing pauses. A peer that accepts requests but
-answers none for half a minute (its machine is gone, its process is stuck) counts as lost.
+Requests queue until the first connection is open. When a connection breaks or cannot be opened, everything
+queued or unanswered is dropped, and ``on_reconnect`` is called after the next connection is open. Attempts
+continue with growing pauses as long as the metadata lists the peer as alive. A peer that answers no request
+for half a minute (its machine is down, its process hangs) counts as lost.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class PeerConnection:
         on_reconnect: Callable[[], None],
         on_trouble: Callable[[str], None],
     ) -> None:
-        """``endpoint`` says where the peer is now, None if it is not alive. ``on_answer`` gets what was
-        passed to ``send`` as ``asked`` and the decoded body, ``on_trouble`` why nobody can be reached."""
+        """``endpoint`` returns the peer's address, None if it is not alive. ``on_answer`` is called with the
+        ``asked`` of ``send`` and the decoded body, ``on_trouble`` with the reason of a failure."""
         self._endpoint = endpoint
         self._on_answer = on_answer
         self._on_reconnect = on_reconnect
@@ -47,16 +47,16 @@ class PeerConnection:
         self._connecting: asyncio.Task[None] | None = None
         self._queue: list[tuple[int, int, Any, Any]] = []
         self._lost = False
-        """Something was dropped since the last connection: whoever asked must ask again."""
+        """Requests were dropped since the last connection: the caller must send them again."""
         self._closed = False
 
     @property
     def usable(self) -> bool:
-        """What is sent now arrives, or waits for the first connection."""
+        """Whether requests can be sent now, or wait for the first connection."""
         return not self._lost
 
     def outstanding(self) -> list[Any]:
-        """What was asked and not answered yet, oldest first."""
+        """The requests without an answer, oldest first."""
         unanswered = self._line.unanswered if self._line is not None else ()
         return [asked for _, _, _, asked, _ in unanswered] + [asked for _, _, _, asked in self._queue]
 
@@ -106,13 +106,13 @@ class PeerConnection:
                     pause = min(pause * 2, PAUSE_SECONDS_MAX)
                 else:
                     self._connecting = None
-                    self._stands(line, where)
+                    self._connected(line, where)
                     return
             self._drop()
         finally:
             self._connecting = None
 
-    def _stands(self, line: _Line, where: BrokerEndpoint) -> None:
+    def _connected(self, line: _Line, where: BrokerEndpoint) -> None:
         if line.transport is None or line.transport.is_closing():
             self._drop()
             self._loop.call_later(PAUSE_SECONDS_MIN, self._connect)
@@ -129,7 +129,7 @@ class PeerConnection:
         self._lost = True
         self._queue.clear()
 
-    # ------------------------------------------------------------ what the line says
+    # ------------------------------------------------------------ called by the line
 
     def answered(self, asked: Any, body: Any) -> None:
         self._on_answer(asked, body)
@@ -203,7 +203,7 @@ class _Line(asyncio.BufferedProtocol):
 
     def _answer(self, frame: bytearray) -> None:
         if not self.unanswered:
-            raise ProtocolError("an answer to nothing")
+            raise ProtocolError("an answer without a request")
         expected, api, version, asked, _ = self.unanswered.popleft()
         correlation, body = decode_response(api, version, frame)
         if correlation != expected:
@@ -212,7 +212,7 @@ class _Line(asyncio.BufferedProtocol):
 
 
 def _why(error: Exception) -> str:
-    """In the system's words; asyncio's repeat the address, and a time-out has none."""
+    """The system's error message; asyncio's repeats the address, and a time-out has none."""
     if isinstance(error, TimeoutError):
         return "no answer"
     known = isinstance(error, OSError) and error.errno is not None and error.errno > 0

@@ -1,18 +1,18 @@
-"""The way out to other brokers: one line for commands and one for fetches to each of them.
+"""Connections to the other brokers: one for commands and one for fetches to each of them.
 
 Rules of this file:
 
-* Two connections a peer, because answers come in the order of requests: a fetch may wait half a second for
+* Two connections per peer, because answers come in the order of requests: a fetch may wait half a second for
   data, and a command must not wait behind it.
-* What a follower asks of its leader travels on one line, as a Kafka fetcher's questions do: where an epoch
-  ends, where a log begins, and fetches. A question does not wait behind a fetch that waits for data: any
-  request makes the leader answer that one.
-* The core speaks of one partition at a time; here the fetches that are due for one leader become one
-  request. A partition that becomes due while such a request waits at the leader does not wait with it: the
-  next request makes the leader answer the waiting one (see ``apis/fetch.py``). Then there are two, which
-  would make the leader answer each other for ever: a request for nothing brings both home, to go on as one.
-* Nothing is sent twice from here. What was under way when a connection broke is forgotten; when the peer is
-  reached again the core is told ``connected`` and repeats what still matters.
+* All requests of a follower to its leader use one connection, as in Kafka: the end of an epoch, the offsets
+  of a log, and fetches. They do not wait behind a fetch that waits for data: any request makes the leader
+  answer that fetch.
+* The core fetches one partition at a time; here the fetches that are due for one leader become one request. A
+  partition that becomes due while such a request waits at the leader does not wait with it: the next request
+  makes the leader answer the waiting one (see ``apis/fetch.py``). Then there are two requests, which would
+  release each other forever: an empty request makes the leader answer both, and they continue as one.
+* This module never repeats a request. Requests on a broken connection are forgotten; after a reconnect
+  ``connected`` is passed to the core, which repeats what still matters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FETCHES_IN_FLIGHT_MAX = 2
 RELIEF_AFTER_SECONDS = 1.0
 _QUESTIONS = (EpochEndRequest, ListOffsetsRequest)
-"""What a follower asks its leader before it fetches."""
+"""Requests of a follower to its leader before it fetches."""
 
 
 class Peers:
@@ -54,14 +54,14 @@ class Peers:
             line.send(*brokers.request_to_wire(message), message)
 
     def flush(self) -> None:
-        """Everything at hand has been looked at: send the fetches that are due, one request a leader."""
+        """Send the fetches that are due, one request per leader. Called after all effects are executed."""
         if self._due:
             due, self._due = self._due, {}
             for broker in due:
                 self._peers[broker].fetch()
 
     def connections_changed(self) -> None:
-        """The metadata changed: peers may have come back, perhaps elsewhere."""
+        """The metadata changed: peers may have returned, perhaps at another address."""
         for peer in self._peers.values():
             peer.commands.endpoint_changed()
             peer.fetches.endpoint_changed()
@@ -88,32 +88,33 @@ class _Peer:
         self._relief: asyncio.TimerHandle | None = None
 
     def _endpoint(self) -> BrokerEndpoint | None:
-        """Where it is: by the route, if there is one. Whether it is there only the metadata says."""
+        """The peer's address: the configured route, if there is one. The metadata decides whether the peer is
+        alive."""
         advertised = self._node.core.metadata.endpoints.get(self._broker)
         if advertised is None or self._route is None:
             return advertised
         return replace(advertised, host=self._route.host, port=self._route.port)
 
     def _troubled(self, why: str) -> None:
-        """Two lines and many attempts, but one incident: told once, and again when it is over. A dying
-        process may still accept a connection, so that takes a moment to know."""
+        """Log one incident for both connections and all attempts, and once more when it is over. A dying
+        process may still accept a connection, so the end is logged after a delay."""
         self._node.unreachable(self._broker)
         if self._relief is not None:
             self._relief.cancel()
             self._relief = None
         if not self._in_trouble:
             self._in_trouble = True
-            self._node.log.info("lost touch with broker %s: %s", self._broker, why)
+            self._node.log.info("lost the connection to broker %s: %s", self._broker, why)
 
     def _relieved(self) -> None:
         self._relief = None
         self._in_trouble = False
-        self._node.log.info("in touch with broker %s again", self._broker)
+        self._node.log.info("connected to broker %s again", self._broker)
 
     def _reconnected(self) -> None:
-        """Both lines lead to one process. If it was lost on one of them, ask again for everything: the core
-        drops an answer that comes twice. A line that gave up while the peer was away tries again now: nobody
-        else would make it, and without it the core would never hear that the peer is back."""
+        """Both connections lead to one process. If one of them broke, the core repeats all requests; it drops
+        an answer that comes twice. If the other one is still down, let it try again now: no other event
+        would, and the core must learn that the peer is back."""
         if self.commands.usable and self.fetches.usable:
             if self._in_trouble and self._relief is None:
                 loop = asyncio.get_running_loop()
@@ -129,7 +130,8 @@ class _Peer:
             return
         due, self.due = self.due, {}
         for asked in outstanding:
-            # After a reconnection of the other line the core repeats what is still under way on this one.
+            # After a reconnect of the other connection the core repeats requests that are still under way on
+            # this one.
             due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
         if due:
             settings = self._node.settings

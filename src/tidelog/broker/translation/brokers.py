@@ -1,10 +1,9 @@
-"""What brokers say to each other: core messages as Kafka requests and back.
+"""Messages between brokers: core messages to Kafka requests and back.
 
 Each ``…_to_wire`` has its ``…_from_wire`` beside it, so that the two can be read together. The requests are
-Kafka 2.7's, with two private tagged fields where our rules know more than its protocol: the incarnation of a
-follower in Fetch and those of new members in AlterIsr (KIP-903). Responses of the core repeat what the
-request asked, which the wire does not; hence ``asked``. What the controller says may be about thousands of
-partitions, and is read in steps.
+Kafka 2.7's, with two private tagged fields for KIP-903: the broker epoch of a follower in Fetch and those of
+new members in AlterIsr. Responses of the core repeat parts of the request, which the wire does not; hence
+``asked``. Requests of the controller may hold thousands of partitions, and are read in steps.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ FETCH, FETCH_VERSION = Api.FETCH, 12
 LATEST, EARLIEST = -1, -2
 LISTENER = "PLAINTEXT"
 CREATION_MS_MAX = 10_000
-"""Shorter than a peer may be silent: without its keeper the controller answers when this is over."""
+"""Shorter than the time-out of a silent peer: without its keeper the controller answers after this time."""
 _KNOWN_CODES = frozenset(map(int, ErrorCode))
 
 
@@ -69,7 +68,7 @@ def response_from_wire(asked: core.Message, body: Any) -> core.Message:
 
 
 def _error(code: int) -> ErrorCode:
-    """What a later release calls by a number that is not known here is a failure like any other."""
+    """The error code; an unknown number of a later release counts as UNKNOWN_SERVER_ERROR."""
     return ErrorCode(code) if code in _KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -77,7 +76,7 @@ def _error(code: int) -> ErrorCode:
 
 
 def fetch_to_wire(requests: Iterable[core.FetchRequest], partition_bytes: int, response_bytes: int) -> Any:
-    """All of one follower and one leader, hence equal in everything but partition, offset and epoch."""
+    """All requests are from one follower to one leader: they differ only in partition, offset and epoch."""
     topics: dict[str, list[fetch.FetchPartition]] = {}
     for request in requests:
         part = fetch.FetchPartition(
@@ -99,7 +98,7 @@ def fetch_to_wire(requests: Iterable[core.FetchRequest], partition_bytes: int, r
 
 
 def fetch_of_nothing(replica: BrokerId) -> Any:
-    """Makes the leader answer whatever it keeps waiting on this connection."""
+    """An empty fetch: makes the leader answer the waiting request on this connection."""
     return fetch.FetchRequest(replica_id=replica, max_wait_ms=0, min_bytes=0, topics=[])
 
 
@@ -148,7 +147,7 @@ def _epoch_end_from_wire(asked: core.EpochEndRequest, body: Any) -> core.EpochEn
 
 
 def _list_offsets_to_wire(request: core.ListOffsetsRequest) -> Any:
-    """Where the leader's log ends and where it starts: one question each, in this order."""
+    """Ask for the end and the start of the leader's log, in this order."""
     topics = [
         list_offsets.ListOffsetsTopic(
             name=request.tp.topic,
@@ -252,7 +251,7 @@ def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
 
 
 def update_metadata_from_wire(body: Any) -> Steps[core.UpdateMetadataRequest]:
-    """The wire does not carry the epochs of live brokers; nobody but the controller needs them."""
+    """The wire does not carry the epochs of live brokers; only the controller needs them."""
     endpoints: dict[BrokerId, BrokerEndpoint] = {}
     for broker in body.live_brokers:
         for endpoint in broker.endpoints[:1]:
@@ -324,7 +323,7 @@ def _vote_answer_from_wire(asked: core.VoteRequest, body: Any) -> core.VoteRespo
 
 
 def _control_header(body: Any) -> tuple[BrokerId, int, int, int]:
-    """The connection matches answers with requests, so a request needs no id of its own here."""
+    """The connection matches answers with requests, so the request needs no id."""
     return BrokerId(body.controller_id), body.controller_epoch, body.broker_epoch, 0
 
 
@@ -342,7 +341,7 @@ def _assignment_from_wire(topic: Any, part: Any, offline: Iterable[int] = ()) ->
 
 
 def partition_errors_to_wire(errors: core.PartitionErrors, wire_type: Callable[..., Any]) -> list[Any]:
-    """Of LeaderAndIsr and of StopReplica, each of which has a type of its own for the same three fields."""
+    """For LeaderAndIsr and StopReplica, which have different types with the same three fields."""
     return [
         wire_type(topic_name=tp.topic, partition_index=tp.partition, error_code=error)
         for tp, error in errors.items()
@@ -350,7 +349,7 @@ def partition_errors_to_wire(errors: core.PartitionErrors, wire_type: Callable[.
 
 
 def _partition_errors_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
-    """A partition that is not listed, or listed without an error, was served."""
+    """A partition that is not listed, or listed without an error, succeeded."""
     errors = {
         TopicPartition(part.topic_name, part.partition_index): _error(part.error_code)
         for part in body.partition_errors

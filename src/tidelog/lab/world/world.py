@@ -207,7 +207,7 @@ class World:
             if core is None:
                 return
             if name == "keeper-reply":
-                core.keeper_says(payload, self.now)
+                core.keeper_notice(payload, self.now)
             else:
                 sender, message = payload
                 core.receive(sender, message, self.now)
