@@ -19,7 +19,7 @@ from random import Random
 from time import process_time
 
 from tidelog.lab.play import run
-from tidelog.lab.search.schedule import Trial, decide_randomly
+from tidelog.lab.search.schedule import Schedule, decide_randomly
 from tidelog.lab.search.search import SearchOptions, search
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.world import World
@@ -62,7 +62,7 @@ def phases(options: SearchOptions, trials: int) -> dict[str, float]:
     booted(scenario.setup, lambda _: None)
     for seed in range(trials):
         clock = [process_time()]
-        trial = Trial(scenario, options.operations, options.faults)
+        trial = Schedule(scenario, options.operations, options.faults)
         trial.begin()
         clock.append(process_time())
         decide_randomly(trial, Random(seed))

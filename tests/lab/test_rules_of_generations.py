@@ -16,7 +16,7 @@ from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import NO_LEADER, InvariantViolation, PartitionState
 from tidelog.lab.search.count import play
-from tidelog.lab.search.schedule import DECIDERS, Faults, Trial
+from tidelog.lab.search.schedule import DECIDERS, FaultChoice, Schedule
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.world import Stuck, World
 from tidelog.pipeline.sweep.atlas.coverage import CANNOT_BE
@@ -56,7 +56,7 @@ class Observed:
 
 def options(generation: str, seed: int) -> SearchOptions:
     """Clusters that lose, fork and elect in many ways."""
-    faults = Faults(power=seed % 5 == 0, keeper=seed % 7 == 0, blackout=seed % 11 == 0)
+    faults = FaultChoice(power=seed % 5 == 0, keeper=seed % 7 == 0, blackout=seed % 11 == 0)
     return SearchOptions(
         generation=generation, unclean=bool(seed % 2), acks=(-1, 1, 0)[seed % 3], faults=faults
     )
@@ -64,7 +64,7 @@ def options(generation: str, seed: int) -> SearchOptions:
 
 def observed(generation: str, seed: int) -> list[object]:
     wanted, witness = options(generation, seed), Observed()
-    trial = Trial(wanted.scenario(), wanted.operations, wanted.faults, witness)
+    trial = Schedule(wanted.scenario(), wanted.operations, wanted.faults, witness)
     try:
         trial.begin()
         DECIDERS["pct" if seed % 4 == 0 else "random"](trial, Random(seed))

@@ -14,7 +14,7 @@ from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.play import run
-from tidelog.lab.search.schedule import DECIDERS, Faults, Trial
+from tidelog.lab.search.schedule import DECIDERS, FaultChoice, Schedule
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.snapshot import judge, take
 from tidelog.lab.world.stage import script_runner
@@ -47,7 +47,7 @@ OPTIONS = [
         unclean=unclean,
         idempotent=idempotent,
         min_insync=least,
-        faults=Faults(power=power),
+        faults=FaultChoice(power=power),
     )
     for generation in GENERATIONS
     for acks, idempotent, least in ((-1, False, 1), (-1, True, 2), (1, False, 1), (0, False, 1))
@@ -61,7 +61,7 @@ def random_run(number: int) -> Run:
     """The run of one seed: some end in the middle of things, most after everything was healed."""
     options = OPTIONS[number % len(OPTIONS)]
     scenario = options.scenario()
-    trial = Trial(scenario, options.operations, options.faults)
+    trial = Schedule(scenario, options.operations, options.faults)
     rng = Random(number)
     decide = DECIDERS["pct" if rng.random() < 0.5 else "random"]
     try:

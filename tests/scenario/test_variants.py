@@ -11,7 +11,7 @@ from tests.effort import tries
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
-from tidelog.lab.search.schedule import Faults, Trial, decide_randomly
+from tidelog.lab.search.schedule import FaultChoice, Schedule, decide_randomly
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.snapshot import judge
 from tidelog.lab.world.world import World
@@ -51,7 +51,7 @@ class Nobody:
 def duplicates(seed: int, *, idempotent: bool) -> list[str]:
     """What stands twice after a random schedule of cuts, crashes, pauses and elections."""
     scenario = SearchOptions(retries=3, idempotent=idempotent).scenario()
-    trial = Trial(scenario, 12, Faults(), Nobody())
+    trial = Schedule(scenario, 12, FaultChoice(), Nobody())
     trial.begin()
     decide_randomly(trial, Random(seed))
     trial.finish()

@@ -12,26 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.evidence.journals.lines import LineJournal, read_lines
-from tidelog.trials.faults.faults import FaultFailed
-from tidelog.trials.faults.nemesis import Nemesis
-from tidelog.trials.faults.ordeals import CHAIN, STRANGERS
-from tidelog.trials.faults.schedule import (
+from tidelog.faults.schedule import (
     WEIGHTS,
-    Fault,
     FaultSettings,
+    PlannedFault,
     ScheduleError,
     as_json,
     draw,
     from_file,
     nodes,
 )
+from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
+from tidelog.faults.testbed import FaultFailed
+from tidelog.trials.nemesis import Nemesis
 
 TAKES_AWAY = ("kill", "power", "pause", "restart", "zone", "full", "slow", "clock")
 ZONES = {1: "az1", 2: "az2", 3: "az3"}
 FIVE = {1: "az1", 2: "az2", 3: "az3", 4: "az1", 5: "az2"}
 
 
-def brokers_of(fault: Fault, zones: dict[int, str]) -> set[int]:
+def brokers_of(fault: PlannedFault, zones: dict[int, str]) -> set[int]:
     """The brokers that a fault takes away."""
     if fault.kind == "zone":
         return {broker for broker, zone in zones.items() if zone == fault.targets[0]}
@@ -110,13 +110,13 @@ def test_every_kind_is_drawn_some_day():
     assert kinds == set(WEIGHTS)
 
 
-@pytest.mark.parametrize("ordeal", [CHAIN, STRANGERS])
-def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(ordeal: str):
+@pytest.mark.parametrize("sequence", [TWO_LEADERS_DIE, STALE_REPLICA_RETURNS])
+def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(sequence: str):
     """In every minute there is one, whatever the seed; and what happens is in order."""
     for seed in range(50):
-        faults = draw(seed, FaultSettings(tuple(WEIGHTS), ordeal=ordeal), ZONES, 60_000)
+        faults = draw(seed, FaultSettings(tuple(WEIGHTS), sequence=sequence), ZONES, 60_000)
         kinds = [fault.kind for fault in faults]
-        expected = ["elect", "delay", "hold", "kill", "kill"] if ordeal == CHAIN else ["kill"] * 3
+        expected = ["elect", "delay", "hold", "kill", "kill"] if sequence == TWO_LEADERS_DIE else ["kill"] * 3
         assert kinds[: len(expected)] == expected
         assert [fault.at_ms for fault in faults] == sorted(fault.at_ms for fault in faults)
         assert all(fault.end_ms <= 60_000 for fault in faults)
@@ -125,7 +125,7 @@ def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(ordeal: st
 
 
 def test_no_ordeal_with_fewer_brokers_than_it_needs():
-    faults = draw(1, FaultSettings(("pause",), ordeal=CHAIN), {1: "az1", 2: "az2"}, 60_000)
+    faults = draw(1, FaultSettings(("pause",), sequence=TWO_LEADERS_DIE), {1: "az1", 2: "az2"}, 60_000)
     assert {fault.kind for fault in faults} == {"pause"}
 
 
@@ -250,7 +250,7 @@ class Ward:
         return []
 
 
-def carried_out(tmp_path: Path, ward: Ward, faults: list[Fault], wait: int) -> list[dict[str, Any]]:
+def carried_out(tmp_path: Path, ward: Ward, faults: list[PlannedFault], wait: int) -> list[dict[str, Any]]:
     """The lines of the journal after so many things were done, and everything was healed."""
     journal = LineJournal(tmp_path / "faults.jsonl")
     nemesis = Nemesis(ward, faults, journal)
@@ -266,19 +266,19 @@ def carried_out(tmp_path: Path, ward: Ward, faults: list[Fault], wait: int) -> l
 
 def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
     faults = [
-        Fault(0, "kill", ("1",), 0, 10),
-        Fault(1, "pause", ("2",), 20, 10),
-        Fault(2, "restart", ("3",), 40, 0),
-        Fault(3, "cut", ("1>2", "2>1"), 50, 10),
-        Fault(4, "zone", ("az3",), 70, 10),
-        Fault(5, "keeper", ("keeper",), 90, 10),
-        Fault(6, "power", ("1",), 110, 10),
-        Fault(7, "delay", ("1>2", "2>1", "40ms"), 130, 10),
-        Fault(8, "full", ("2",), 150, 10),
-        Fault(9, "slow", ("2", "50ms"), 170, 10),
-        Fault(10, "clock", ("2", "-3000ms"), 190, 10),
-        Fault(11, "keeper", ("keeper-2",), 210, 10),
-        Fault(12, "elect", (), 230, 0),
+        PlannedFault(0, "kill", ("1",), 0, 10),
+        PlannedFault(1, "pause", ("2",), 20, 10),
+        PlannedFault(2, "restart", ("3",), 40, 0),
+        PlannedFault(3, "cut", ("1>2", "2>1"), 50, 10),
+        PlannedFault(4, "zone", ("az3",), 70, 10),
+        PlannedFault(5, "keeper", ("keeper",), 90, 10),
+        PlannedFault(6, "power", ("1",), 110, 10),
+        PlannedFault(7, "delay", ("1>2", "2>1", "40ms"), 130, 10),
+        PlannedFault(8, "full", ("2",), 150, 10),
+        PlannedFault(9, "slow", ("2", "50ms"), 170, 10),
+        PlannedFault(10, "clock", ("2", "-3000ms"), 190, 10),
+        PlannedFault(11, "keeper", ("keeper-2",), 210, 10),
+        PlannedFault(12, "elect", (), 230, 0),
     ]
     ward = Ward()
     lines = carried_out(tmp_path, ward, faults, 24)
@@ -318,7 +318,7 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
 
 def test_what_is_still_going_on_at_the_end_is_undone(tmp_path: Path):
     """Also what had a long time to go; and what had not begun does not happen."""
-    faults = [Fault(0, "pause", ("1",), 0, 600_000), Fault(1, "kill", ("2",), 500_000, 1)]
+    faults = [PlannedFault(0, "pause", ("1",), 0, 600_000), PlannedFault(1, "kill", ("2",), 500_000, 1)]
     ward = Ward()
     lines = carried_out(tmp_path, ward, faults, 1)
     assert ward.done == ["pause 1", "resume 1", "heal"]
@@ -328,9 +328,9 @@ def test_what_is_still_going_on_at_the_end_is_undone(tmp_path: Path):
 def test_the_keeper_comes_back_first_and_what_lost_power_last(tmp_path: Path):
     """No broker can start without a keeper; and none that lost power is back sooner than planned."""
     faults = [
-        Fault(0, "power", ("1",), 0, 400),
-        Fault(1, "kill", ("2",), 0, 600_000),
-        Fault(2, "keeper", ("keeper",), 0, 600_000),
+        PlannedFault(0, "power", ("1",), 0, 400),
+        PlannedFault(1, "kill", ("2",), 0, 600_000),
+        PlannedFault(2, "keeper", ("keeper",), 0, 600_000),
     ]
     ward = Ward()
     lines = carried_out(tmp_path, ward, faults, 3)
@@ -342,7 +342,7 @@ def test_the_keeper_comes_back_first_and_what_lost_power_last(tmp_path: Path):
 
 def test_a_fault_that_cannot_be_done_is_written_down_as_such(tmp_path: Path):
     """It never began, so it is not undone either; the others go on."""
-    faults = [Fault(0, "kill", ("1",), 0, 5), Fault(1, "elect", (), 10, 0)]
+    faults = [PlannedFault(0, "kill", ("1",), 0, 5), PlannedFault(1, "elect", (), 10, 0)]
     ward = Ward(refuses="kill 1")
     lines = carried_out(tmp_path, ward, faults, 1)
     assert ward.done == ["elect", "heal"]
@@ -351,7 +351,9 @@ def test_a_fault_that_cannot_be_done_is_written_down_as_such(tmp_path: Path):
 
 def test_a_broker_that_cannot_be_started_again_is_written_down(tmp_path: Path):
     ward = Ward(refuses="start 1")
-    lines = carried_out(tmp_path, ward, [Fault(0, "kill", ("1",), 0, 5), Fault(1, "elect", (), 10, 0)], 2)
+    lines = carried_out(
+        tmp_path, ward, [PlannedFault(0, "kill", ("1",), 0, 5), PlannedFault(1, "elect", (), 10, 0)], 2
+    )
     assert {"number": 0, "error": "cannot start 1"} in lines
 
 
@@ -364,7 +366,7 @@ class SlowWard(Ward):
 
 
 def test_what_takes_long_puts_off_what_follows_and_does_not_shorten_it(tmp_path: Path):
-    faults = [Fault(0, "kill", ("1",), 0, 5), Fault(1, "pause", ("2",), 20, 100)]
+    faults = [PlannedFault(0, "kill", ("1",), 0, 5), PlannedFault(1, "pause", ("2",), 20, 100)]
     ward = SlowWard()
     lines = carried_out(tmp_path, ward, faults, 4)
     assert ward.done == ["kill 1", "start 1", "pause 2", "resume 2", "heal"]

@@ -14,7 +14,7 @@ import typer
 from tidelog.cli.errors import Refusal, unknown
 
 if TYPE_CHECKING:
-    from tidelog.lab.search.schedule import Faults
+    from tidelog.lab.search.schedule import FaultChoice
     from tidelog.scenario.scenario import Scenario
 
 GenerationOption = Annotated[
@@ -60,13 +60,13 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def faults_named(kinds: str, *, power: bool, budget: int) -> Faults:
+def faults_named(kinds: str, *, power: bool, budget: int) -> FaultChoice:
     """The faults in a comma-separated list, or ``none``."""
-    from tidelog.lab.search.schedule import FAULT_KINDS, Faults
+    from tidelog.lab.search.schedule import FAULT_KINDS, FaultChoice
 
     known = tuple(kind for kind in FAULT_KINDS if kind != "power")  # which has a flag of its own
     wanted = [] if kinds == "none" else [one_of("fault", kind.strip(), known) for kind in kinds.split(",")]
-    return Faults(**{kind: kind in wanted for kind in known}, power=power, budget=budget)
+    return FaultChoice(**{kind: kind in wanted for kind in known}, power=power, budget=budget)
 
 
 def invariant_named(name: str) -> str:

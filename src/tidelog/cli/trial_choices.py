@@ -17,15 +17,15 @@ from tidelog.cli.options import one_of
 from tidelog.cli.show.output import counted
 from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
 from tidelog.cluster.spec import DIRECT, NETNS, RELAYS, ClusterSpec, Profile
+from tidelog.cluster.testbed import NETWORK_KINDS
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
+from tidelog.faults import schedule as schedules
+from tidelog.faults.schedule import FaultSettings, PlannedFault, ScheduleError
+from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
 from tidelog.settings.table import SettingsError
 from tidelog.trials.aftermath import ended_leftovers
-from tidelog.trials.faults import schedule as schedules
-from tidelog.trials.faults.faults import NETWORK_KINDS
-from tidelog.trials.faults.ordeals import CHAIN, STRANGERS
-from tidelog.trials.faults.schedule import Fault, FaultSettings, ScheduleError
 from tidelog.trials.load.workload import Idempotence, Workload, WorkloadError
 from tidelog.trials.targets import ForeignVenue, OwnVenue, Venue
 from tidelog.trials.trial import TrialPlan
@@ -209,7 +209,7 @@ class Choices:
             schedule=[] if self.foreign else self._schedule(seed, self.cluster_spec(folder)),
         )
 
-    def given_schedule(self) -> list[Fault]:
+    def given_schedule(self) -> list[PlannedFault]:
         """The faults of `--schedule`."""
         if self.schedule is None:
             return []
@@ -221,7 +221,7 @@ class Choices:
         except ScheduleError as error:
             raise Refusal(str(error)) from None
 
-    def _schedule(self, seed: int, spec: ClusterSpec) -> list[Fault]:
+    def _schedule(self, seed: int, spec: ClusterSpec) -> list[PlannedFault]:
         if self.schedule is not None:
             return self.given_schedule()
         faults = FaultSettings(
@@ -229,18 +229,18 @@ class Choices:
             every_ms=int(self.every * 1000),
             down_max=self.down_max or 1,
             session_ms=int(spec.settings[_SESSION]),
-            ordeal=self._ordeal(),
+            sequence=self._sequence(),
         )
         return schedules.draw(seed, faults, spec.zones_of_brokers(), int(self.seconds * 1000))
 
-    def _ordeal(self) -> str | None:
+    def _sequence(self) -> str | None:
         """A sequence of faults that provokes the losses of the chosen rules. None if the user chose the
         faults, or how many brokers may be down."""
         if self.faults != "all" or self.down_max is not None:
             return None
         if self.unclean:
-            return STRANGERS
-        return CHAIN if self.generation == "hw" else None
+            return STALE_REPLICA_RETURNS
+        return TWO_LEADERS_DIE if self.generation == "hw" else None
 
 
 def _assignments(given: list[str], option: str) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from tidelog.cluster.broker_process import exit_summary
 from tidelog.cluster.brokers import LogFiles
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
+from tidelog.cluster.testbed import ClusterTestbed
 from tidelog.evidence.folder import EvidenceFolder
+from tidelog.faults.testbed import Faults
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.trials.collection import collect_replicas
-from tidelog.trials.faults.faults import ClusterFaults, Faults
 from tidelog.trials.load.topic import Topic
 
 
@@ -93,7 +94,7 @@ class OwnVenue:
         ]
 
     def faults(self, client_zones: dict[str, str]) -> Faults | None:
-        return ClusterFaults(self._cluster, client_zones)
+        return ClusterTestbed(self._cluster, client_zones)
 
     def trouble(self) -> list[str]:
         return list(self._deaths)

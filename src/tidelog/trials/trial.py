@@ -23,12 +23,12 @@ from tidelog.cluster.errors import ClusterError
 from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.recovery import seal_journals
-from tidelog.trials.faults import schedule
-from tidelog.trials.faults.nemesis import Nemesis
-from tidelog.trials.faults.schedule import Fault
+from tidelog.faults import schedule
+from tidelog.faults.schedule import PlannedFault
 from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Role, Worker
 from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
+from tidelog.trials.nemesis import Nemesis
 from tidelog.trials.targets import Venue
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
@@ -57,7 +57,7 @@ class TrialPlan:
     partitions: int = 6
     replication_factor: int = 3
     topic_configs: dict[str, str] = field(default_factory=dict)
-    schedule: list[Fault] = field(default_factory=list)
+    schedule: list[PlannedFault] = field(default_factory=list)
 
 
 class Watcher(Protocol):

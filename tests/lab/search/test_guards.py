@@ -14,12 +14,12 @@ from tests.effort import tries
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
-from tidelog.lab.search.schedule import Faults
+from tidelog.lab.search.schedule import FaultChoice
 from tidelog.lab.search.search import SearchOptions, SearchResult, search
 from tidelog.scenario.scenario import parse
 from tidelog.scenario.violations import Grade
 
-NONE = Faults(crash=False, pause=False, cut=False, reset=False, elect=False, budget=0)
+NONE = FaultChoice(crash=False, pause=False, cut=False, reset=False, elect=False, budget=0)
 
 # The follower sleeps through two elections: it still follows 0 in epoch 0, and holds b where 0 now holds c.
 ZOMBIE_FOLLOWER = """
@@ -196,7 +196,7 @@ class Case:
     brokers: int = 3
     replicas: int = 2
     operations: int = 8
-    faults: Faults = Faults()  # noqa: RUF009
+    faults: FaultChoice = FaultChoice()  # noqa: RUF009
     grade: Grade = Grade.STRUCTURE
     """How bad the finding must be. Where a replica loses power, its place in the ISR is void until the
     controller notices, guard or no guard: there only the loss of a record tells them apart."""

@@ -9,14 +9,14 @@ import pytest
 from tests.effort import tries
 
 from tidelog.lab.play import first_failure, run
-from tidelog.lab.search.schedule import Faults
+from tidelog.lab.search.schedule import FaultChoice
 from tidelog.lab.search.search import SearchOptions, search
 from tidelog.lab.search.shrink import shrink
 from tidelog.narrate.transcript import print_transcript
 from tidelog.scenario.scenario import parse, print_scenario
 from tidelog.scenario.violations import Grade
 
-CRASH_ONLY = Faults(pause=False, cut=False, reset=False, elect=False)
+CRASH_ONLY = FaultChoice(pause=False, cut=False, reset=False, elect=False)
 
 UNSAFE = {
     "truncation by high watermark": SearchOptions(generation="hw"),
@@ -25,8 +25,8 @@ UNSAFE = {
     "unclean election": SearchOptions(unclean=True),
     "acks=1": SearchOptions(acks=1),
     "acks=0": SearchOptions(acks=0),
-    "power loss without flush": SearchOptions(faults=Faults(power=True)),
-    "power loss under majority": SearchOptions(generation="majority", faults=Faults(power=True)),
+    "power loss without flush": SearchOptions(faults=FaultChoice(power=True)),
+    "power loss under majority": SearchOptions(generation="majority", faults=FaultChoice(power=True)),
 }
 SAFE = {
     "epochs": SearchOptions(),
@@ -34,7 +34,7 @@ SAFE = {
     "epochs with min.insync.replicas=2": SearchOptions(min_insync=2),
     "epochs with two replicas": SearchOptions(replicas=2, operations=8),
     "epochs, idempotent": SearchOptions(idempotent=True),
-    "epochs with power loss and flush": SearchOptions(faults=Faults(power=True), flush_always=True),
+    "epochs with power loss and flush": SearchOptions(faults=FaultChoice(power=True), flush_always=True),
     "majority": SearchOptions(generation="majority"),
     "majority, pct": SearchOptions(generation="majority", strategy="pct"),
 }
@@ -61,13 +61,13 @@ def test_idempotent_producers_leave_no_duplicates() -> None:
     """Whatever is retried in whatever network, an idempotent producer's record is in the log once."""
     from random import Random
 
-    from tidelog.lab.search.schedule import Trial, decide_randomly
+    from tidelog.lab.search.schedule import Schedule, decide_randomly
     from tidelog.lab.world.snapshot import judge
 
     def duplicates(options: SearchOptions) -> int:
         found = 0
         for seed in range(150):
-            trial = Trial(options.scenario(), 10, Faults(reset=True))
+            trial = Schedule(options.scenario(), 10, FaultChoice(reset=True))
             trial.begin()
             decide_randomly(trial, Random(seed))
             trial.finish()

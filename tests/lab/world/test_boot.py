@@ -7,7 +7,7 @@ import pytest
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.search.count import CountedTrial, play
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Faults, Finding, decide_randomly
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, FaultChoice, Finding, decide_randomly
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.search.shrink import shrink
 from tidelog.lab.world.boot import booted
@@ -16,7 +16,7 @@ from tidelog.lab.world.world import World
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.violations import Broken
 
-EVERYTHING = Faults(**dict.fromkeys(ALL_FAULT_KINDS, True))
+EVERYTHING = FaultChoice(**dict.fromkeys(ALL_FAULT_KINDS, True))
 
 
 def scenario(generation: str = "epoch") -> Scenario:

@@ -11,7 +11,7 @@ import pytest
 from tidelog.lab.play import run
 from tidelog.lab.search import count
 from tidelog.lab.search.count import MARKS, play, schedule
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Trial, decide_randomly
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Schedule, decide_randomly
 from tidelog.lab.world.world import Stuck, World
 from tidelog.pipeline.sweep import player
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell
@@ -95,7 +95,7 @@ def test_one_bad_trial_costs_one_row(
     reason; all others are played."""
     real = decide_randomly
 
-    def decide(trial: Trial, dice: Random) -> None:
+    def decide(trial: Schedule, dice: Random) -> None:
         if trial.operations == OPERATIONS and dice.getstate() == player_dice(40):
             if deed == "raise":
                 raise ZeroDivisionError("here")

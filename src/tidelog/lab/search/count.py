@@ -18,7 +18,7 @@ from typing import Any, assert_never
 from tidelog.core import events as e
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Decider, Faults, Trial, decide_randomly
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Decider, FaultChoice, Schedule, decide_randomly
 from tidelog.lab.world.convergence import is_converged
 from tidelog.lab.world.snapshot import judge
 from tidelog.lab.world.world import Stuck, World
@@ -213,10 +213,10 @@ def _truncation_mark(rule: e.TruncationRule) -> str:
     assert_never(rule)
 
 
-class CountedTrial(Trial):
+class CountedTrial(Schedule):
     """A trial that knows which of its faults came about."""
 
-    def __init__(self, scenario: Scenario, operations: int, faults: Faults) -> None:
+    def __init__(self, scenario: Scenario, operations: int, faults: FaultChoice) -> None:
         acks = next(client.producer.acks for client in scenario.clients if client.producer is not None)
         self.census = Census(acks)
         super().__init__(scenario, operations, faults, self.census)
@@ -248,7 +248,7 @@ class CountedTrial(Trial):
 
 
 def play(
-    scenario: Scenario, seed: int, *, operations: int, faults: Faults, decide: Decider = decide_randomly
+    scenario: Scenario, seed: int, *, operations: int, faults: FaultChoice, decide: Decider = decide_randomly
 ) -> Tally:
     """Make and play the schedule of one seed, and say what became of it. Never raises what a trial raises."""
     try:
@@ -265,7 +265,7 @@ def play(
     return _tally(trial)
 
 
-def schedule(scenario: Scenario, seed: int, *, operations: int, faults: Faults) -> Scenario:
+def schedule(scenario: Scenario, seed: int, *, operations: int, faults: FaultChoice) -> Scenario:
     """The same trial as a scenario: the steps that the seed stands for, as far as it gets."""
     trial = CountedTrial(scenario, operations, faults)
     try:

@@ -47,7 +47,7 @@ _RECOVERIES = ("restart", "resume", "heal", "keeper-start")
 
 
 @immutable
-class Faults:
+class FaultChoice:
     """Which failures a search may use."""
 
     crash: bool = True
@@ -77,7 +77,7 @@ class Finding:
     grade: Grade = Grade.DATA
 
 
-class Witness(Protocol):
+class ScheduleObserver(Protocol):
     """Who watches a trial: told every event, and asked for a judgement when all is quiet."""
 
     def attach(self, world: World) -> None: ...
@@ -85,17 +85,21 @@ class Witness(Protocol):
     def at_end(self) -> None: ...
 
 
-class Trial:
+class Schedule:
     """One schedule being made: the world, what has been done to it, and what may still be done."""
 
     def __init__(
-        self, scenario: Scenario, operations: int, faults: Faults, witness: Witness | None = None
+        self,
+        scenario: Scenario,
+        operations: int,
+        faults: FaultChoice,
+        witness: ScheduleObserver | None = None,
     ) -> None:
         self.scenario = scenario
         self.operations = operations
         self.faults = faults
         self.steps: list[tuple[str, tuple[object, ...]]] = []
-        self.watch: Witness = Watch() if witness is None else witness
+        self.watch: ScheduleObserver = Watch() if witness is None else witness
         self.world = booted(scenario.setup, self.watch)
         self.watch.attach(self.world)
         self.actions = script_runner(scenario, self.world)
@@ -256,14 +260,14 @@ class Trial:
         )
 
 
-Decider = Callable[[Trial, Random], None]
+Decider = Callable[[Schedule, Random], None]
 
 
 def explore_one(
-    scenario: Scenario, seed: int, decide: Decider, *, operations: int, faults: Faults
+    scenario: Scenario, seed: int, decide: Decider, *, operations: int, faults: FaultChoice
 ) -> Finding | None:
     """Make and play the schedule of one seed."""
-    trial = Trial(scenario, operations, faults)
+    trial = Schedule(scenario, operations, faults)
     rng = Random(seed)
     try:
         trial.begin()
@@ -279,7 +283,7 @@ def explore_one(
 # ---------------------------------------------------------------- deciders
 
 
-def decide_randomly(trial: Trial, rng: Random) -> None:
+def decide_randomly(trial: Schedule, rng: Random) -> None:
     """Half of the schedules are chaos, half are a good day on which some channels starve: chaos finds races
     that nobody thinks of, a good day gets deep into the protocol before something fails."""
     trial.focus(rng)
@@ -289,7 +293,7 @@ def decide_randomly(trial: Trial, rng: Random) -> None:
         _starvation(trial, rng)
 
 
-def _chaos(trial: Trial, rng: Random) -> None:
+def _chaos(trial: Schedule, rng: Random) -> None:
     """Any deliverable message next, any fault at any time."""
     random = rng.random
 
@@ -318,7 +322,7 @@ def _chaos(trial: Trial, rng: Random) -> None:
         trial.operate(pick)
 
 
-def _starvation(trial: Trial, rng: Random) -> None:
+def _starvation(trial: Schedule, rng: Random) -> None:
     """The oldest message next, except on channels that starve for a while; faults at any time."""
     random = rng.random
 
@@ -360,7 +364,7 @@ def _starvation(trial: Trial, rng: Random) -> None:
         trial.operate(pick)
 
 
-def decide_by_priority(trial: Trial, rng: Random, depth: int = 3) -> None:
+def decide_by_priority(trial: Schedule, rng: Random, depth: int = 3) -> None:
     """PCT: always the channel of the highest priority, demoted at ``depth`` random moments.
 
     The passing of time has a priority too: what ranks below it starves until it is promoted, which is how a
@@ -438,7 +442,7 @@ def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
     """Play the fair schedule, inflict the planned faults, and note how many were possible at each step."""
     wanted = dict(plan)
 
-    def decide(trial: Trial, _rng: Random) -> None:
+    def decide(trial: Schedule, _rng: Random) -> None:
         numbers = iter(range(10**9))
 
         def next_one(n: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
-from tidelog.lab.search.schedule import DECIDERS, Decider, Faults, Finding, deviations, explore_one
+from tidelog.lab.search.schedule import DECIDERS, Decider, FaultChoice, Finding, deviations, explore_one
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.scenario import ClientSetup, Scenario
 from tidelog.scenario.setup import Setup, TopicSetup
@@ -40,7 +40,7 @@ class SearchOptions:
     retries: int = 2
     idempotent: bool = False
     operations: int = 20
-    faults: Faults = field(default_factory=Faults)
+    faults: FaultChoice = field(default_factory=FaultChoice)
     depth: int = 2
     """Exhaustive: at most so many faults in one schedule."""
     without: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ a trial, when, and to whom, is the seed's business.
 
 from __future__ import annotations
 
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Faults
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, FaultChoice
 
 KINDS = {
     "crash": "a broker's process dies (kill -9); its disk keeps everything",
@@ -60,6 +60,6 @@ def canonical(mix: str) -> str:
     return "+".join(kinds)
 
 
-def faults_of(mix: str) -> Faults:
+def faults_of(mix: str) -> FaultChoice:
     kinds = kinds_of(mix)
-    return Faults(**{kind: kind in kinds for kind in ALL_FAULT_KINDS}, budget=BUDGET if kinds else 0)
+    return FaultChoice(**{kind: kind in kinds for kind in ALL_FAULT_KINDS}, budget=BUDGET if kinds else 0)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.trials.faults import ordeals
+from tidelog.faults import sequences
 
 VERSION: Final = 1
 
@@ -39,7 +39,7 @@ WEIGHTS: Final = {
 KEEPER_MEMBERS: Final = ("keeper-1", "keeper-2", "keeper-3")
 _WITH_AMOUNT: Final = ("delay", "slow", "clock")
 _RESTARTING: Final = ("kill", "power", "restart", "clock")
-_ORDEALS_SHARE: Final = 0.35
+_SEQUENCE_SHARE: Final = 0.35
 _MAJORITY_SHARE: Final = 0.6
 """Of the losses of keepers, so many take the majority; the others one member of three."""
 _FIRST_MS: Final = 1_000
@@ -52,7 +52,7 @@ class ScheduleError(Exception):
 
 
 @dataclass(slots=True, frozen=True)
-class Fault:
+class PlannedFault:
     number: int
     kind: str
     targets: tuple[str, ...]
@@ -73,43 +73,43 @@ class FaultSettings:
     session_ms: int = 3_000
     """After so long a broker that is away counts as dead. Some faults are shorter than this, most longer."""
     weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
-    ordeal: str | None = None
+    sequence: str | None = None
     """Is the first thing that happens, and then now and then, whatever `down_max` says."""
 
 
-def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms: int) -> list[Fault]:
+def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms: int) -> list[PlannedFault]:
     """Faults for a load of `total_ms` on these brokers, in these zones; the last ones end with it."""
     dice = random.Random(seed)
     kinds = [kind for kind in WEIGHTS if kind in settings.kinds]  # in a fixed order
-    ordeal = settings.ordeal if len(zones) >= ordeals.BROKERS_MIN else None
+    sequence = settings.sequence if len(zones) >= sequences.BROKERS_MIN else None
     calendar = _Calendar(zones, settings.down_max)
-    faults: list[Fault] = []
+    faults: list[PlannedFault] = []
     at = min(_FIRST_MS, total_ms // 4)
     while kinds and at < total_ms:
-        if ordeal is not None and (not faults or dice.random() < _ORDEALS_SHARE):
+        if sequence is not None and (not faults or dice.random() < _SEQUENCE_SHARE):
             begins = calendar.all_back_at(at)
-            suffered = ordeals.steps(ordeal, dice, list(zones), settings.session_ms)
+            suffered = sequences.steps(sequence, dice, list(zones), settings.session_ms)
             ends = begins + max(step.after_ms + step.duration_ms for step in suffered)
             if ends <= total_ms:
                 for kind, targets, after_ms, duration in suffered:
-                    faults.append(Fault(len(faults), kind, targets, begins + after_ms, duration))
+                    faults.append(PlannedFault(len(faults), kind, targets, begins + after_ms, duration))
                 calendar.all_away(ends)
                 at = ends + _PAUSE_BETWEEN_MS
                 continue
         (kind,) = dice.choices(kinds, [settings.weights[kind] for kind in kinds])
         duration = min(_duration(dice, kind, settings.session_ms), total_ms - at)
         if kind == "elect":
-            faults.append(Fault(len(faults), kind, (), at, 0))
+            faults.append(PlannedFault(len(faults), kind, (), at, 0))
         elif kind == "keeper":
             members = ("keeper",) if dice.random() < _MAJORITY_SHARE else (dice.choice(KEEPER_MEMBERS),)
             duration = calendar.keeper_away(at, duration)
             if duration > 0:
-                faults.append(Fault(len(faults), kind, members, at, duration))
+                faults.append(PlannedFault(len(faults), kind, members, at, duration))
         elif group := calendar.choose(dice, kind, at):
             duration = min(calendar.away(group, kind, at, duration), total_ms - at)
             targets = _targets(dice, kind, group, zones)
             if kind != "power" or duration >= settings.session_ms:
-                faults.append(Fault(len(faults), kind, targets, at, duration))
+                faults.append(PlannedFault(len(faults), kind, targets, at, duration))
         at += int(settings.every_ms * dice.uniform(0.5, 1.5))
     return faults
 
@@ -201,7 +201,7 @@ def _links(dice: random.Random, broker: int, everyone: tuple[int, ...]) -> tuple
     return tuple(dice.choice(((*away, *back), (*away, *back), away, back)))
 
 
-def amount_ms(fault: Fault) -> int | None:
+def amount_ms(fault: PlannedFault) -> int | None:
     """By how much a link or a disk is slow, or a clock wrong: the last of its targets."""
     last = fault.targets[-1] if fault.targets else ""
     try:
@@ -210,7 +210,7 @@ def amount_ms(fault: Fault) -> int | None:
         return None
 
 
-def nodes(fault: Fault) -> tuple[str, ...]:
+def nodes(fault: PlannedFault) -> tuple[str, ...]:
     """Whom or which links it concerns."""
     return fault.targets if amount_ms(fault) is None else fault.targets[:-1]
 
@@ -218,17 +218,19 @@ def nodes(fault: Fault) -> tuple[str, ...]:
 # ---------------------------------------------------------------- files
 
 
-def as_json(faults: Iterable[Fault]) -> list[dict[str, Any]]:
+def as_json(faults: Iterable[PlannedFault]) -> list[dict[str, Any]]:
     return [asdict(fault) | {"targets": list(fault.targets)} for fault in faults]
 
 
-def from_file(path: Path, zones: Mapping[int, str]) -> list[Fault]:
+def from_file(path: Path, zones: Mapping[int, str]) -> list[PlannedFault]:
     """The schedule of a file: as `trial.json` of an earlier trial holds it, or that whole file."""
     try:
         found = json.loads(path.read_text("utf-8"))
         rows = found["schedule"] if isinstance(found, dict) else found
         faults = [
-            Fault(number, row["kind"], tuple(map(str, row["targets"])), row["at_ms"], row["duration_ms"])
+            PlannedFault(
+                number, row["kind"], tuple(map(str, row["targets"])), row["at_ms"], row["duration_ms"]
+            )
             for number, row in enumerate(sorted(rows, key=lambda row: row["at_ms"]))
         ]
     except OSError as error:

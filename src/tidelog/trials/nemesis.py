@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.evidence.journals.lines import LineJournal
-from tidelog.trials.faults.faults import FaultFailed, Faults
-from tidelog.trials.faults.schedule import Fault, amount_ms, nodes
+from tidelog.faults.schedule import PlannedFault, amount_ms, nodes
+from tidelog.faults.testbed import FaultFailed, Faults
 
 _AT_ONCE_SECONDS: Final = 0.3
 """What takes longer puts off what comes next."""
@@ -29,14 +29,14 @@ _POWER_BACK_SECONDS_MAX: Final = 60.0
 class _Moment:
     at_ms: int
     begins: bool
-    fault: Fault
+    fault: PlannedFault
 
 
 class Nemesis:
     def __init__(
         self,
         faults: Faults,
-        schedule: Sequence[Fault],
+        schedule: Sequence[PlannedFault],
         journal: LineJournal,
         *,
         told: Callable[[str], None] = lambda text: None,
@@ -47,7 +47,7 @@ class Nemesis:
         self._told = told
         self._moments = _moments(schedule)
         self._stop = threading.Event()
-        self._active: dict[int, Fault] = {}
+        self._active: dict[int, PlannedFault] = {}
         self._began: dict[int, float] = {}
         self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
         self.done = 0
@@ -76,7 +76,7 @@ class Nemesis:
             self._end(fault)
         return self._faults.heal()
 
-    def active(self) -> list[Fault]:
+    def active(self) -> list[PlannedFault]:
         return list(self._active.values())
 
     # ------------------------------------------------------------ one after the other
@@ -102,7 +102,7 @@ class Nemesis:
             if took > _AT_ONCE_SECONDS:
                 self._started += took
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, fault: PlannedFault) -> None:
         row = {
             "number": fault.number,
             "kind": fault.kind,
@@ -125,7 +125,7 @@ class Nemesis:
         if fault.kind == "elect":
             self._end(fault)
 
-    def _end(self, fault: Fault) -> None:
+    def _end(self, fault: PlannedFault) -> None:
         self._active.pop(fault.number, None)
         try:
             self._undo(fault)
@@ -134,7 +134,7 @@ class Nemesis:
             return
         self._journal.write({"number": fault.number, "ended_us": _now_us()})
 
-    def _do(self, fault: Fault) -> None:
+    def _do(self, fault: PlannedFault) -> None:
         faults = self._faults
         match fault.kind:
             case "kill":
@@ -168,7 +168,7 @@ class Nemesis:
             case _:
                 raise FaultFailed(f"nobody knows how to {fault.kind}")
 
-    def _undo(self, fault: Fault) -> None:
+    def _undo(self, fault: PlannedFault) -> None:
         faults = self._faults
         match fault.kind:
             case "kill" | "power" | "restart":
@@ -193,7 +193,7 @@ class Nemesis:
                 faults.set_clock(int(fault.targets[0]), 0)
 
 
-def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
+def _moments(schedule: Sequence[PlannedFault]) -> list[_Moment]:
     """Beginnings and ends in order; where both fall on one moment, ends first."""
     moments = []
     for fault in schedule:
@@ -205,11 +205,11 @@ def _moments(schedule: Sequence[Fault]) -> list[_Moment]:
     )
 
 
-def _undone_in_order(fault: Fault) -> int:
+def _undone_in_order(fault: PlannedFault) -> int:
     return {"keeper": 0, "power": 2}.get(fault.kind, 1)
 
 
-def _pairs(fault: Fault) -> list[tuple[str, str]]:
+def _pairs(fault: PlannedFault) -> list[tuple[str, str]]:
     pairs = [target.partition(">") for target in nodes(fault)]
     return [(source, target) for source, _, target in pairs]
 

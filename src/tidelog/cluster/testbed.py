@@ -1,4 +1,4 @@
-"""What a nemesis can do to a cluster: an interface, and how it is done to one of our own.
+"""How faults are done to a cluster of processes.
 
 Everything is done from outside; the brokers are exactly those that ship. `docs/design/faults.md` says what
 each fault is made of, and what it is not.
@@ -7,17 +7,16 @@ each fault is made of, and what it is not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.errors import ClusterError
 from tidelog.faults.places import KEEPER, Node
+from tidelog.faults.testbed import FaultFailed, Pairs
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
-
-Pairs = Iterable[tuple[str, str]]
 
 NETWORK_KINDS: Final = frozenset(("cut", "delay", "hold", "zone", "power", "keeper"))
 """Kinds that need a network in which links can be cut."""
@@ -28,47 +27,7 @@ _NEXT_MEMBER_SECONDS: Final = 0.5
 """So long it takes a broker whose member of the keeper is gone to find another."""
 
 
-class FaultFailed(Exception):
-    """It could not be done. The message is one line that says why."""
-
-
-class Faults(Protocol):
-    """Each method returns when its effect is there, or raises `FaultFailed`."""
-
-    def kill(self, broker: int) -> None: ...
-    def lose_power(self, broker: int) -> None: ...
-    def stop(self, broker: int) -> None: ...
-    def start(self, broker: int) -> None: ...
-    def pause(self, broker: int) -> None: ...
-    def resume(self, broker: int) -> None: ...
-    def cut(self, pairs: Pairs) -> None: ...
-    def mend(self, pairs: Pairs) -> None: ...
-    def delay(self, pairs: Pairs, ms: int) -> None: ...
-    def hold(self, pairs: Pairs) -> None:
-        """Fetches from a to b wait, for each pair (a, b)."""
-        ...
-
-    def release(self, pairs: Pairs) -> None: ...
-    def fill_disk(self, broker: int) -> None: ...
-    def free_disk(self, broker: int) -> None: ...
-    def slow_disk(self, broker: int, ms: int) -> None: ...
-    def set_clock(self, broker: int, offset_ms: int) -> None:
-        """Restart a broker with a clock that is wrong by so much, or right."""
-        ...
-
-    def isolate(self, zone: str) -> None: ...
-    def rejoin(self, zone: str) -> None: ...
-    def lose_keeper_member(self, member: int) -> None: ...
-    def stop_keeper(self) -> None: ...
-    def start_keeper(self) -> None: ...
-    def elect_preferred(self) -> None: ...
-
-    def heal(self) -> list[str]:
-        """Undo everything: all brokers run, all links work. What could not be undone."""
-        ...
-
-
-class ClusterFaults:
+class ClusterTestbed:
     """Signals, restarts, cuts and elections in a `Cluster`."""
 
     def __init__(self, cluster: Cluster, client_zones: dict[str, str]) -> None:
