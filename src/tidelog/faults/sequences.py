@@ -3,12 +3,13 @@
 Faults drawn one by one seldom meet at the right moment. A sequence is a few of them in a fixed order, on
 brokers that the dice choose. They are ordinary faults in the schedule, and are undone like any other.
 
-* `two_leaders_die`, for the generation ``hw``. The link from a leader to its followers is slow, so they hear
-  late how far all had come. It dies. Of the two others one is elected; the other throws away what it does not
-  know to be committed, and does not get it again, for its fetches are held. Then the elected one dies too, and
-  the one that is left is in the ISR (KIP-101). Nothing else between them is held: either may be the controller.
-* `stale_replica_returns`, for unclean elections. A broker is away while the others go on. Then they die
-  together, and it comes back: it leads, with what it had.
+* `two_leaders_die`, for the generation ``hw``. The link from a leader to its followers is slow, so they learn
+  late what is committed. The leader dies and one of the other two is elected. The other one truncates to the
+  high watermark that it knows and cannot fetch again, because its fetches are held. Then the elected leader
+  dies too, and the replica that is left is in the ISR (KIP-101). No other link between them is held: either
+  may be the controller.
+* `stale_replica_returns`, for unclean elections. A broker is down while the others go on. Then the others die
+  together, and it returns: it leads, with the log that it had.
 """
 
 from __future__ import annotations
