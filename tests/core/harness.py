@@ -235,7 +235,7 @@ class Bench:
         assert isinstance(found[0], kind)
         return found[0]
 
-    def told(self, token: object) -> tuple[ErrorCode, int] | None:
+    def answer_to(self, token: object) -> tuple[ErrorCode, int] | None:
         """What a producer was told: (error, offset), None while it waits."""
         answer = self.answer(token, ProduceResponse)
         return None if answer is None else (answer.error, answer.base_offset)

@@ -1,7 +1,7 @@
-"""One broker process: its replicas, its view of the cluster, its controller. Input in, effects out.
+"""The core of one broker: its replicas, its metadata, its controller. Inputs in, effects out.
 
-The world around (simulator or process) feeds it messages, keeper notifications, connections and time, and
-after each input carries out what it finds in ``effects``. Nothing here waits, blocks or looks at a clock.
+The driver (simulator or process) passes in messages, notices of the keeper, connections and time, and
+executes ``effects`` after each input. Nothing here waits, blocks or reads a clock.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Broker:
     # ------------------------------------------------------------ inputs
 
     def receive(self, sender: ReplyTo, message: Message, now: Millis) -> None:
-        """A request of ``sender``, or the answer of the broker ``sender``."""
+        """A request of ``sender``, or an answer of the broker ``sender``."""
         _HANDLERS[type(message)](self, message, sender, now)
 
     def keeper_notice(
@@ -151,7 +151,7 @@ class Broker:
             self._keeper.resend()
 
     def connected(self, peer: BrokerId) -> None:
-        """A connection to ``peer`` was lost and is back: send again what is still unanswered."""
+        """A connection to ``peer`` was lost and is open again: repeat unanswered requests."""
         for replica in self.replicas.values():
             role = replica.role
             if isinstance(role, FollowerRole) and role.leader == peer:
@@ -162,11 +162,11 @@ class Broker:
         self._departure.connected(peer)
 
     def keep_producer_ids(self) -> None:
-        """Have ids for producers at hand before the first one asks."""
+        """Reserve producer ids before the first producer asks."""
         self._producer_ids.keep_reserve()
 
     def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
-        """A request for several partitions is about to be answered: do not let this one hold it up."""
+        """Answer a parked fetch now, because another partition of its request has data."""
         replica = self.replicas.get(tp)
         if replica is not None and isinstance(replica.role, LeaderRole):
             replica.role.release_fetch(reply_to)
@@ -194,8 +194,8 @@ class Broker:
             self.controller.unclean_election_enabled(topic)
 
     def stop(self, now: Millis) -> None:
-        """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``, also when no
-        controller answers: then after a few attempts, and without having moved anything."""
+        """Begin a controlled shutdown: leadership moves first. Ends with the effect ``Stopped``; without an
+        answer of a controller after a few attempts, and without having moved anything."""
         self._departure.begin(now)
 
     def leave(self) -> None:
@@ -271,7 +271,7 @@ class Broker:
         live = tuple(self.metadata.live_brokers)
         self.ctx.reply(sender, MetadataResponse(live, self.known_controller, self.metadata.states()))
 
-    # ------------------------------------------------------------ answers of leaders
+    # ------------------------------------------------------------ answers from leaders
 
     def _follower(self, tp: TopicPartition) -> FollowerRole | None:
         replica = self.replicas.get(tp)
@@ -300,7 +300,7 @@ class Broker:
         self._controlled.registered()
 
     def _control(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
-        self._controlled.told(request, sender, now)
+        self._controlled.receive(request, sender, now)
         self._departure.heard_of(self.known_controller, now)
 
     # ------------------------------------------------------------ requests to the controller, and its answers
@@ -315,7 +315,7 @@ class Broker:
         self._proposals.answered(response, now)
 
     def _relief_answered(self, _response: RelieveReplicaResponse, _sender: ReplyTo, _now: Millis) -> None:
-        """What comes of it comes as a LeaderAndIsr. If nothing does, the replica asks again."""
+        """The result arrives as a LeaderAndIsr. Without one, the replica asks again."""
 
     def _ask_controller(self, request: Message, sender: ReplyTo, _now: Millis) -> None:
         self.controller.asked(request, sender)
@@ -330,7 +330,7 @@ class Broker:
     # ------------------------------------------------------------ the high-watermark checkpoint
 
     def schedule_checkpoint(self, now: Millis) -> None:
-        """Write the high watermarks down at the next tick of a fixed grid, if anything may have changed."""
+        """Checkpoint the high watermarks at the next tick of a fixed grid, if any may have changed."""
         if not self._checkpoint_due:
             self._checkpoint_due = True
             interval = self.ctx.config.high_watermark_checkpoint_interval_ms

@@ -1,4 +1,4 @@
-"""The broker settings that replication obeys, under Kafka's names and with Kafka's defaults."""
+"""The broker settings that replication uses, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidelog.core.types import Millis
 
 
 class IsrRule(Enum):
-    """When a follower leaves the ISR (M5). The first two are Kafka's before 0.9."""
+    """When a follower leaves the ISR. The first two rules are Kafka's before 0.9."""
 
     FETCH_TIME = "fetch-time"
     """It sent no fetch for ``replica.lag.time.max.ms``."""

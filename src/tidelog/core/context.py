@@ -1,4 +1,4 @@
-"""What every state machine of one broker process shares: its identity, its rules, and its outbox."""
+"""The context that all state machines of one broker share: identity, rules, and outbox."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ class Context:
         self.call_keeper, self.wake_at = outbox.call_keeper, outbox.wake_at
         self.timers = Timers()
         self.now: Millis = 0
-        """When the keeper last spoke: its answers reach code that was started by something else."""
+        """The time of the last notice of the keeper, for tasks that its answers resume."""
         self.propose_isr: Callable[[AlterIsrRequest], None] = _nowhere
-        """How a leader's ISR proposal leaves the broker: the broker decides who gets it."""
+        """Sends a leader's ISR proposal: to the controller or to the keeper."""
         self.ask_relief: Callable[[TopicPartition, Epoch], None] = _nowhere
-        """How a replica says that it cannot write."""
+        """Reports that a replica cannot write."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
-        """Whether a broker is alive, as far as this one was told."""
+        """Whether a broker is alive according to the metadata."""
         self.unexpected: Unexpected = raised
-        """What becomes of a bug that cost one partition, task or timer its turn: a simulation ends with it, a
-        process writes it down and goes on. An ``InvariantViolation`` does not come here: it ends both."""
+        """Handles an unexpected exception in one partition, task or timer: a simulation ends with it, a
+        process logs it and continues. An ``InvariantViolation`` is not passed here: it ends both."""
 
     def emit(self, event: Event) -> None:
         self.effects.append(event)
@@ -86,8 +86,8 @@ class Context:
         return timer
 
     def set_earlier(self, timer: Timer | None, at: Millis, callback: Callback) -> Timer:
-        """One timer for many deadlines: the earliest of them. The one that is set, if there is one, is
-        cancelled if it comes later: clients choose deadlines, and each could leave a timer behind."""
+        """One timer for many deadlines, set to the earliest. A later timer is cancelled: clients choose
+        deadlines, and each could otherwise leave a timer behind."""
         if timer is not None:
             if timer.at <= at:
                 return timer

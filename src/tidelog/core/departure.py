@@ -1,10 +1,10 @@
-"""How a broker leaves in order: it asks the controller to move its leaderships, and goes when that is done.
+"""Controlled shutdown: the broker asks the controller to move its leaderships, then stops.
 
-A controller that has much to move may take its time, so an attempt lasts until it is answered, at most
-``controller.socket.timeout.ms``. The next one follows after ``controlled.shutdown.retry.backoff.ms`` when
+Moving many leaderships takes time, so an attempt waits for the answer, at most
+``controller.socket.timeout.ms``. The next attempt follows after ``controlled.shutdown.retry.backoff.ms`` when
 something could not be moved yet or the controller cannot be reached, and at once when another controller
-introduces itself: the first one will not answer any more. After ``controlled.shutdown.max.retries`` attempts
-the broker leaves without having moved everything.
+sends a request: the old one will not answer any more. After ``controlled.shutdown.max.retries`` attempts the
+broker stops without having moved everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Departure:
         self._on_left = on_left
         self._attempts = 0
         self._controller = NO_LEADER
-        """The last one that made itself known."""
+        """The last controller that sent a request."""
         self._asked = NO_LEADER
         """The controller that has not answered yet."""
         self._next: Timer | None = None
@@ -46,7 +46,7 @@ class Departure:
             self._attempt(now)
 
     def connected(self, peer: BrokerId) -> None:
-        """The connection was lost, and perhaps the request with it."""
+        """The connection was lost, perhaps with the request: send it again."""
         if self._begun and self._asked == peer:
             self._ask()
 

@@ -1,12 +1,11 @@
-"""What a broker core asks of the world around it.
+"""Effects: what the core asks its driver (the simulator or the broker process) to do.
 
-Every input makes the core append effects to one list, in the order in which they must be carried out:
-messages to send, replies to deliver, keeper calls to make, wake-ups to arrange, and *events*
-(``tidelog.core.events``), which ask for nothing and only say what happened.
+For every input the core appends effects to one list, in the order of execution: messages to send, replies to
+deliver, calls to the keeper, wake-ups, and *events* (``tidelog.core.events``), which only report what
+happened.
 
-A world for which the list is a detour (the simulator, which would make and unpack millions of effects) brings
-an ``Outbox`` of its own and is told each request at once. Events, and that the process may leave, are on the
-list all the same: they speak of the state after the step.
+The simulator, which would create and unpack millions of effects, brings its own ``Outbox`` and is called
+directly. Events and ``Stopped`` are always on the list: they describe the state after the step.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from tidelog.core.messages import Message
 from tidelog.core.types import BrokerId, Millis
 
 ReplyTo = Hashable
-"""An opaque token for whoever sent a request: the world made it, the world understands it."""
+"""An opaque token for the sender of a request. Only the driver, which created it, knows its type."""
 
 
 @dataclass(slots=True)
 class Send:
-    """Send a request to another broker. If the connection breaks, the core is told ``connected`` when it is
-    back and sends again what still matters."""
+    """Send a request to another broker. If the connection breaks, the driver calls ``connected`` after the
+    reconnect, and the core repeats what still matters."""
 
     to: BrokerId
     message: Message
@@ -40,7 +39,7 @@ class Reply:
 
 @dataclass(slots=True)
 class KeeperCall:
-    """Calls of one broker are executed in the order in which they were made."""
+    """The keeper executes the calls of one broker in order."""
 
     call: int
     operation: Operation
@@ -48,18 +47,18 @@ class KeeperCall:
 
 @dataclass(slots=True)
 class WakeAt:
-    """Call ``wake`` at this time or later. An earlier request for a wake-up stays valid."""
+    """The driver must call ``wake`` at this time or later. Earlier requests stay valid."""
 
     at: Millis
 
 
 @dataclass(slots=True)
 class Stopped:
-    """Controlled shutdown is finished: leadership has moved, the process may leave."""
+    """The controlled shutdown is finished: the process may stop."""
 
 
 class Outbox(Protocol):
-    """Takes what a core asks for, in order. Nothing may come back to the core before its step is over."""
+    """Receives the effects of a core, in order. It must not call the core before the current step is over."""
 
     def send(self, to: BrokerId, message: Message) -> None: ...
     def reply(self, to: ReplyTo, message: Message) -> None: ...
@@ -68,7 +67,7 @@ class Outbox(Protocol):
 
 
 class EffectList:
-    """The usual outbox: everything goes onto the list of effects."""
+    """The default outbox: appends to the list of effects."""
 
     __slots__ = ("_append",)
 

@@ -1,7 +1,7 @@
-"""What happened, in the past tense: the raw material of transcripts, evidence, invariants and metrics.
+"""Events, in the past tense: the input of transcripts, evidence, invariants and metrics.
 
-An event is an observation, never an input: no rule of the core reads one. Why something happened is a member
-of a closed enumeration, with the facts beside it as fields; words are made of them elsewhere. The values of
+An event is an observation, never an input: no rule of the core reads one. The reason of an event is a member
+of a closed enumeration, with the facts beside it as fields; ``narrate`` turns them into words. The values of
 the enumerations are written to evidence: once released, a value keeps its meaning.
 """
 
@@ -15,20 +15,21 @@ from tidelog.wire.errors import ErrorCode
 
 
 class TruncationRule(StrEnum):
-    """What made a follower cut its log."""
+    """The rule by which a follower truncated its log."""
 
     OWN_HIGH_WATERMARK = "own_high_watermark"
-    """It may keep what it knows to be committed (before KIP-101, or when no epoch is known)."""
+    """Truncated to its high watermark (before KIP-101, or when no epoch is known)."""
     EPOCH_END_ON_LEADER = "epoch_end_on_leader"
     """Its epoch ends earlier on the leader (KIP-101)."""
     EPOCH_END_HERE = "epoch_end_here"
     """The leader's epoch ends earlier here, and later epochs are unknown to the leader (KIP-279)."""
     EPOCH_UNKNOWN = "epoch_unknown"
-    """The epoch that the leader named is unknown here: back to an older one, then ask again (KIP-279)."""
+    """The epoch that the leader returned is unknown here: truncate to an older one, then ask again
+    (KIP-279)."""
     LEADER_LOG_SHORTER = "leader_log_shorter"
-    """The leader's log ends before its own."""
+    """The leader's log ends before the follower's."""
     LEADER_LOG_STARTS_LATER = "leader_log_starts_later"
-    """The leader's log starts after its own ends: it starts anew there."""
+    """The leader's log starts after the end of the follower's, which restarts there."""
 
 
 class ElectionKind(StrEnum):
@@ -52,15 +53,16 @@ class StateWriteReason(StrEnum):
     CREATED = "created"
     REPLICA_OFFLINE = "replica_offline"
     ISR_ASKED = "isr_asked"
-    """Its leader asked for another ISR."""
+    """The leader proposed an ISR change."""
     ISR_WRITTEN = "isr_written"
-    """Its leader wrote another ISR itself (before KIP-497)."""
+    """The leader changed the ISR itself (before KIP-497)."""
     BALLOT_OPENED = "ballot_opened"
-    """A majority is asked to vote; nobody leads meanwhile."""
+    """The controller asks for votes; there is no leader meanwhile."""
 
 
 class IsrChange(StrEnum):
-    """Why a leader proposes another ISR: a follower lags by the `IsrRule` of the same name, or none does."""
+    """Why a leader proposes an ISR change: a follower lags by the `IsrRule` of the same name, or has caught
+    up."""
 
     FETCH_TIME = "fetch_time"
     MESSAGE_LAG = "message_lag"
@@ -71,12 +73,12 @@ class IsrChange(StrEnum):
 
 class ElectionFailure(StrEnum):
     NO_LIVE_REPLICA = "no_live_replica"
-    """Of a new partition, no assigned replica is alive."""
+    """No assigned replica of a new partition is alive."""
     NO_ELECTABLE_REPLICA = "no_electable_replica"
 
 
 class ResignReason(StrEnum):
-    """How a controller learnt that it is none any more."""
+    """How a controller learnt that it was deposed."""
 
     SESSION_EXPIRED = "session_expired"
     SUCCEEDED = "succeeded"
@@ -127,11 +129,12 @@ class Truncated:
     after: Offset
     rule: TruncationRule
     epoch: Epoch | None = None
-    """Of the rules of epochs: the epoch that the leader was asked about, or that it named."""
+    """For rules of epochs: the epoch that the follower asked about, or that the leader returned."""
     epoch_end: Offset | None = None
-    """Where that epoch ends, on the leader or here. A log that is cut within a batch ends before it."""
+    """Where that epoch ends, on the leader or here. If that is inside a batch, the log is truncated before
+    the batch."""
     own_epoch: Epoch | None = None
-    """If that epoch is unknown here: the older one that was gone back to."""
+    """If that epoch is unknown here: the older epoch that was used instead."""
 
 
 @dataclass(slots=True)
@@ -167,7 +170,7 @@ class IsrChangeRefused:
 
 @dataclass(slots=True)
 class IsrChanged:
-    """The leader learnt that its proposal was written."""
+    """The leader received the confirmation of its proposal."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -177,14 +180,14 @@ class IsrChanged:
 
 @dataclass(slots=True)
 class PartitionStateWritten:
-    """The keeper took a new leader, epoch or ISR. ``writer`` is the broker that wrote it."""
+    """A new leader, epoch or ISR was written to the keeper. ``writer`` is the broker that wrote it."""
 
     writer: BrokerId
     tp: TopicPartition
     state: PartitionState
     reason: StateWriteReason | ElectionKind
     absent: BrokerId | None = None
-    """The broker that is offline or shutting down, where that is why."""
+    """The broker that is offline or shutting down, if that is the reason."""
 
 
 @dataclass(slots=True)
@@ -224,7 +227,7 @@ class ControlRequestRefused:
 
 @dataclass(slots=True)
 class FollowerStalled:
-    """A follower cannot go on by itself: it waits for its leader or for the controller."""
+    """A follower paused: it waits for its leader or for the controller."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -234,7 +237,7 @@ class FollowerStalled:
 @dataclass(slots=True)
 class StorageFailed:
     """The log of a partition could not be written or read. The caller got an error; nothing was lost.
-    ``reason`` is what the system said."""
+    ``reason`` is the system's message."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -243,8 +246,8 @@ class StorageFailed:
 
 @dataclass(slots=True)
 class ReplicaWentOffline:
-    """A broker cannot use its log of a partition at all: others have to lead it. It is asked to try again.
-    ``reason`` is what the system said."""
+    """A broker cannot use its log of a partition: other replicas must lead. The controller will ask it again.
+    ``reason`` is the system's message."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -253,7 +256,7 @@ class ReplicaWentOffline:
 
 @dataclass(slots=True)
 class ReplicaCameOnline:
-    """The log that could not be used can be used again."""
+    """A broker can use the log of an offline replica again."""
 
     broker: BrokerId
     tp: TopicPartition
@@ -261,8 +264,8 @@ class ReplicaCameOnline:
 
 @dataclass(slots=True)
 class TopicConfigured:
-    """A broker learnt a topic's settings. ``values`` are those that differ from its defaults, all of them,
-    also the ones that only storage obeys."""
+    """A broker received a topic's settings. ``values`` are all that differ from its defaults, including those
+    that only storage uses."""
 
     broker: BrokerId
     topic: str
@@ -277,7 +280,7 @@ class TopicDeletionStarted:
 
 @dataclass(slots=True)
 class TopicDeleted:
-    """Every replica is gone, and so is every trace in the keeper: the name is free again."""
+    """All replicas and all nodes in the keeper are deleted: the name is free again."""
 
     controller: BrokerId
     topic: str
@@ -291,7 +294,8 @@ class ReplicaDeleted:
 
 @dataclass(slots=True)
 class StrayReplicaFound:
-    """A broker has the log of a partition that does not exist, or that lives elsewhere now. It is left."""
+    """A broker has the log of a partition that does not exist, or that is assigned elsewhere. The log is
+    kept."""
 
     broker: BrokerId
     tp: TopicPartition

@@ -1,7 +1,7 @@
-"""The checks without which replication loses records, each with the bug report that taught it.
+"""Checks without which replication loses records, each with the bug report behind it.
 
-A generation has the guards of its time (``generations/``); a test switches one off and lets the search
-show what it was for. All of them are on in a correct system.
+A generation has the guards of its time (``generations/``). A test switches one off and lets the search find
+the violation. All of them are on in a correct system.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ class Guards:
     stale, records above it may be committed (KAFKA-7128)."""
 
     match_fetch_offset: bool = True
-    """A follower appends a fetch response only if it answers the offset it waits for."""
+    """A follower appends a fetch response only if it is for the requested offset."""
 
     match_fetch_epoch: bool = True
-    """... and the epoch it is in: an answer from before the last leader change is void."""
+    """... and for the current epoch: an answer from before the last leader change is void."""
 
     fence_fetch_by_epoch: bool = True
     """A leader refuses fetches of another epoch (KIP-320): a zombie follower must not be counted, nor fed
     (KAFKA-6880, KAFKA-7395)."""
 
     maximal_isr: bool = True
-    """Members of an ISR expansion that is still under way already hold the high watermark back
-    (KIP-497, KAFKA-8836): the keeper may have taken it, and an election may use it."""
+    """Members of an ISR expansion that is still under way already hold the high watermark back (KIP-497,
+    KAFKA-8836): it may be in the keeper already, and an election may use it."""
 
     partition_version: bool = True
     """An ISR write names the version it was based on: a deposed leader's write fails."""
 
     broker_epoch: bool = True
-    """A control request names the incarnation it is meant for; a rebooted broker refuses older ones."""
+    """A control request names the broker epoch it is meant for; a rebooted broker refuses older ones."""
 
     incarnation_in_isr: bool = True
-    """An ISR proposal names the incarnations it counted; one that has rebooted since is refused
-    (KIP-903, KAFKA-14140)."""
+    """An ISR proposal names the members' broker epochs; it is refused if one has rebooted since (KIP-903,
+    KAFKA-14140)."""
 
     own_epoch_commit: bool = True
     """Majority only: a leader exposes nothing as committed before a record of its own epoch is
@@ -69,4 +69,4 @@ EARLY_GUARDS = Guards(
     broker_epoch=False,
     incarnation_in_isr=False,
 )
-"""What Kafka had before 2.0: the bugs that taught the others were still to be found."""
+"""The guards of Kafka before 2.0, when the bugs behind the others were not known yet."""

@@ -1,4 +1,4 @@
-"""Where Kafka keeps what in the coordination service (ZooKeeper mode), and as which value of ours.
+"""Kafka's paths in the keeper (ZooKeeper mode), and the type of the value at each.
 
 ==================================== =======================================================================
 ``/brokers/ids/N``                   ``BrokerEndpoint``, ephemeral
@@ -40,7 +40,7 @@ PERSISTENT = (
     CONFIG_CHANGES,
     DELETE_TOPICS,
 )
-"""Nodes that exist in every cluster, whoever is alive."""
+"""Persistent nodes that exist in every cluster."""
 
 
 def name_of(path: str) -> str:

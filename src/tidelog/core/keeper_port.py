@@ -1,8 +1,8 @@
 """The port to the keeper, the coordination service: ZooKeeper's data model in a dozen small classes.
 
 A broker sends one of these operations, the keeper answers with a ``Result``; watches are one-shot and come
-back as ``WatchFired``. Values are ordinary immutable objects: an adapter that speaks to a real ZooKeeper
-turns them into Kafka's JSON, the simulator keeps them as they are.
+back as ``WatchFired``. Values are immutable Python objects: an adapter for ZooKeeper encodes them as Kafka's
+JSON, the simulator stores them as they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class KeeperError(Enum):
     NOT_EMPTY = "not empty"
     NO_PARENT = "no parent"
     TOO_LARGE = "too large"
-    """More than the keeper takes in one operation: nothing was done, and nothing would be the next time."""
+    """The operation is larger than the keeper accepts: nothing was done, and repeating it would not help."""
 
 
 # ---------------------------------------------------------------- writes
@@ -84,8 +84,8 @@ class Get:
 
 @immutable
 class Children:
-    """The direct children with their values; ``watch`` fires once when a child appears or goes. Without
-    ``values`` only the names count: a keeper that would have to ask for each value need not."""
+    """The direct children with their values; ``watch`` fires once when a child is created or deleted. Without
+    ``values`` only the names are needed, which saves an adapter one request per child."""
 
     path: str
     watch: bool = False
@@ -154,11 +154,11 @@ class WatchFired:
 
 @dataclass(slots=True)
 class SessionStarted:
-    """A fresh session: whatever ephemeral node the process had before belongs to another session."""
+    """A new session: ephemeral nodes of earlier sessions do not belong to it."""
 
     session: int
 
 
 @dataclass(slots=True)
 class SessionResumed:
-    """The connection broke and came back within the session: unanswered calls may or may not have run."""
+    """The client reconnected within the session: unanswered calls may or may not have been executed."""

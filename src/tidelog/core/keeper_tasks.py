@@ -4,9 +4,9 @@ A task is a generator that yields keeper operations and is resumed with their re
 many steps reads from top to bottom. Tasks of one queue run strictly one after the other; while one waits
 for the keeper, later ones queue. Work that need not wait its turn uses ``KeeperClient.call`` directly.
 
-A task may end before its time: its queue is cancelled (the session is over), the keeper refuses its write
-(``Deposed``), or it fails. A submitter that owes an answer says with ``abandoned`` what to do then. The
-tasks behind it run in any case.
+A task may end early: its queue is cancelled (the session is over), the keeper refuses its write
+(``Deposed``), or it fails. A submitter that must send an answer passes ``abandoned`` for that case. The tasks
+behind it run in any case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Together:
 
 A = TypeVar("A")
 Procedure = Generator[Operation | Together, Result, A]
-"""A part of a task that comes to a conclusion."""
+"""A part of a task that returns a value."""
 Task = Procedure[None]
 
 
@@ -73,7 +73,8 @@ class KeeperClient:
         self._ctx.unexpected(error)
 
     def resend(self) -> None:
-        """The connection is back within the session. A repeated write may find its own traces."""
+        """The client reconnected within the session: repeat unanswered calls. A repeated write may find its
+        own result."""
         for call, (operation, _) in self._unanswered.items():
             self._ctx.call_keeper(call, operation)
 
@@ -101,7 +102,7 @@ class TaskQueue:
         self._job: Job | None = None
 
     def submit(self, task: Callable[[], Task], abandoned: Callable[[], None] | None = None) -> Job:
-        """``abandoned`` is called instead of the end of the task if that is never reached."""
+        """``abandoned`` is called if the task does not run to its end."""
         job = Job(task, abandoned)
         self._waiting.append(job)
         if self._running is None:
@@ -109,8 +110,7 @@ class TaskQueue:
         return job
 
     def waits_last(self, job: Job | None) -> bool:
-        """Whether a task waits for its turn, and nothing waits behind it: what is added to it now is done in
-        the order in which it came."""
+        """Whether a task is the last in the queue: work added to it now still runs in order."""
         return bool(self._waiting) and self._waiting[-1] is job
 
     def cancel(self) -> None:

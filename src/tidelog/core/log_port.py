@@ -1,9 +1,8 @@
-"""The port between the replication rules and whatever stores records.
+"""The interface between the replication rules and storage.
 
-A log stores batches and forgets its tail when told to; it takes no decision. There are two, for two worlds:
-a list in memory (the simulator) and Kafka's segment files (the broker). Calls are synchronous because an
-append goes to the page cache; what is *durable* is the implementation's business and shows only when a
-machine loses power.
+A log stores and truncates batches; it makes no decisions. There are two implementations: a list in memory
+(the simulator) and Kafka's segment files (the broker). Calls are synchronous because an append goes to the
+page cache; durability is up to the implementation and matters only when a machine loses power.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ UNBOUNDED = 1 << 62
 
 
 class StorageFailure(Exception):
-    """The disk refused (it is full, say) and the log is as it was before; or a read found other bytes than
-    were written, and they are not handed out. The one exception that storage raises: its caller makes an
-    answer of it, for this partition."""
+    """The disk refused a change (for example when it is full) and the log is unchanged; or a read found
+    corrupt bytes, which are not returned. Storage raises no other exception; the caller turns it into an
+    error of the partition."""
 
 
 class Batch(Protocol):
@@ -51,8 +50,8 @@ class Log(Protocol):
     epochs: EpochCache
 
     def append_as_leader(self, batch: Batch, epoch: Epoch) -> Batch:
-        """Give the batch the next offset and the leader's epoch, store it, return what was stored. Here and
-        in the other appends: ``StorageFailure`` if it cannot be stored."""
+        """Give the batch the next offset and the leader's epoch, store it, and return it. All appends raise
+        ``StorageFailure`` if it cannot be stored."""
         ...
 
     def append_as_follower(self, batch: Batch) -> None:
@@ -65,29 +64,30 @@ class Log(Protocol):
 
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[Batch]:
         """Batches from the one that holds ``start`` up to ``end`` (exclusive), perhaps fewer. The first one
-        comes whole even if it is larger than ``max_bytes``, else a reader could never get past it.
-        ``StorageFailure`` if what is stored is not what was written."""
+        is complete even if it is larger than ``max_bytes``; otherwise a reader could never get past it.
+        ``StorageFailure`` if stored bytes are corrupt."""
         ...
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drop every batch at or above ``offset``. ``StorageFailure`` if that cannot be, here and below."""
+        """Drop every batch at or above ``offset``. Raises ``StorageFailure`` on failure, as do the methods
+        below."""
         ...
 
     def restart_at(self, offset: Offset) -> None:
-        """Drop everything and go on at ``offset``: the leader no longer has what would come before."""
+        """Drop everything and continue at ``offset``, because the leader no longer has earlier records."""
         ...
 
     def advance_start(self, offset: Offset) -> None:
-        """Nothing below ``offset`` may be read any more; what holds only such records may be deleted."""
+        """Hide all records below ``offset``; files with only such records may be deleted."""
         ...
 
     def restore_producers(self, states: ProducerStates) -> None:
-        """Make ``states`` what the stored records say, after opening the log and after dropping its tail.
-        What cannot be read is left out: this does not fail, and neither do the checkpoints."""
+        """Rebuild ``states`` from the stored records, after opening and after truncating the log. Unreadable
+        records are skipped: this does not fail, and neither do the checkpoints."""
         ...
 
     def epochs_changed(self) -> None:
-        """``epochs`` was modified: write it down durably (``leader-epoch-checkpoint``)."""
+        """``epochs`` was modified: checkpoint it durably (``leader-epoch-checkpoint``)."""
         ...
 
 
@@ -95,14 +95,14 @@ class Storage(Protocol):
     """All logs of one broker, and its ``replication-offset-checkpoint``."""
 
     def open(self, tp: TopicPartition) -> Log:
-        """The log of a partition, created empty if it does not exist. ``StorageFailure`` if it cannot be:
-        then nothing was created, and a later call may succeed."""
+        """The log of a partition, created empty if it does not exist. After ``StorageFailure`` nothing was
+        created, and a later call may succeed."""
         ...
 
     def partitions(self) -> Sequence[TopicPartition]: ...
 
     def delete(self, tp: TopicPartition) -> None:
-        """``StorageFailure`` if that cannot be: then the log is still there, and a later call may succeed."""
+        """After ``StorageFailure`` the log still exists, and a later call may succeed."""
         ...
 
     def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:

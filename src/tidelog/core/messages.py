@@ -1,9 +1,9 @@
-"""What travels between clients, brokers and the controller, one class per Kafka request or response.
+"""Messages between clients, brokers and the controller, one class per Kafka request or response.
 
-Kafka's names and fields, one partition per message where Kafka batches several: grouping is a concern of
-the connection, not of the rules. Responses repeat the epoch and offset of the request they answer, so that
-a receiver can tell a late answer from the one it waits for. Treat instances as immutable; they are not
-frozen because the simulator makes millions of them.
+Kafka's names and fields, one partition per message where Kafka batches several: grouping is a concern of the
+connection, not of the rules. Responses repeat the epoch and offset of the request they answer, so that a
+receiver can detect late answers. Treat instances as immutable; they are not frozen because the simulator
+makes millions of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tidelog.wire.errors import ErrorCode
 ACKS_ALL = -1
 CONSUMER = BrokerId(-1)
 NO_ERROR = ErrorCode.NONE
-"""It has a name of its own because it is asked for at every step, and a look into an Enum takes a while."""
+"""A constant, because it is used in every step and attribute access on an Enum is slow."""
 
 # ---------------------------------------------------------------- clients and followers → leader
 
@@ -52,8 +52,8 @@ class ProduceResponse:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """``replica`` is the follower's id, or ``CONSUMER``. ``broker_epoch`` names the follower's incarnation
-    (KIP-903), so that a leader never credits a rebooted process with what its predecessor held."""
+    """``replica`` is the follower's id, or ``CONSUMER``. ``broker_epoch`` is the follower's broker epoch
+    (KIP-903), so that a leader never counts records of a process that has been rebooted."""
 
     tp: TopicPartition
     replica: BrokerId
@@ -63,7 +63,7 @@ class FetchRequest:
     broker_epoch: int = -1
     max_bytes: int = UNBOUNDED
     log_start_offset: Offset = UNKNOWN_OFFSET
-    """Where the follower's own log starts: what DeleteRecords waits for."""
+    """The start of the follower's own log; DeleteRecords waits for it."""
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class ListOffsetsResponse:
 
 @dataclass(slots=True)
 class DeleteRecordsRequest:
-    """Give up every record below ``offset``; ``UNKNOWN_OFFSET`` is the high watermark."""
+    """Delete every record below ``offset``; ``UNKNOWN_OFFSET`` means the high watermark."""
 
     tp: TopicPartition
     offset: Offset
@@ -151,7 +151,7 @@ class MetadataResponse:
 @dataclass(slots=True)
 class PartitionAssignment:
     """A partition's state together with its replicas in order of preference. ``offline`` are those whose
-    broker lives but cannot use its log."""
+    broker is alive but cannot use its log."""
 
     tp: TopicPartition
     replicas: tuple[BrokerId, ...]
@@ -161,7 +161,8 @@ class PartitionAssignment:
 
 @dataclass(slots=True)
 class ControlRequest:
-    """What every controller request carries: the sender, its controller epoch, the incarnation addressed."""
+    """The common fields of controller requests: the sender, its controller epoch, the receiver's broker
+    epoch."""
 
     controller: BrokerId
     controller_epoch: Epoch
@@ -194,7 +195,7 @@ PartitionErrors = dict[TopicPartition, ErrorCode]
 
 @dataclass(slots=True)
 class ControlResponse:
-    """``error`` is of the request as a whole. Of its partitions only those are listed that failed."""
+    """``error`` is that of the whole request. Only failed partitions are listed."""
 
     request_id: int
     error: ErrorCode
@@ -206,8 +207,8 @@ class ControlResponse:
 
 @dataclass(slots=True)
 class AlterIsrRequest:
-    """A leader asks for a new ISR (KIP-497). ``member_epochs`` are the broker epochs under which the leader
-    knows the members it lists (KIP-903)."""
+    """A leader proposes a new ISR (KIP-497). ``member_epochs`` are the members' broker epochs known to the
+    leader (KIP-903)."""
 
     tp: TopicPartition
     broker: BrokerId
@@ -230,7 +231,7 @@ class AlterIsrResponse:
 
 @dataclass(slots=True)
 class RelieveReplicaRequest:
-    """A broker cannot write to its log of a partition: others shall go on without it, if they can."""
+    """A broker cannot write to its log of a partition: the others should continue without it."""
 
     tp: TopicPartition
     broker: BrokerId
@@ -257,12 +258,13 @@ class ControlledShutdownResponse:
 
 
 class ElectionType(IntEnum):
-    """What an administrator may ask for (KIP-460), numbered as on the wire."""
+    """The kinds of elections on request (KIP-460), numbered as on the wire."""
 
     PREFERRED = 0
     """Back to the first assigned replica, if it is alive and in sync."""
     UNCLEAN = 1
-    """Any live replica where nobody leads, whatever the topic allows: records may be lost."""
+    """Any live replica of a partition without a leader, whatever the topic's settings: records may be
+    lost."""
 
 
 @dataclass(slots=True)
@@ -280,7 +282,7 @@ class ElectLeadersResponse:
 # ---------------------------------------------------------------- administrators → controller: topics
 
 BROKER_DEFAULT = -1
-"""As a number of partitions or replicas: whatever the broker is configured to give."""
+"""Use the broker's default number of partitions or replicas."""
 
 Assignment = dict[int, tuple[BrokerId, ...]]
 """The replicas of each partition of a topic, in order of preference."""
@@ -288,8 +290,8 @@ Assignment = dict[int, tuple[BrokerId, ...]]
 
 @dataclass(slots=True)
 class CreateTopicRequest:
-    """Either two numbers or an assignment (then both numbers are ``BROKER_DEFAULT``). The values of
-    ``config`` have been validated by whoever knows all the settings there are."""
+    """Either two numbers or an assignment (then both numbers are ``BROKER_DEFAULT``). The caller has
+    validated the values of ``config``."""
 
     topic: str
     partitions: int = BROKER_DEFAULT
@@ -310,7 +312,7 @@ class CreateTopicResponse:
 
 @dataclass(slots=True)
 class CreatePartitionsRequest:
-    """``count`` is what the topic shall have in the end; ``assignment`` lists the replicas of the new
+    """``count`` is the number of partitions afterwards; ``assignment`` lists the replicas of the new
     partitions only, in order."""
 
     topic: str
@@ -333,7 +335,7 @@ class DeleteTopicRequest:
 
 @dataclass(slots=True)
 class DeleteTopicResponse:
-    """Sent when the topic is marked and every broker is being told to forget it; its logs go after that."""
+    """Sent when the topic is marked for deletion; brokers delete its logs after that."""
 
     topic: str
     error: ErrorCode
@@ -375,7 +377,7 @@ class DescribeTopicConfigResponse:
 
 @dataclass(slots=True)
 class InitProducerIdRequest:
-    """For idempotent producers: an id of one's own, never given to anybody else."""
+    """A unique id for an idempotent producer."""
 
 
 @dataclass(slots=True)
@@ -390,7 +392,7 @@ class InitProducerIdResponse:
 
 @dataclass(slots=True)
 class VoteRequest(ControlRequest):
-    """The controller asks a replica how long its log is, and to ignore leaders before ``leader_epoch``."""
+    """The controller asks a replica for its log end, and to ignore leaders before ``leader_epoch``."""
 
     tp: TopicPartition
     leader_epoch: Epoch

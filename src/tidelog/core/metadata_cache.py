@@ -1,8 +1,8 @@
-"""What a broker was told of the cluster: live brokers, where they are, and who leads each partition.
+"""A broker's metadata: the live brokers, their endpoints, and the leader of each partition.
 
-A cache of the controller's UpdateMetadata requests. It may be stale; clients live with that, because a
-broker that no longer leads says so. The rules use it for one question only: is the leader we are told to
-follow alive?
+A cache of the controller's UpdateMetadata requests. It may be stale; clients can handle that, because a
+broker that no longer leads refuses their requests. The replication rules use it only to check whether the
+leader of a follower is alive.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class MetadataCache:
         self._origin: tuple[Epoch, int] | None = None
 
     def is_complete(self, request: UpdateMetadataRequest) -> bool:
-        """The first thing that a controller tells an incarnation of a broker is everything it knows. What is
-        not in there does not exist, whatever we were told before."""
+        """Whether this is the full metadata: the first request of a controller after a registration lists
+        everything. Topics that are missing in it do not exist."""
         return (request.controller_epoch, request.broker_epoch) != self._origin
 
     def update(self, request: UpdateMetadataRequest) -> list[str]:
-        """Returns the topics that are gone."""
+        """Apply an update. Returns the deleted topics."""
         self.live_brokers = request.live_brokers
         self.endpoints = request.endpoints
         before: dict[str, dict[int, PartitionAssignment]] = {}
@@ -60,8 +60,8 @@ class MetadataCache:
         return self.topics.get(tp.topic, {}).get(tp.partition)
 
     def states(self) -> dict[TopicPartition, PartitionState]:
-        """Every partition's state, as clients are told it: a leader that is not alive is none. They shall ask
-        again, and not come back to it in an epoch that is over when it lives again."""
+        """Every partition's state for clients: a dead leader is reported as no leader. Clients then ask
+        again, and do not return to it in an epoch that is over when it is back."""
         return {
             partition.tp: self._as_told(partition.state)
             for topic in self.topics.values()

@@ -1,12 +1,12 @@
-"""Ids for idempotent producers: each is given out once, ever, by whichever broker.
+"""Ids for idempotent producers, unique over all brokers and all time.
 
-A broker takes a block of a thousand ids from the keeper by a conditional write and hands them out from
-memory; what is left of a block when the broker dies is lost, which is cheap. A write whose answer was lost is
-*not* recognised as one's own: another process under the same broker id may have made the very same one, and
-then both would own the block. The next block is as good.
+A broker reserves a block of a thousand ids in the keeper by a conditional write and assigns them from memory;
+unused ids of a dead broker are lost, which is cheap. If the answer to a write was lost, the broker does *not*
+use that block: another process with the same broker id may have made the same write, and both would own the
+block. It reserves the next one.
 
-A broker process takes its first block when it starts, as Kafka's do, and each further one when a tenth of the
-last is left, as Kafka's have done since KIP-730: so new producers can begin while the keeper is away.
+A broker process reserves its first block when it starts, as in Kafka, and each further one when a tenth of
+the last is left, as in Kafka since KIP-730: so new producers can start while the keeper is not connected.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from tidelog.wire.errors import ErrorCode
 BLOCK_SIZE = 1_000
 RESERVE = BLOCK_SIZE // 10
 ATTEMPTS_MAX = 100
-"""Every failure is some other broker's success, unless the node holds something unreadable."""
+"""Every failed attempt means that another broker succeeded, unless the node is unreadable."""
 TRY_AGAIN = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-"""What Kafka says for want of ids. Errors that blame the coordinator would make a producer look for another
-one, and without transactions there is none to be found."""
+"""Kafka's error when there are no ids. Other retriable errors would make a producer look for a coordinator,
+and without transactions there is none."""
 
 
 class ProducerIds:
@@ -38,21 +38,21 @@ class ProducerIds:
         self._ctx = ctx
         self._tasks = TaskQueue(keeper)
         self._block = range(0)
-        """Ids that are ours to give."""
+        """Reserved ids that are not assigned yet."""
         self._next_block = range(0)
         self._reserve = 0
-        """How many to have at least, whether they are asked for or not."""
+        """Minimum number of reserved ids."""
         self._fetching = False
         self._waiting: deque[ReplyTo] = deque()
 
     def session_started(self) -> None:
-        """Whatever was asked of the keeper before is void."""
+        """A new session: calls of the old one will not be answered."""
         self._tasks.cancel()
         self._fetching = False
         self._serve()
 
     def keep_reserve(self) -> None:
-        """From now on have some at hand. A simulation need not: its producers get their ids elsewhere."""
+        """Keep a reserve of ids. A simulation does not: its producers get their ids elsewhere."""
         self._reserve = RESERVE
         self._serve()
 
@@ -77,7 +77,7 @@ class ProducerIds:
                 self._fetching = False
                 self._serve()
                 return
-        self._fetching = False  # tried again when the next producer asks
+        self._fetching = False  # retried when the next producer asks
         while self._waiting:
             self._ctx.reply(self._waiting.popleft(), InitProducerIdResponse(TRY_AGAIN))
 
@@ -104,7 +104,7 @@ class ProducerIds:
 
 
 def _last_id(block: Any) -> int | None:
-    """The last id that anybody may have; None if the node holds something else than a block."""
+    """The last reserved id; None if the node does not hold a valid block."""
     try:
         return int(block["block_end"])
     except (KeyError, TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Deadlines of one broker. The owner asks the world for the earliest wake-up only.
+"""Deadlines of one broker. The owner only asks the driver for the earliest wake-up.
 
-A callback that is no longer needed may simply find nothing to do: cancelling costs more than ignoring. It is
-cancelled where it would keep something in memory, or where whoever asks can set as many as it likes: then it
-is forgotten at once, and its place in the heap when the heap has doubled.
+A callback that is no longer needed may find nothing to do, which is cheaper than cancelling it. A timer is
+cancelled if it would keep an object in memory, or if clients can set any number of them. A cancelled callback
+is dropped at once, and its entry in the heap when the heap has doubled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.core.types import InvariantViolation, Millis
 
 Callback = Callable[[Millis], None]
 Unexpected = Callable[[Exception], None]
-"""Takes an exception that no rule foresees."""
+"""Handles an unexpected exception."""
 
 
 def raised(error: Exception) -> None:
@@ -22,7 +22,7 @@ def raised(error: Exception) -> None:
 
 
 TIDIED_FROM = 64
-"""Fewer deadlines than this are not worth a look."""
+"""Smaller heaps are not cleaned."""
 
 
 class Timer:
@@ -52,13 +52,13 @@ class Timers:
         self._sequence = 0
         self._wanted: Millis | None = None
         self._tidied_at = TIDIED_FROM
-        """The size of the heap at which cancelled timers are taken out of it."""
+        """The size of the heap at which cancelled timers are removed."""
 
     def __len__(self) -> int:
         return len(self._heap)
 
     def set(self, timer: Timer) -> Millis | None:
-        """Returns the time to be woken at if the world must be told."""
+        """Returns the new wake-up time, or None if an earlier one is already set."""
         self._sequence += 1
         heappush(self._heap, (timer.at, self._sequence, timer))
         if len(self._heap) >= self._tidied_at:
@@ -75,8 +75,8 @@ class Timers:
         self._tidied_at = max(2 * len(self._heap), TIDIED_FROM)
 
     def fire(self, now: Millis, unexpected: Unexpected = raised) -> Millis | None:
-        """Run everything due. Returns the next time to be woken at, if any. A callback that fails costs none
-        of the others: without them the owner might never be woken again."""
+        """Run all due callbacks. Returns the next wake-up time, if any. A failed callback does not affect the
+        others: without them the owner might never be woken again."""
         heap = self._heap
         self._wanted = now  # nothing that is set while firing needs to be announced twice
         while heap and heap[0][0] <= now:

@@ -1,14 +1,14 @@
-"""The settings of topics: every broker knows them, and hears of each change (Kafka's DynamicConfigManager).
+"""The settings of topics, and notification of changes (Kafka's DynamicConfigManager).
 
-They are in ``/config/topics/T``. Whoever changes them leaves a numbered note in ``/config/changes`` in the
-same transaction; brokers watch the notes, not the settings. A broker that misses notes because they have
-been cleared away sees a gap in the numbers and reads everything anew, so clearing needs no clock. It also
-reads everything when a controller introduces itself, and a topic's settings when it first hears of the topic:
-a topic that was deleted and created again need not have the settings of its former life.
+They are in ``/config/topics/T``. A change also creates a numbered notification in ``/config/changes`` in the
+same transaction; brokers watch the notifications, not the settings. A broker that missed notifications
+because they were deleted sees a gap in the numbers and reads everything again, so deletion needs no clock. It
+also reads everything when a new controller sends its first request, and a topic's settings when it first
+learns of the topic: a topic that was deleted and created again may have other settings.
 
-Settings must be known *before* a partition is led: a leader that has not heard of min.insync.replicas would
-acknowledge what it must not. So a LeaderAndIsr waits until the settings of its topics are known, which costs
-one read for a topic that is new here. In a new session nothing is known until it has been read again.
+Settings must be known *before* a broker leads a partition: a leader without the right min.insync.replicas
+would acknowledge too early. So a LeaderAndIsr waits until the settings of its topics are known, which costs
+one read for a new topic. In a new session all settings must be read again.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 DIGITS_MAX = 1_000
 """A client cannot set a longer value. Python refuses to read thousands of digits."""
 NOTES_MAX = 100
-"""The controller clears half of the notes away when there are more than this."""
+"""The controller deletes half of the notifications when there are more than this."""
 ATTEMPTS_MAX = 20
-"""Of a change that others get in the way of."""
+"""Attempts of a change that conflicts with others."""
 
 _TOPICS = "topics/"
 
 
 def topic_config(values: Mapping[str, str], defaults: BrokerConfig) -> TopicConfig:
-    """What replication obeys of a topic's settings. A value nobody can read counts as not given: it was
-    written past the checks, and a broker must not die of it."""
+    """The settings of a topic that replication uses. An invalid value counts as not set: a tool wrote it past
+    the checks, and it must not stop a broker."""
     least = values.get(MIN_INSYNC_REPLICAS, "").strip()
     unclean = values.get(UNCLEAN_LEADER_ELECTION, "").strip().lower()
     return TopicConfig(
@@ -88,14 +88,15 @@ class TopicConfigs:
         self._is_controller = is_controller
         self._tasks = TaskQueue(keeper)
         self._values: dict[str, dict[str, str]] = {}
-        """What the keeper said, by topic."""
+        """The settings in the keeper, by topic."""
         self._loaded = False
         """Whether everything has been read in this session."""
         self._learning: set[str] = set()
-        """Topics we have just heard of: what is in ``_values`` may be of former ones. Never iterated."""
+        """New topics, whose entries in ``_values`` may be of deleted topics of the same name. Never
+        iterated."""
         self._last_note = -1
 
-    # ------------------------------------------------------------ knowing
+    # ------------------------------------------------------------ reading
 
     def session_started(self) -> None:
         self._tasks.cancel()
@@ -103,30 +104,30 @@ class TopicConfigs:
         self._learning = set()
 
     def changed(self) -> None:
-        """The watch on the notes fired."""
+        """The watch on the notifications fired."""
         self._tasks.submit(self._read_notes)
 
     def topics_listed(self, listed: Container[str]) -> None:
-        """A controller introduced itself, and these are all the topics there are."""
+        """A new controller sent its first request, which lists all topics."""
         for topic in [topic for topic in self._values if topic not in listed]:
             self.forget(topic)
         self._tasks.submit(self._load)
 
     def topics_appeared(self, topics: list[str]) -> None:
-        """The metadata lists topics that it did not list before, and of which we hold nothing."""
+        """The metadata lists new topics, of which this broker has no replica."""
         topics = [topic for topic in topics if not self._is_set_by_hand(topic)]
         if topics:
             self._learning.update(topics)
             self._tasks.submit(lambda: self._learn(topics))
 
     def forget(self, topic: str) -> None:
-        """The topic is gone. One of the same name will have settings of its own."""
+        """The topic was deleted. A later topic of the same name has its own settings."""
         if self._values.pop(topic, None) is not None:
             self._ctx.topic_configs.pop(topic, None)
 
     def when_known(self, topics: Iterable[str], listed: Container[str], then: Callable[[], None]) -> None:
         """Call ``then`` as soon as the settings of these topics are known, which may be now. A topic that the
-        metadata does not list yet is new: what is remembered is of a former topic of that name."""
+        metadata does not list yet is new: remembered settings are of a deleted topic of that name."""
         topics = [topic for topic in dict.fromkeys(topics) if not self._is_set_by_hand(topic)]
         unread = [t for t in topics if t not in listed or t not in self._values or t in self._learning]
         if not topics or (self._loaded and not unread):
@@ -135,7 +136,7 @@ class TopicConfigs:
             self._tasks.submit(lambda: self._learn_for(topics, unread, then))
 
     def _is_set_by_hand(self, topic: str) -> bool:
-        """The simulator tells brokers the settings of its topics itself."""
+        """Whether settings are set directly, as the simulator does."""
         return topic in self._ctx.topic_configs and topic not in self._values
 
     def _learn(self, topics: list[str]) -> Task:
@@ -147,7 +148,7 @@ class TopicConfigs:
         then()
 
     def _load(self) -> Task:
-        # The notes first: what changes after that is told again.
+        # The notifications first: later changes create new ones.
         found = yield Together((Children(CONFIG_CHANGES, watch=True, values=False), Children(TOPIC_CONFIGS)))
         notes, settings = found.value
         self._last_note = max((_number(path) for path in notes.nodes), default=-1)
@@ -191,13 +192,13 @@ class TopicConfigs:
             self._configure(topic, topic_config(values, self._ctx.config))
             self._ctx.emit(events.TopicConfigured(self._ctx.broker, topic, values))
 
-    # ------------------------------------------------------------ changing and telling
+    # ------------------------------------------------------------ changes
 
     def alter(self, request: AlterTopicConfigRequest, reply_to: ReplyTo) -> None:
-        """Any broker may do this: the keeper keeps conflicting changes apart."""
+        """Change a topic's settings. Any broker may do this: conditional writes detect conflicts."""
         self._tasks.submit(
             lambda: self._alter(request, reply_to),
-            # Whether it was written before the session ended, nobody can tell.
+            # It is unknown whether it was written before the session ended.
             abandoned=lambda: self._ctx.reply(
                 reply_to, AlterTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT)
             ),
@@ -216,7 +217,7 @@ class TopicConfigs:
         self._ctx.reply(reply_to, response)
 
     def _try_to_alter(self, request: AlterTopicConfigRequest) -> Procedure[ErrorCode | None]:
-        """None: somebody else was faster, or an earlier try of this write was taken without an answer."""
+        """None after a conflict with another change, or with an earlier attempt whose answer was lost."""
         topic = request.topic
         found = yield Together((Get(topic_path(topic)), Get(config_path(topic))))
         node, settings = found.value
@@ -266,6 +267,6 @@ def _values_of(settings: Result) -> dict[str, str]:
 
 
 def _number(path: str) -> int:
-    """A note's place in the order of all notes there ever were; −1 for what is not a note."""
+    """The number of a notification; −1 if it is not one."""
     digits = path.removeprefix(CONFIG_CHANGE_PREFIX)
     return int(digits) if digits.isascii() and digits.isdigit() else -1

@@ -14,7 +14,7 @@ Millis = int
 
 NO_LEADER = BrokerId(-1)
 LEADER_DURING_DELETION = BrokerId(-2)
-"""Written nowhere, only told: the topic is being deleted, forget it."""
+"""Only in messages, never stored: the topic is being deleted."""
 NO_EPOCH: Epoch = -1
 UNKNOWN_OFFSET: Offset = -1
 NO_PRODUCER = -1
@@ -34,7 +34,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class BrokerEndpoint:
-    """Where clients and other brokers reach a broker: what it registers in the keeper."""
+    """The address of a broker for clients and other brokers, as registered in the keeper."""
 
     host: str
     port: int
@@ -45,7 +45,7 @@ class BrokerEndpoint:
 class PartitionState:
     """What the keeper holds at ``/brokers/topics/T/partitions/P/state``.
 
-    ``version`` is the node's version in the keeper: a writer must name the version it read.
+    ``version`` is the node's version in the keeper: a writer must pass the version that it read.
     """
 
     leader: BrokerId
@@ -57,7 +57,7 @@ class PartitionState:
 
 @immutable
 class TopicConfig:
-    """The settings of a topic that replication obeys (Kafka's names in ``config.py``)."""
+    """The settings of a topic that replication uses (Kafka's names in ``config.py``)."""
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False

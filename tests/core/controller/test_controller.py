@@ -1,4 +1,4 @@
-"""The controller's state machines: what raises a leader epoch and what does not, and who is fenced (M7–M9).
+"""The controller's state machines: what raises a leader epoch and what does not, and who is fenced.
 
 The epochs are those of real clusters of Kafka 2.7.1; here each rule has a story of a few lines.
 """

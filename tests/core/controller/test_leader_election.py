@@ -1,4 +1,4 @@
-"""Who leads: Kafka's four strategies as tables (M8; Kafka 2.7's partition state machine)."""
+"""Who leads: Kafka's four strategies as tables (Kafka 2.7's partition state machine)."""
 
 import pytest
 from hypothesis import given

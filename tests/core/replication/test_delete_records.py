@@ -23,7 +23,7 @@ def delete(bench: Bench, offset: int, timeout_ms: int = 5_000, tp: TopicPartitio
     return token
 
 
-def told(bench: Bench, token: object) -> tuple[ErrorCode, int] | None:
+def answer_to(bench: Bench, token: object) -> tuple[ErrorCode, int] | None:
     answer = bench.answer(token, DeleteRecordsResponse)
     return None if answer is None else (answer.error, answer.low_watermark)
 
@@ -42,11 +42,11 @@ def test_it_is_answered_when_the_followers_have_let_go() -> None:
     bench = leading("abcd")
     token = delete(bench, 3)
     assert bench.replica.log.start_offset == 3
-    assert told(bench, token) is None
+    assert answer_to(bench, token) is None
     report(bench, 1, 0)
-    assert told(bench, token) is None
+    assert answer_to(bench, token) is None
     report(bench, 1, 3)
-    assert told(bench, token) == (NONE, 3)
+    assert answer_to(bench, token) == (NONE, 3)
 
 
 def test_each_request_has_a_deadline_of_its_own() -> None:
@@ -55,7 +55,7 @@ def test_each_request_has_a_deadline_of_its_own() -> None:
     bench.pass_time(1)
     late, soon = delete(bench, 2, timeout_ms=9_000), delete(bench, 3, timeout_ms=1_000)
     bench.pass_time(1_000)
-    assert (told(bench, late), told(bench, soon)) == (None, (TIMED_OUT, -1))
+    assert (answer_to(bench, late), answer_to(bench, soon)) == (None, (TIMED_OUT, -1))
     before = len(bench.core.ctx.timers)
     waiting = []
     for number in range(500):
@@ -63,7 +63,7 @@ def test_each_request_has_a_deadline_of_its_own() -> None:
         waiting.append(delete(bench, 4, timeout_ms=8_000 - 5 * number))
     assert len(bench.core.ctx.timers) < before + 100
     bench.pass_time(10_000)
-    assert {told(bench, token) for token in (late, *waiting)} == {(TIMED_OUT, -1)}
+    assert {answer_to(bench, token) for token in (late, *waiting)} == {(TIMED_OUT, -1)}
 
 
 def test_all_followers_count() -> None:
@@ -71,9 +71,9 @@ def test_all_followers_count() -> None:
     bench = leading("abcd", replicas=(0, 1, 2))
     token = delete(bench, 2)
     report(bench, 1, 2)
-    assert told(bench, token) is None
+    assert answer_to(bench, token) is None
     report(bench, 2, 3)
-    assert told(bench, token) == (NONE, 2)
+    assert answer_to(bench, token) == (NONE, 2)
 
 
 def test_a_leader_without_followers_answers_at_once() -> None:
@@ -81,7 +81,7 @@ def test_a_leader_without_followers_answers_at_once() -> None:
     bench = Bench(replicas=(0,))
     bench.lead()
     bench.produce("a")
-    assert told(bench, delete(bench, 1)) == (NONE, 1)
+    assert answer_to(bench, delete(bench, 1)) == (NONE, 1)
 
 
 def test_minus_one_is_the_high_watermark() -> None:
@@ -98,7 +98,7 @@ def test_only_what_is_committed_can_be_deleted(offset: int) -> None:
     """OFFSET_OUT_OF_RANGE, and nothing goes."""
     bench = leading("abcd")
     bench.produce("e", acks=1)
-    assert told(bench, delete(bench, offset)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert answer_to(bench, delete(bench, offset)) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert bench.values == "abcde"
 
 
@@ -108,7 +108,7 @@ def test_deleting_less_than_is_gone_already() -> None:
     delete(bench, 3)
     report(bench, 1, 3)
     bench.now += 1
-    assert told(bench, delete(bench, 1)) == (NONE, 3)
+    assert answer_to(bench, delete(bench, 1)) == (NONE, 3)
     assert bench.values == "d"
 
 
@@ -140,9 +140,9 @@ def test_it_times_out() -> None:
     report(bench, 1, 0)
     first, second = delete(bench, 2, timeout_ms=1_000), delete(bench, 3, timeout_ms=2_000)
     bench.pass_time(1_500)
-    assert (told(bench, first), told(bench, second)) == ((TIMED_OUT, 0), None)
+    assert (answer_to(bench, first), answer_to(bench, second)) == ((TIMED_OUT, 0), None)
     bench.pass_time(1_000)
-    assert told(bench, second) == (TIMED_OUT, 0)
+    assert answer_to(bench, second) == (TIMED_OUT, 0)
     assert bench.values == "d"
 
 
@@ -151,13 +151,13 @@ def test_a_dead_follower_does_not_count() -> None:
     bench = leading("abcd", replicas=(0, 1, 2))
     token = delete(bench, 2, timeout_ms=1_000)
     report(bench, 1, 2)
-    assert told(bench, token) is None
+    assert answer_to(bench, token) is None
     live = dict.fromkeys((BrokerId(0), BrokerId(1)), 1)
     me = bench.core.ctx.broker_epoch
     bench.hear(UpdateMetadataRequest(BrokerId(9), 1, me, 99, live, {}, ()), BrokerId(9))
     bench.pass_time(1_500)
-    assert told(bench, token) == (NONE, 2)
-    assert told(bench, delete(bench, 3)) is None
+    assert answer_to(bench, token) == (NONE, 2)
+    assert answer_to(bench, delete(bench, 3)) is None
     report(bench, 1, 3)
     assert bench.values == "d"
 
@@ -167,7 +167,7 @@ def test_a_leader_that_steps_down_says_so() -> None:
     bench = leading("abcd")
     token = delete(bench, 2)
     bench.follow(1, 1)
-    assert told(bench, token) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert answer_to(bench, token) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     bench.pass_time(10_000)
 
 
@@ -175,11 +175,11 @@ def test_others_refuse() -> None:
     """A follower: NOT_LEADER_OR_FOLLOWER; nobody's partition: UNKNOWN_TOPIC_OR_PARTITION."""
     bench = Bench()
     bench.follow(1, 0)
-    assert told(bench, delete(bench, 0)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert answer_to(bench, delete(bench, 0)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     elsewhere = TopicPartition("u", 0)
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
     bench.now += 1
-    assert told(bench, delete(bench, 0, tp=elsewhere)) == unknown
+    assert answer_to(bench, delete(bench, 0, tp=elsewhere)) == unknown
 
 
 def test_a_new_leader_knows_nothing_of_its_followers_logs() -> None:

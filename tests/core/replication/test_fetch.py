@@ -1,4 +1,4 @@
-"""What a leader answers to fetches: who may read what, who waits, who is fenced (M6, M12, KIP-320)."""
+"""What a leader answers to fetches: who may read what, who waits, who is fenced (KIP-320)."""
 
 import pytest
 from tests.core.harness import TP, Bench, disk, leading, letters
@@ -17,7 +17,7 @@ from tidelog.wire.errors import ErrorCode
 
 
 def test_a_follower_reads_to_the_end_and_a_consumer_to_the_watermark() -> None:
-    """Records at or above the watermark are nobody's but the replicas' (M12)."""
+    """Records at or above the watermark are nobody's but the replicas'."""
     bench = leading("ab")
     bench.produce("cd", acks=1)
     assert letters(bench.fetched(bench.fetch(1, 1))) == "bcd"
@@ -26,7 +26,7 @@ def test_a_follower_reads_to_the_end_and_a_consumer_to_the_watermark() -> None:
 
 
 def test_a_parked_fetch_is_released_by_an_append() -> None:
-    """The follower hears of the record at once, with the watermark of that moment (M6)."""
+    """The follower hears of the record at once, with the watermark of that moment."""
     bench = leading("a")
     parked = bench.fetch(1, 1, wait_ms=500)
     assert bench.is_parked(parked)

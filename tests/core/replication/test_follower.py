@@ -1,4 +1,4 @@
-"""A follower, fed by hand: its watermark, which answers it believes, and where it truncates (M1, M9–M11)."""
+"""A follower, fed by hand: its watermark, which answers it believes, and where it truncates."""
 
 import pytest
 from tests.core.harness import TP, Bench, disk, records
@@ -96,7 +96,7 @@ def test_the_watermark_follows_a_leader_that_knows_less() -> None:
 
 
 def test_epochs_are_learnt_from_records_only() -> None:
-    """Following in epoch 5 writes nothing down; records of epochs 0 and 4 do (M9)."""
+    """Following in epoch 5 writes nothing down; records of epochs 0 and 4 do."""
     bench = following(epoch=5)
     assert bench.epochs == []
     bench.fed(0, [*records("ab", epoch=0), *records("c", start=2, epoch=4)])
@@ -243,7 +243,7 @@ def test_a_new_connection_repeats_the_outstanding_request(state: str) -> None:
 
 
 def test_hw_truncates_to_its_own_watermark_at_once() -> None:
-    """No question asked: what is above the own watermark goes, acknowledged or not (M10)."""
+    """No question asked: what is above the own watermark goes, acknowledged or not."""
     bench = following(epoch=1, generation="hw", storage=disk((NO_EPOCH, "abc"), high_watermark=2))
     assert truncations(bench) == [(3, 2)]
     assert bench.last_sent(FetchRequest).offset == 2
@@ -291,7 +291,7 @@ def test_the_interval_of_the_checkpoint_is_a_setting() -> None:
 
 
 def test_epoch_asks_before_it_cuts() -> None:
-    """On a restart nothing is truncated: the first thing sent is a question about the latest epoch (M11)."""
+    """On a restart nothing is truncated: the first thing sent is a question about the latest epoch."""
     bench = following(epoch=2, storage=disk((0, "ab"), (1, "c"), high_watermark=2))
     request = bench.last_sent(EpochEndRequest)
     assert (request.asked_epoch, request.current_leader_epoch) == (1, 2)

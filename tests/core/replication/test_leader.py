@@ -1,4 +1,4 @@
-"""A leader, fed by hand: the high watermark, acknowledgements and epochs of leadership (M1–M4, M9)."""
+"""A leader, fed by hand: the high watermark, acknowledgements and epochs of leadership."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_a_fetch_is_booked_before_its_answer_is_seen() -> None:
     receipt = bench.fetch(1, 3)
     assert bench.leader.followers[BrokerId(1)].log_end_offset == 3
     assert bench.hw == 3
-    assert bench.told(ack) == (ErrorCode.NONE, 2)
+    assert bench.answer_to(ack) == (ErrorCode.NONE, 2)
     assert bench.is_parked(receipt)
 
 
@@ -46,9 +46,9 @@ def test_two_rounds_one_carries_the_record_the_next_commits_it() -> None:
     ack = bench.produce("c")
     first = bench.fetched(bench.fetch(1, 2))
     assert (letters(first), first.high_watermark) == ("c", 2)
-    assert (bench.hw, bench.told(ack)) == (2, None)
+    assert (bench.hw, bench.answer_to(ack)) == (2, None)
     second = bench.fetch(1, 3)
-    assert (bench.hw, bench.told(ack)) == (3, (ErrorCode.NONE, 2))
+    assert (bench.hw, bench.answer_to(ack)) == (3, (ErrorCode.NONE, 2))
     bench.pass_time(500)
     assert bench.fetched(second).high_watermark == 3
 
@@ -154,9 +154,9 @@ def test_a_new_epoch_without_the_slow_member_commits() -> None:
     bench.lead()
     ack = bench.produce("a")
     bench.fetch(1, 1)
-    assert bench.told(ack) is None
+    assert bench.answer_to(ack) is None
     bench.lead(epoch=1, isr=(0, 1), version=1)
-    assert bench.told(ack) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(ack) == (ErrorCode.NONE, 0)
 
 
 def test_a_new_leadership_forgets_what_followers_had() -> None:
@@ -186,14 +186,14 @@ def test_acks_0_is_never_answered() -> None:
     bench.fetch(1, 1)
     bench.follow(1, epoch=1)
     refused = bench.produce("b", acks=0)
-    assert (bench.told(ok), bench.told(refused)) == (None, None)
+    assert (bench.answer_to(ok), bench.answer_to(refused)) == (None, None)
     assert bench.values == "a"
 
 
 def test_acks_1_is_answered_on_append() -> None:
     """The leader's own copy is enough, and the watermark has not moved."""
     bench = leading()
-    assert bench.told(bench.produce("a", acks=1)) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(bench.produce("a", acks=1)) == (ErrorCode.NONE, 0)
     assert bench.hw == 0
 
 
@@ -202,25 +202,25 @@ def test_acks_all_is_answered_in_the_order_of_commitment() -> None:
     bench = leading()
     tokens = [bench.produce(value) for value in "abc"]
     bench.fetch(1, 2)
-    assert [bench.told(token) for token in tokens] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1), None]
+    assert [bench.answer_to(token) for token in tokens] == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 1), None]
     bench.fetch(1, 3)
-    assert bench.told(tokens[2]) == (ErrorCode.NONE, 2)
+    assert bench.answer_to(tokens[2]) == (ErrorCode.NONE, 2)
 
 
 def test_acks_all_on_a_lone_replica_is_answered_at_once() -> None:
     """ "All" is whoever is in sync, be it the leader alone."""
     bench = Bench(replicas=(0, 1))
     bench.lead(isr=(0,))
-    assert bench.told(bench.produce("a")) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(bench.produce("a")) == (ErrorCode.NONE, 0)
 
 
 def test_too_few_in_sync_before_the_append() -> None:
     """NOT_ENOUGH_REPLICAS (19) and nothing appended; acks=1 is not asked about replicas."""
     bench = Bench(topic=TWO_IN_SYNC)
     bench.lead(isr=(0,))
-    assert bench.told(bench.produce("a")) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert bench.answer_to(bench.produce("a")) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
     assert bench.leo == 0
-    assert bench.told(bench.produce("b", acks=1)) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(bench.produce("b", acks=1)) == (ErrorCode.NONE, 0)
 
 
 def test_too_few_in_sync_after_the_append() -> None:
@@ -229,9 +229,9 @@ def test_too_few_in_sync_after_the_append() -> None:
     bench = Bench(topic=TWO_IN_SYNC)
     bench.lead()
     ack = bench.produce("a")
-    assert bench.told(ack) is None
+    assert bench.answer_to(ack) is None
     bench.lead(epoch=1, isr=(0,), version=1)
-    answer = bench.told(ack)
+    answer = bench.answer_to(ack)
     assert answer is not None
     assert answer[0] is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert (bench.values, bench.hw) == ("a", 1)
@@ -242,9 +242,9 @@ def test_a_send_that_is_not_committed_in_time() -> None:
     bench = leading()
     ack = bench.produce("a", timeout_ms=3_000)
     bench.pass_time(2_999)
-    assert bench.told(ack) is None
+    assert bench.answer_to(ack) is None
     bench.pass_time(1)
-    assert bench.told(ack) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert bench.answer_to(ack) == (ErrorCode.REQUEST_TIMED_OUT, -1)
     assert bench.values == "a"
     bench.fetch(1, 1)
     assert bench.hw == 1
@@ -255,10 +255,10 @@ def test_each_send_has_a_deadline_of_its_own() -> None:
     bench = leading()
     long, short = bench.produce("a", timeout_ms=3_000), bench.produce("b", timeout_ms=1_000)
     bench.pass_time(1_000)
-    assert bench.told(short) == (ErrorCode.REQUEST_TIMED_OUT, -1)
-    assert bench.told(long) is None
+    assert bench.answer_to(short) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert bench.answer_to(long) is None
     bench.fetch(1, 2)
-    assert bench.told(long) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(long) == (ErrorCode.NONE, 0)
 
 
 def test_leadership_lost_while_parked() -> None:
@@ -270,7 +270,7 @@ def test_leadership_lost_while_parked() -> None:
     waiting = bench.fetch(1, 3)
     consumer = bench.consume(3, wait_ms=500)
     bench.follow(1, epoch=1)
-    assert bench.told(ack) == (ErrorCode.NONE, 1)
+    assert bench.answer_to(ack) == (ErrorCode.NONE, 1)
     assert bench.fetched(follower).error is ErrorCode.NONE
     for token in (waiting, consumer):
         assert bench.fetched(token).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -281,18 +281,18 @@ def test_an_unanswered_send_is_told_that_the_leader_is_gone() -> None:
     bench = leading("a")
     ack = bench.produce("b")
     bench.follow(1, epoch=1)
-    assert bench.told(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     bench.pass_time(10_000)
-    assert bench.told(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_sends_to_somebody_who_does_not_lead() -> None:
     """A follower answers 6, a broker that has never heard of the partition 3."""
     bench = Bench()
     bench.follow(1, epoch=0)
-    assert bench.told(bench.produce("a")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(bench.produce("a")) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     bench.hear(ProduceRequest(TopicPartition("u", 0), ACKS_ALL, MemoryBatch("a"), 1_000), "stranger")
-    assert bench.told("stranger") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert bench.answer_to("stranger") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 # ---------------------------------------------------------------- epochs of leadership
@@ -310,7 +310,7 @@ def test_sends_to_somebody_who_does_not_lead() -> None:
 def test_when_a_leader_writes_its_epoch_down(
     generation: str, at_once: list[tuple[int, int]], after_a_record: list[tuple[int, int]]
 ) -> None:
-    """Since KAFKA-7415 on becoming leader, before that with the first record, before 0.11 never (M9)."""
+    """Since KAFKA-7415 on becoming leader, before that with the first record, before 0.11 never."""
     bench = Bench(generation=generation)
     bench.lead(epoch=4)
     assert bench.epochs == at_once
@@ -355,5 +355,5 @@ def test_majority_commits_without_the_slowest() -> None:
     bench.lead()
     ack = bench.produce("a")
     bench.fetch(2, 2)
-    assert bench.told(ack) == (ErrorCode.NONE, 1)
+    assert bench.answer_to(ack) == (ErrorCode.NONE, 1)
     assert bench.hw == 2

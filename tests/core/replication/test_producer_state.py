@@ -228,12 +228,12 @@ def test_answers_match_a_plain_account_of_the_log(log: list[MemoryBatch]) -> Non
 
 
 def test_a_leader_appends_one_copy_and_answers_every_retry_with_its_offset() -> None:
-    """acks=1: three sends of one sequence leave one record, and three answers with the same offset (M15)."""
+    """acks=1: three sends of one sequence leave one record, and three answers with the same offset."""
     bench = Bench()
     bench.lead()
     bench.produce("a", acks=1)
     sent = [bench.produce("b", acks=1, sequence=0) for _ in range(3)]
-    assert [bench.told(token) for token in sent] == [(ErrorCode.NONE, 1)] * 3
+    assert [bench.answer_to(token) for token in sent] == [(ErrorCode.NONE, 1)] * 3
     assert bench.values == "ab"
 
 
@@ -242,9 +242,9 @@ def test_a_retry_with_acks_all_waits_for_the_first_copy_to_be_committed() -> Non
     bench = Bench()
     bench.lead()
     first, retry = bench.produce("a", sequence=0), bench.produce("a", sequence=0)
-    assert (bench.told(first), bench.told(retry)) == (None, None)
+    assert (bench.answer_to(first), bench.answer_to(retry)) == (None, None)
     bench.fetch(1, 1)
-    assert bench.told(first) == bench.told(retry) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(first) == bench.answer_to(retry) == (ErrorCode.NONE, 0)
     assert bench.values == "a"
 
 
@@ -254,7 +254,7 @@ def test_a_gap_is_refused_and_nothing_is_appended() -> None:
     bench.lead()
     bench.produce("a", acks=1, sequence=0)
     refused = bench.produce("c", acks=1, sequence=2)
-    assert bench.told(refused) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert bench.answer_to(refused) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert bench.values == "a"
 
 
@@ -266,7 +266,7 @@ def test_a_new_leader_knows_the_duplicates_it_fetched() -> None:
     bench.fed(0, [MemoryBatch("a", 0, 0, producer_id=7, producer_epoch=0, base_sequence=0)])
     bench.lead(epoch=1)
     retry = bench.produce("a", acks=1, sequence=0)
-    assert bench.told(retry) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(retry) == (ErrorCode.NONE, 0)
     assert bench.values == "a"
 
 
@@ -281,7 +281,7 @@ def test_a_truncated_record_is_no_duplicate_any_more() -> None:
     assert bench.values == "a"
     bench.lead(epoch=2)
     retry = bench.produce("b", acks=1, sequence=1)
-    assert bench.told(retry) == (ErrorCode.NONE, 1)
+    assert bench.answer_to(retry) == (ErrorCode.NONE, 1)
     assert bench.values == "ab"
 
 
@@ -293,5 +293,5 @@ def test_a_restarted_broker_rebuilds_the_state_from_its_log() -> None:
     again = Bench(storage=bench.storage)
     again.lead(epoch=1)
     retry = again.produce("a", acks=1, sequence=0)
-    assert again.told(retry) == (ErrorCode.NONE, 0)
+    assert again.answer_to(retry) == (ErrorCode.NONE, 0)
     assert again.values == "a"

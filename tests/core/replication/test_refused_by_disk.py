@@ -103,7 +103,7 @@ def test_whoever_asks_for_an_offline_replica_is_told_so() -> None:
     bench.disk.refuse("open", TP)
     bench.tell(TP)
     token = bench.produce("a")
-    assert bench.told(token) == (STORAGE_ERROR, -1)
+    assert bench.answer_to(token) == (STORAGE_ERROR, -1)
     token = bench.fetch(1, 0, epoch=0)
     assert bench.fetched(token).error is STORAGE_ERROR
     assert bench.answered(EpochEndRequest(TP, LEADER, 0, 0), EpochEndResponse).error is STORAGE_ERROR
@@ -123,7 +123,7 @@ def test_told_again_it_comes_online_once_the_disk_takes_it() -> None:
     assert len(bench.happened(ReplicaWentOffline)) == 1
     assert bench.happened(ReplicaCameOnline) == [ReplicaCameOnline(bench.me, TP)]
     assert not bench.core.offline
-    assert bench.told(bench.produce("a", acks=1)) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(bench.produce("a", acks=1)) == (ErrorCode.NONE, 0)
 
 
 def test_what_waited_behind_it_is_served() -> None:
@@ -196,7 +196,7 @@ def test_an_epoch_that_cannot_be_opened_is_not_led() -> None:
     bench.disk.refuse("append", TP)
     assert bench.tell(TP, epoch=1).partition_errors == {TP: STORAGE_ERROR}
     assert bench.replica.role is None
-    assert bench.told(parked) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(parked) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert [event.epoch for event in bench.happened(BecameLeader)] == [0]
     bench.disk.mend()
     assert bench.tell(TP, epoch=2).partition_errors == {}
@@ -241,10 +241,10 @@ def test_what_a_leader_cannot_append_or_read_is_an_error_to_whoever_asked() -> N
     bench.produce("a", acks=1)
     disk.refuse("append", TP)
     disk.refuse("read", TP)
-    assert bench.told(bench.produce("b", acks=1)) == (STORAGE_ERROR, -1)
+    assert bench.answer_to(bench.produce("b", acks=1)) == (STORAGE_ERROR, -1)
     assert bench.fetched(bench.consume(0)).error is STORAGE_ERROR
     disk.mend()
-    assert bench.told(bench.produce("b", acks=1)) == (ErrorCode.NONE, 1)
+    assert bench.answer_to(bench.produce("b", acks=1)) == (ErrorCode.NONE, 1)
     assert letters(bench.fetched(bench.consume(0))) == "ab"
 
 

@@ -1,8 +1,8 @@
-"""The controller's line to each broker: requests in order, one in flight, repeated until answered.
+"""The controller's channel to each broker: requests in order, one in flight, repeated until answered.
 
 Order matters more than speed here: a broker must see UpdateMetadata before the LeaderAndIsr that relies on
-it, and never an old request after a newer one. A line is closed when its broker leaves; whatever was queued
-was meant for an incarnation that is gone, and whoever waits for its answer is told that there is none.
+it, and never an old request after a newer one. A channel is closed when its broker leaves: queued requests
+were meant for the old registration, and their callers get ``LINE_CLOSED``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.wire.errors import ErrorCode
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
 
 Then = Callable[[BrokerId, ControlResponse], None]
-"""Called exactly once: with the answer to a request, or with ``LINE_CLOSED`` if there will be none."""
+"""Called exactly once: with the answer to a request, or with ``LINE_CLOSED``."""
 LINE_CLOSED = ControlResponse(-1, ErrorCode.NETWORK_EXCEPTION)
 NOTHING_TO_TELL = ControlResponse(-1, ErrorCode.NONE)
 
@@ -61,10 +61,10 @@ class ControlChannels:
         self._last_id = controller_epoch * 1_000_000  # unique across controllers: late answers match nothing
         self.controller_epoch = controller_epoch
         self.incarnations: dict[BrokerId, int] = {}
-        """The broker epoch of each broker with an open line."""
+        """The broker epoch of each broker with an open channel."""
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.live_brokers_told = True
-        """Whether anybody has been told of the lines that were opened or closed last."""
+        """Whether metadata was sent since the last channel was opened or closed."""
 
     def open(self, broker: BrokerId, registration: StoredNode) -> None:
         self._queues[broker] = deque()
@@ -85,7 +85,7 @@ class ControlChannels:
             self.close(broker)
 
     def answered(self, broker: BrokerId, response: ControlResponse) -> Request | None:
-        """Returns the request that was answered, None if it is none of those that wait for an answer."""
+        """Returns the answered request, or None if it was not pending."""
         queue = self._queues.get(broker)
         if not queue or queue[0].request.request_id != response.request_id:
             return None
@@ -101,8 +101,8 @@ class ControlChannels:
         if queue:
             self._ctx.send(broker, queue[0].request)
 
-    def when_told(self, broker: BrokerId, then: Then) -> None:
-        """Call ``then`` as soon as a broker has answered everything that is queued for it now."""
+    def when_answered(self, broker: BrokerId, then: Then) -> None:
+        """Call ``then`` when the broker has answered everything that is queued now."""
         queue = self._queues.get(broker)
         if queue:
             queue[-1].then.append(then)
@@ -110,14 +110,14 @@ class ControlChannels:
             then(broker, LINE_CLOSED if queue is None else NOTHING_TO_TELL)
 
     def is_idle(self, broker: BrokerId) -> bool:
-        """The line is open, and everything has been answered."""
+        """Whether the channel is open and has no unanswered request."""
         queue = self._queues.get(broker)
         return queue is not None and not queue
 
     # ------------------------------------------------------------ the four requests
 
     def leader_and_isr(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> int:
-        """Returns the number of the request, −1 if there is no line to the broker."""
+        """Returns the number of the request, −1 if there is no channel to the broker."""
         if broker not in self._queues:
             return -1
         request = LeaderAndIsrRequest(*self._header(broker), partitions)
@@ -136,7 +136,7 @@ class ControlChannels:
 
     def delete_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], then: Then) -> None:
         self.stop_replica(broker, partitions, delete=True)
-        self.when_told(broker, then)
+        self.when_answered(broker, then)
 
     def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: Epoch) -> None:
         if broker in self._queues:
@@ -154,8 +154,8 @@ class ControlChannels:
 
 
 class RequestBatch:
-    """Collects what one pass of a state machine has to tell, then sends it: LeaderAndIsr to the replicas
-    concerned, UpdateMetadata to everybody."""
+    """Collects the changes of one pass of a state machine, then sends them: LeaderAndIsr to the affected
+    replicas, UpdateMetadata to all brokers."""
 
     __slots__ = ("_changed", "_channels", "_leader_and_isr")
 
@@ -170,7 +170,7 @@ class RequestBatch:
         self._changed[partition.tp] = partition
 
     def add_deleted(self, partition: PartitionAssignment) -> None:
-        """Everybody shall forget this partition."""
+        """All brokers must forget this partition."""
         epoch = self._channels.controller_epoch
         state = replace(partition.state, leader=LEADER_DURING_DELETION, controller_epoch=epoch)
         self._changed[partition.tp] = PartitionAssignment(partition.tp, partition.replicas, state)

@@ -1,7 +1,7 @@
-"""What the controller knows of the cluster: live brokers, assignments, partition states, machine states.
+"""The controller's view of the cluster: live brokers, assignments, partition states, machine states.
 
-A topic that is being deleted is in ``deleting`` and nowhere else. Hence nothing that elects a leader, takes a
-change of an ISR or greets a returning broker can bring it back: as far as they know it does not exist.
+A topic that is being deleted is only in ``deleting``. Hence elections, ISR changes and returning brokers
+cannot bring it back: for them it does not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidelog.core.types import LEADER_DURING_DELETION, NO_LEADER, BrokerId, Part
 
 
 class PartitionPhase(Enum):
-    """NonExistent is not being here at all."""
+    """Kafka's NonExistent is a partition that is not listed."""
 
     NEW = "new"
     ONLINE = "online"
@@ -22,15 +22,15 @@ class PartitionPhase(Enum):
 
 
 class ReplicaPhase(Enum):
-    """A replica that is not here is new, or does not exist any more."""
+    """A replica that is not listed is new, or no longer exists."""
 
     ONLINE = "online"
     OFFLINE = "offline"
     DELETION_STARTED = "deletion started"
-    """Its broker has been told to delete it and has not answered yet."""
+    """Its broker has not yet answered the request to delete it."""
     DELETION_SUCCESSFUL = "deletion successful"
     DELETION_INELIGIBLE = "deletion ineligible"
-    """It cannot be deleted for now: its broker is away."""
+    """It cannot be deleted now: its broker is down."""
 
 
 @dataclass(slots=True)
@@ -45,13 +45,13 @@ class ClusterState:
     partitions: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
     replicas: dict[tuple[TopicPartition, BrokerId], ReplicaPhase] = field(default_factory=dict)
     failed: dict[tuple[TopicPartition, BrokerId], None] = field(default_factory=dict)
-    """Replicas of live brokers that cannot use their logs, in the order in which they said so."""
+    """Replicas of live brokers that cannot use their logs, in the order of the reports."""
     deleting: dict[str, Assignment] = field(default_factory=dict)
 
-    # ------------------------------------------------------------ topics come and go
+    # ------------------------------------------------------------ topics
 
     def add_partitions(self, topic: str, assignment: Assignment) -> list[TopicPartition]:
-        """Take in a topic's assignment. Returns what is new; what is known stays as it is."""
+        """Add a topic's assignment. Returns the new partitions; known ones stay as they are."""
         known = self.topics.setdefault(topic, [])
         added = []
         for partition, replicas in sorted(assignment.items()):
@@ -63,7 +63,7 @@ class ClusterState:
         return added
 
     def remove_topic(self, topic: str) -> list[PartitionAssignment]:
-        """Forget all about a topic. Returns what was known of its partitions, led by nobody."""
+        """Remove a topic. Returns its partitions with their states, without a leader."""
         removed = []
         for tp in self.topics.pop(topic, ()):
             replicas = self.assignments.pop(tp)
@@ -84,7 +84,7 @@ class ClusterState:
         return tuple(broker for broker in self.electable() if (tp, broker) not in self.failed)
 
     def serves(self, tp: TopicPartition, broker: BrokerId) -> bool:
-        """Whether a broker is alive and has a log of the partition, as far as is known."""
+        """Whether a broker is alive and can use its log of the partition, as far as known."""
         return broker in self.live and (tp, broker) not in self.failed
 
     def partition(self, tp: TopicPartition) -> PartitionAssignment:
@@ -93,7 +93,7 @@ class ClusterState:
         return PartitionAssignment(tp, replicas, self.states[tp], offline)
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:
-        """All of them, for somebody who knows nothing yet; those that are being deleted are told as such."""
+        """All partitions, for a broker without metadata; those being deleted are marked as such."""
         known = [self.partition(tp) for tp in self.states]
         for topic, assignment in self.deleting.items():
             for partition, replicas in assignment.items():

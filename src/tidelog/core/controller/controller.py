@@ -1,9 +1,9 @@
-"""The controller: one broker, elected through the keeper, that keeps every partition led (M7).
+"""The controller: one broker, elected through the keeper, that elects the leaders of all partitions.
 
 Every broker runs this object; it is *active* on the one that owns the ephemeral ``/controller`` node. An
 election is one atomic multi (create the node, raise ``/controller_epoch``), and the version of that epoch
-fences every later write. A controller that is cut off from the keeper does not know that it was deposed:
-it goes on believing, and is refused by everybody it tells.
+fences every later write. A controller that is disconnected from the keeper does not know that it was deposed:
+it continues, and all brokers refuse its requests.
 
 All work runs as tasks, one after the other, in the order of Kafka's controller event thread.
 """
@@ -56,13 +56,13 @@ class Controller:
         self._tasks = TaskQueue(keeper, self._deposed)
         self._requests = ControllerRequests(self, ctx, self._tasks)
         self._watched: set[str] = set()
-        """Topics whose assignment is watched, of those that exist: never iterated."""
+        """Topics whose assignment is watched. Never iterated."""
         self._session = 0
         self._registered = False
         self._epoch = -1
         self._failed: FailedReplicas | None = None
         self.machines: StateMachines | None = None
-        """None while this broker is not the controller, as far as it knows."""
+        """None while this broker does not consider itself the controller."""
 
     @property
     def active(self) -> bool:
@@ -75,7 +75,7 @@ class Controller:
     # ------------------------------------------------------------ session, registration, election
 
     def session_started(self, session: int) -> None:
-        """First start, or the previous session expired and took our nodes with it."""
+        """First start, or the previous session expired with its ephemeral nodes."""
         self._tasks.cancel()
         self._resign(ResignReason.SESSION_EXPIRED)
         self._session = session
@@ -85,7 +85,7 @@ class Controller:
 
     def _register(self) -> Task:
         if self._registered:
-            return  # the watch on a node of our former life, heard after we had removed it ourselves
+            return  # a watch on the node of the old session, fired after this broker removed it itself
         path = keeper_paths.broker_path(self._ctx.broker)
         while True:
             result = yield Create(path, self._registration, ephemeral=True)
@@ -97,11 +97,11 @@ class Controller:
                 stat = found.value.stat  # a repeated call found what it had made itself
                 break
             if found.ok and found.value.value == self._registration is not None:
-                # It names the very address that this process has bound: whoever made it is dead, and its
-                # session need not be waited for.
+                # It names the address that this process has bound: its writer is dead, so do not wait for its
+                # session to expire.
                 yield Delete(path, found.value.stat.version)
             elif found.ok:
-                return  # the node of our former life; the watch tells when it is gone
+                return  # the node of the old session; the watch fires when it is deleted
         self._registered = True
         self._ctx.broker_epoch = stat.created
         self._ctx.emit(events.BrokerRegistered(self._ctx.broker, stat.created))
@@ -134,7 +134,8 @@ class Controller:
         yield from self._take_over(node.stat.version + 1)
 
     def _take_over(self, epoch_version: int) -> Task:
-        """Kafka's onControllerFailover: read everything, tell everybody, then replicas before partitions."""
+        """Kafka's onControllerFailover: read everything, inform all brokers, then replicas before
+        partitions."""
         ctx = self._ctx
         ctx.emit(events.ControllerElected(ctx.broker, self._epoch))
         cluster = ClusterState()
@@ -187,7 +188,7 @@ class Controller:
         if self.machines is machines:
             yield from task()
 
-    # ------------------------------------------------------------ what the keeper tells
+    # ------------------------------------------------------------ changes in the keeper
 
     def watch_fired(self, path: str) -> None:
         if path == keeper_paths.CONTROLLER:
@@ -215,8 +216,8 @@ class Controller:
         result = yield Children(keeper_paths.BROKERS, watch=True)
         now_live = {keeper_paths.broker_of(path): node for path, node in result.nodes.items()}
         epochs = {broker: node.stat.created for broker, node in now_live.items()}
-        # In Kafka's order, that of the ids. It matters: of two that die together, the last one is taken out
-        # of the ISR last, and so may stay in it.
+        # In Kafka's order, that of the ids. It matters: of two brokers that die together, the second is
+        # removed from the ISR last, and so may stay in it.
         gone = sorted(b for b in cluster.live if epochs.get(b) != cluster.live[b])
         come = sorted(b for b in epochs if cluster.live.get(b) != epochs[b])  # a bounced broker is in both
         if gone:
@@ -225,7 +226,7 @@ class Controller:
             yield from self._brokers_started({broker: now_live[broker] for broker in come})
 
     def _brokers_failed(self, dead: list[BrokerId]) -> Task:
-        """Partitions first (elect), replicas second (shrink what is left)."""
+        """Partitions first (elect), replicas second (shrink ISRs)."""
         machines = self.machines
         assert machines is not None
         cluster = machines.cluster
@@ -237,14 +238,15 @@ class Controller:
             machines.ballots.withdraw(broker)
             for tp in cluster.replicas_on(broker):
                 replicas.append((tp, broker))
-                cluster.failed.pop((tp, broker), None)  # what its next life can use, that one will say
+                cluster.failed.pop((tp, broker), None)  # after its restart the broker reports again
         if not self._mark_leaderless():
             for broker in cluster.live:
                 machines.channels.update_metadata(broker, ())
         yield from machines.elect_offline_partitions()
         yield from machines.replicas_offline(replicas)
         if not machines.channels.live_brokers_told:
-            # No partition changed, because what the dead held was offline or behind: tell of their death.
+            # No partition changed, because the replicas of the dead brokers were offline or not in sync: send
+            # only the live brokers.
             for broker in cluster.live:
                 machines.channels.update_metadata(broker, ())
 
@@ -272,10 +274,11 @@ class Controller:
         yield from machines.elect_offline_partitions()
         topic_deletion.erase_replicas(machines, cluster.deleting, among=started)
 
-    # ------------------------------------------------------------ topics that somebody else changes
+    # ------------------------------------------------------------ topics changed by others
 
     def _topics_changed(self) -> Task:
-        """Topics came or went. Those we made ourselves are online by now: only their watch is missing."""
+        """Topics were created or deleted. Topics of this controller are online already: only their watch is
+        missing."""
         machines = self.machines
         if machines is None:
             return
@@ -298,8 +301,8 @@ class Controller:
             yield from topic_deletion.heed_marks(self.machines)
 
     def _watch_topic(self, topic: str) -> None:
-        """Read a topic's assignment, now and whenever it changes. This need not wait its turn; what is found
-        must."""
+        """Read a topic's assignment, now and whenever it changes. The read need not queue; handling its
+        result must."""
         self._watched.add(topic)
         self._keeper.call(
             Get(keeper_paths.topic_path(topic), watch=True), lambda found: self._topic_read(topic, found)
@@ -329,7 +332,7 @@ class Controller:
         self._requests.asked(request, reply_to)
 
     def unclean_election_enabled(self, topic: str) -> None:
-        """The topic's configuration changed: what was offline may be electable now."""
+        """The topic's configuration changed: offline partitions may be electable now."""
         if self.active:
             self._tasks.submit(self._retry_elections)
 
@@ -337,13 +340,13 @@ class Controller:
         if self.machines is not None:
             yield from self.machines.elect_offline_partitions()
 
-    # ------------------------------------------------------------ answers of brokers
+    # ------------------------------------------------------------ answers from brokers
 
     def control_answered(self, broker: BrokerId, response: ControlResponse, now: Millis) -> None:
         machines = self.machines
         if machines is not None and self._failed is not None:
-            told = machines.channels.answered(broker, response)
-            self._failed.answered(broker, told, response, now)
+            request = machines.channels.answered(broker, response)
+            self._failed.answered(broker, request, response, now)
 
     def vote_answered(self, broker: BrokerId, vote: VoteResponse, now: Millis) -> None:
         machines = self.machines

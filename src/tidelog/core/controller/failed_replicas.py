@@ -1,14 +1,14 @@
-"""The controller's side of disks that refuse: which replicas cannot be used, and when to ask for them again.
+"""The controller's handling of failed disks: which replicas are offline, and when to retry them.
 
-A broker answers LeaderAndIsr and StopReplica for each partition. Where it says that its log cannot be used,
-the replica counts as offline although its broker lives: others lead the partition, the ISR goes on without
-it, clients read of it in the metadata. When a disk will be mended cannot be known, so the broker is simply
-asked again, after ever longer pauses, with the very request it could not carry out. Its answer is the news:
-no broker has to report anything, and a new controller learns all of it from its first requests.
-No other answer counts as recovery, or a cluster whose disks are all full would elect without a pause.
+A broker answers LeaderAndIsr and StopReplica for each partition. If it cannot use a log, the replica counts
+as offline although its broker is alive: other replicas lead, the ISR excludes it, clients see it in the
+metadata. The controller repeats the failed request after growing pauses, because it cannot know when a disk
+is repaired. The answer tells whether the replica is back: brokers need not report anything, and a new
+controller learns all of it from its first requests. No other answer counts as recovery; otherwise a cluster
+with only full disks would elect without a pause.
 
-Kafka takes a whole log directory offline until the broker is started again; here it is a partition, until
-its disk takes it.
+Kafka takes a whole log directory offline until the broker is restarted; here it is one partition, until its
+disk works again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidelog.wire.errors import ErrorCode
 RETRY_MS_MIN: Millis = 1_000
 RETRY_MS_MAX: Millis = 10_000
 _CARRIED_OUT = (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
-"""The other errors mean that the request was not for this life of the broker, or not from its controller."""
+"""Other errors mean that the request was for an old registration of the broker, or from an old controller."""
 
 
 class FailedReplicas:
@@ -38,21 +38,21 @@ class FailedReplicas:
         self._retry_ms = RETRY_MS_MIN
         self._scheduled = False
         self._asked: dict[BrokerId, int] = {}
-        """The request with which each broker was last asked again."""
+        """The last repeated request to each broker."""
 
-    # ------------------------------------------------------------ what brokers answer
+    # ------------------------------------------------------------ answers from brokers
 
-    def answered(self, broker: BrokerId, told: object, response: ControlResponse, now: Millis) -> None:
-        """A broker answered what it was ``told``."""
-        if isinstance(told, LeaderAndIsrRequest) and response.error in _CARRIED_OUT:
+    def answered(self, broker: BrokerId, request: object, response: ControlResponse, now: Millis) -> None:
+        """A broker answered the request ``request``."""
+        if isinstance(request, LeaderAndIsrRequest) and response.error in _CARRIED_OUT:
             errors = response.partition_errors
             if response.error is ErrorCode.UNKNOWN_SERVER_ERROR:
-                errors = dict.fromkeys((part.tp for part in told.partitions), response.error)
+                errors = dict.fromkeys((part.tp for part in request.partitions), response.error)
             if errors:
-                self.failed(broker, [part.tp for part in told.partitions if part.tp in errors], now)
+                self.failed(broker, [part.tp for part in request.partitions if part.tp in errors], now)
             if self._asked.get(broker) == response.request_id:
-                self._recovered(broker, [part.tp for part in told.partitions if part.tp not in errors])
-        elif isinstance(told, StopReplicaRequest) and response.partition_errors:
+                self._recovered(broker, [part.tp for part in request.partitions if part.tp not in errors])
+        elif isinstance(request, StopReplicaRequest) and response.partition_errors:
             self._schedule(now)
 
     def failed(self, broker: BrokerId, tps: list[TopicPartition], now: Millis) -> None:
@@ -75,7 +75,7 @@ class FailedReplicas:
         if news:
             machines.submit(lambda: machines.replicas_recovered(broker, news))
 
-    # ------------------------------------------------------------ asking again
+    # ------------------------------------------------------------ retries
 
     def _schedule(self, now: Millis) -> None:
         if not self._scheduled:
@@ -92,16 +92,16 @@ class FailedReplicas:
         self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
         self._schedule(now)
         self._ask_again()
-        # A broker that has not answered yet is busy, or gone: asking it twice would not help.
+        # A broker that has not answered yet is busy or down: a second request would not help.
         idle = [broker for broker in unerased if machines.channels.is_idle(broker)]
         if idle:
             topic_deletion.erase_replicas(machines, machines.cluster.deleting, among=idle)
 
     def _ask_again(self) -> None:
         cluster, channels = self._machines.cluster, self._machines.channels
-        told: dict[BrokerId, list[PartitionAssignment]] = {}
+        by_broker: dict[BrokerId, list[PartitionAssignment]] = {}
         for tp, broker in cluster.failed:
             if tp in cluster.states and channels.is_idle(broker):
-                told.setdefault(broker, []).append(cluster.partition(tp))
-        for broker in sorted(told):
-            self._asked[broker] = channels.leader_and_isr(broker, tuple(told[broker]))
+                by_broker.setdefault(broker, []).append(cluster.partition(tp))
+        for broker in sorted(by_broker):
+            self._asked[broker] = channels.leader_and_isr(broker, tuple(by_broker[broker]))

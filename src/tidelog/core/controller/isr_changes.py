@@ -1,4 +1,5 @@
-"""The controller's side of ISR changes: what leaders propose (KIP-497), or wrote themselves before that."""
+"""The controller's handling of ISR changes: proposals of leaders (KIP-497), or their own writes before
+that."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from tidelog.wire.errors import ErrorCode
 def alter_isrs(
     machines: StateMachines, requests: Sequence[AlterIsrRequest]
 ) -> Procedure[list[AlterIsrResponse]]:
-    """Of different partitions. Brokers hear of all of them in one request: when a broker with thousands of
-    replicas has caught up, thousands of requests are here at once."""
+    """Requests for different partitions. Each broker gets all changes in one request: when a broker with
+    thousands of replicas has caught up, thousands of proposals arrive at once."""
     changes = [_change(machines, request) for request in requests]
     made = [change for change in changes if isinstance(change, Change)]
     if len(made) == 1 or (made and not (yield from machines.write_states(made))):
@@ -54,8 +55,8 @@ def _response(
     state = machines.cluster.states[request.tp]
     if change is not None:
         if (state.leader_epoch, state.isr) == (change.state.leader_epoch, request.isr):
-            # Taken now, or by an earlier try of the same write whose answer was lost. A replica that has
-            # caught up has a log, whatever was said of it before.
+            # Written now, or by an earlier attempt whose answer was lost. A replica that has caught up has a
+            # usable log, so it is no longer offline.
             for broker in state.isr:
                 machines.cluster.failed.pop((request.tp, broker), None)
             machines.batch.add(machines.cluster.partition(request.tp), ())
@@ -74,12 +75,12 @@ def _refusal(machines: StateMachines, request: AlterIsrRequest, state: Partition
     if request.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if request.leader_epoch > state.leader_epoch:
-        # Of the former life of a topic that was deleted and has been created anew.
+        # A proposal for a deleted topic of the same name.
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     if request.isr != state.isr and guards.partition_version and request.version != state.version:
         return ErrorCode.INVALID_UPDATE_VERSION
     if any(broker in machines.cluster.leaving for broker in request.isr if broker not in state.isr):
-        return ErrorCode.INELIGIBLE_REPLICA  # it was taken out a moment ago; its last fetches came later
+        return ErrorCode.INELIGIBLE_REPLICA  # it was removed a moment ago; its last fetches arrived later
     if guards.incarnation_in_isr:
         for broker, epoch in zip(request.isr, request.member_epochs, strict=True):
             if broker not in state.isr and live.get(broker) != epoch:
@@ -88,7 +89,7 @@ def _refusal(machines: StateMachines, request: AlterIsrRequest, state: Partition
 
 
 def drain_isr_notifications(machines: StateMachines, *, update: bool) -> Task:
-    """Leaders of older generations write their ISR themselves and leave a note here."""
+    """Leaders of older generations write their ISR themselves and leave a notification here."""
     if machines.ctx.generation.isr_through_controller:
         return
     notes = yield Children(keeper_paths.ISR_NOTIFICATIONS, watch=True)

@@ -1,7 +1,7 @@
-"""Who leads? Kafka's election strategies as arithmetic on four lists (M8).
+"""Leader election: Kafka's strategies as arithmetic on four lists.
 
-Each takes the assignment (the order of preference) and answers who leads, which replicas are in sync then,
-and what kind of election that was; or None when no replica may lead.
+Each takes the assignment (the order of preference) and returns the leader, the new ISR and the kind of
+election; or None when no replica may lead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Choice(NamedTuple):
     leader: BrokerId
     isr: Brokers
     kind: ElectionKind | None
-    """None: the leader stays, only the ISR is another one."""
+    """None: the leader stays, only the ISR changes."""
 
 
 def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> tuple[BrokerId, Brokers] | None:
@@ -31,8 +31,8 @@ def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> tuple[Broke
 def offline_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], *, unclean: bool
 ) -> Choice | None:
-    """The leader is gone: the first *assigned* replica that is alive and in sync; failing that, and only if
-    the topic allows to lose records for availability, the first that is alive."""
+    """The leader is gone: the first *assigned* replica that is alive and in sync; otherwise, and only if the
+    topic allows unclean elections, the first that is alive."""
     isr = tuple(broker for broker in state.isr if broker in live)
     for broker in assignment:
         if broker in isr:
@@ -55,7 +55,7 @@ def preferred_leader(assignment: Brokers, state: PartitionState, live: Collectio
 def shutdown_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], leaving: Collection[BrokerId]
 ) -> Choice | None:
-    """A broker announced that it leaves: the first in-sync replica that stays."""
+    """A broker is shutting down: the first in-sync replica on another broker."""
     isr = tuple(broker for broker in state.isr if broker not in leaving)
     for broker in assignment:
         if broker in isr and broker in live:

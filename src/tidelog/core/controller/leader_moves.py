@@ -1,5 +1,5 @@
-"""Leadership moves on request: of an administrator (KIP-460), of a broker that is about to leave, or of a
-replica that cannot write."""
+"""Leadership moves on request: of an administrator (KIP-460), of a broker that shuts down, or of a replica
+that cannot write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tidelog.wire.errors import ErrorCode
 def elect_leaders(
     machines: StateMachines, requests: Sequence[ElectLeadersRequest]
 ) -> Procedure[list[ElectLeadersResponse]]:
-    """Of different partitions."""
+    """Requests for different partitions."""
     errors = {request.tp: _needless(machines, request) for request in requests}
     asked = {request.tp: request.election for request in requests if errors[request.tp] is ErrorCode.NONE}
     unclean = [tp for tp, election in asked.items() if election is ElectionType.UNCLEAN]
@@ -36,7 +36,8 @@ def elect_leaders(
         yield from machines.elect_offline(unclean, unclean=True)
         machines.batch.send()
     else:
-        # For an unclean one a majority is not asked to vote again: its ballot is open until there is one.
+        # Under majority rules an unclean election starts no new vote: the current one stays open until there
+        # is a majority.
         for tp in preferred:
             yield from machines.call_vote(tp)
     for tp in unclean:
@@ -46,7 +47,7 @@ def elect_leaders(
 
 
 def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCode:
-    """Why there is nothing to elect, or nothing that could be."""
+    """Why there is nothing to elect, or no candidate."""
     tp, cluster = request.tp, machines.cluster
     if tp.topic in cluster.deleting:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -71,7 +72,7 @@ def _preferred(cluster: ClusterState, tp: TopicPartition) -> Election:
 def controlled_shutdown(
     machines: StateMachines, request: ControlledShutdownRequest
 ) -> Procedure[ControlledShutdownResponse]:
-    """Move leadership away from a broker that is about to leave, then let its replicas go."""
+    """Move leadership away from a broker that shuts down, then stop its replicas."""
     cluster, leaving = machines.cluster, request.broker
     if cluster.live.get(leaving) != request.broker_epoch:
         return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH)
@@ -90,8 +91,8 @@ def controlled_shutdown(
     remaining = tuple(
         tp
         for tp, state in cluster.states.items()
-        # What no other broker could lead cannot be moved: to wait for it would be to wait for ever. Kafka has
-        # the last broker of a cluster try until its attempts are used up.
+        # Partitions without another candidate do not count, because waiting for them would never end. In
+        # Kafka the last broker of a cluster retries until its attempts are used up.
         if state.leader == leaving and any(broker in electable for broker in cluster.assignments[tp])
     )
     return ControlledShutdownResponse(ErrorCode.NONE, remaining)
@@ -109,9 +110,9 @@ def _succession(cluster: ClusterState, tp: TopicPartition, leaving: BrokerId) ->
 def relieve_replica(
     machines: StateMachines, request: RelieveReplicaRequest
 ) -> Procedure[RelieveReplicaResponse]:
-    """A replica cannot write to its log (a full disk, say). Let an in-sync replica lead in its place, and the
-    ISR go on without it: it follows, tries again, and is taken back when it has caught up. A leader without
-    another in-sync replica stays what it is, for what it has can still be read."""
+    """A replica cannot write to its log (for example on a full disk). Elect another in-sync replica and
+    remove this one from the ISR: it follows, retries, and rejoins when it has caught up. A leader without
+    another in-sync replica stays leader, because its records can still be read."""
     tp, cluster, failing = request.tp, machines.cluster, request.broker
     error = ErrorCode.NONE
     yield from machines.refresh_states(tp)
@@ -121,7 +122,7 @@ def relieve_replica(
     elif cluster.live.get(failing) != request.broker_epoch:
         error = ErrorCode.STALE_BROKER_EPOCH
     elif request.leader_epoch != state.leader_epoch:
-        error = ErrorCode.FENCED_LEADER_EPOCH  # it was relieved already, or will hear of this epoch soon
+        error = ErrorCode.FENCED_LEADER_EPOCH  # it was relieved already, or learns of this epoch soon
     elif not machines.ctx.generation.commits_by_isr:
         error = yield from _vote_without(machines, tp, failing)
     elif failing in (state.leader, *state.isr):
@@ -150,7 +151,8 @@ def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerI
 
 
 def _vote_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
-    """The one that cannot write may win by its longer log; then it cannot open its epoch, and says so."""
+    """The replica that cannot write may win with a longer log; then it cannot open its epoch, and reports
+    that."""
     cluster, assignment = machines.cluster, machines.cluster.assignments[tp]
     others = [b for b in assignment if b != failing and cluster.serves(tp, b)]
     if cluster.states[tp].leader != failing:

@@ -1,10 +1,10 @@
-"""Which brokers hold a new partition: round-robin leaders, shifted followers, racks apart.
+"""Replica placement of new partitions: round-robin leaders, shifted followers, separate racks.
 
 The leaders of consecutive partitions go round the brokers, and the followers of each lap are shifted by one
-against those of the lap before. So leadership is even, and the partitions that a dead broker led have their
-followers spread over all the others, who share its load. Where every broker names its rack, neighbours in
-the round come from different racks, and a follower goes to a rack with the fewest replicas so far: as many
-racks as there are replicas, if there are that many.
+against those of the lap before. So leadership is even, and the followers of the partitions that a dead broker
+led are spread over all other brokers, which share its load. If every broker has a rack, neighbours in the
+round come from different racks, and a follower goes to a rack with the fewest replicas so far: the replicas
+use as many racks as possible.
 
 Pure arithmetic: where the round begins is an argument, and the same arguments give the same placement.
 """
@@ -20,13 +20,13 @@ def place_replicas(
     racks: Mapping[BrokerId, str | None], partitions: Iterable[int], replication_factor: int, start: int
 ) -> dict[int, tuple[BrokerId, ...]]:
     """Assign ``replication_factor`` of the brokers (the keys of ``racks``) to each partition. The first
-    replica is the preferred leader. ``start`` is where in the round partition 0 is or would be."""
+    replica is the preferred leader. ``start`` is the position of partition 0 in the round."""
     aware, order = _all_named(racks), broker_round(racks)
     first_lap, first_place = divmod(start, len(order))
     assignment = {}
     for partition in partitions:
-        # A lap is counted from partition 0, wherever that is: within a lap every broker leads once and, all
-        # followers being shifted alike, follows equally often.
+        # Laps are counted from partition 0: within a lap every broker leads once and, because all followers
+        # are shifted equally, follows equally often.
         lap, place = divmod(partition, len(order))
         assignment[partition] = _replicas(
             order, racks if aware else None, replication_factor, first_place + place, first_lap + lap
@@ -47,7 +47,7 @@ def _replicas(
     chosen = [order[place]]
     replicas_in = {racks[order[place]]: 1}
     while len(chosen) < count:
-        follower = min(others, key=lambda broker: replicas_in.get(racks[broker], 0))  # of equals, the first
+        follower = min(others, key=lambda broker: replicas_in.get(racks[broker], 0))  # on a tie, the first
         others.remove(follower)
         chosen.append(follower)
         replicas_in[racks[follower]] = replicas_in.get(racks[follower], 0) + 1
@@ -55,8 +55,8 @@ def _replicas(
 
 
 def broker_round(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
-    """The brokers in the order in which they take turns. Where racks count, neighbours are in different ones
-    as far as possible: one broker of each rack, then the next of each, and so on."""
+    """The brokers in round-robin order. With racks, neighbours are in different racks as far as possible: one
+    broker of each rack, then the next of each, and so on."""
     if not _all_named(racks):
         return sorted(racks)
     members: dict[str, list[BrokerId]] = {}

@@ -1,9 +1,8 @@
 """Requests that only the active controller can serve: each is a task, and each is answered.
 
-Requests of some kinds come by the thousand, one for each partition: when a broker with many replicas has
-caught up, or leadership goes back to it. Those that wait for their turn one behind the other take it
-together, so that one write and one message to each broker serves them all. Nothing that came between them is
-overtaken.
+Some requests come by the thousand, one for each partition: when a broker with many replicas has caught up, or
+leadership returns to it. Consecutive requests of one kind in the queue are served together, with one write
+and one message to each broker. They never overtake another request.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _Waiting = deque[tuple[Any, ReplyTo]]
 
 
 class _Together:
-    """Requests of one kind that take their turn together."""
+    """Consecutive requests of one kind, served together."""
 
     __slots__ = ("job", "kind", "waiting")
 
@@ -62,7 +61,7 @@ class ControllerRequests:
         self._ctx = ctx
         self._tasks = tasks
         self._joined: _Together | None = None
-        """What the next request of its kind may join, until its turn has come."""
+        """The group that the next request of its kind may join, until it is served."""
 
     def asked(self, request: Message, reply_to: ReplyTo) -> None:
         if type(request) in _SERVED_TOGETHER:
@@ -83,11 +82,11 @@ class ControllerRequests:
         response = yield from procedure(machines, request)
         if isinstance(request, _TOLD_HERE_FIRST):
             broker = self._ctx.broker
-            machines.channels.when_told(broker, lambda *_: self._ctx.reply(reply_to, response))
+            machines.channels.when_answered(broker, lambda *_: self._ctx.reply(reply_to, response))
         else:
             self._ctx.reply(reply_to, response)
 
-    # ------------------------------------------------------------ many at a time
+    # ------------------------------------------------------------ groups of requests
 
     def _join(self, request: Message, reply_to: ReplyTo) -> None:
         joined = self._joined
@@ -122,7 +121,7 @@ class ControllerRequests:
 
 
 def _of_different_partitions(waiting: _Waiting) -> list[Any]:
-    """The first of them, as many as go into one write; of two for one partition the second comes later."""
+    """The first requests, as many as fit one write, with at most one per partition."""
     some: dict[TopicPartition, Any] = {}
     for request, _ in waiting:
         if request.tp in some or len(some) == PARTITIONS_PER_WRITE:
@@ -157,7 +156,7 @@ _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], _Refus
         lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
     ),
 }
-"""How a request is served, and what is said instead by a broker that is not the controller."""
+"""The handler of each request, and the answer of a broker that is not the controller."""
 
 _SERVED_TOGETHER: dict[
     type, tuple[Callable[[StateMachines, Sequence[Any]], Procedure[Sequence[Message]]], _Refuse]
@@ -171,7 +170,8 @@ _SERVED_TOGETHER: dict[
         lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
     ),
 }
-"""The same for several of a kind; the answers come in the order of the requests."""
+"""The same for several requests of a kind; the answers are in the order of the requests."""
 
 _TOLD_HERE_FIRST = (CreateTopicRequest, CreatePartitionsRequest, DeleteTopicRequest)
-"""Answered when the controller's own broker has heard of it: who asks it next sees what has been done."""
+"""Answered when the controller's own broker has the new metadata: a client that asks it next sees the
+change."""

@@ -1,4 +1,4 @@
-"""The controller's partition and replica state machines (M7, M8), as Kafka 2.7 has them.
+"""The controller's partition and replica state machines, as in Kafka 2.7.
 
 Partition: New → Online ⇄ Offline. Replica: New → Online ⇄ Offline. The epochs that real clusters show follow
 from two rules here and from nothing else:
@@ -9,10 +9,10 @@ from two rules here and from nothing else:
   takes over, it is the other way round. Hence a leader that dies alone costs one epoch and a leader that
   dies together with the controller costs two.
 
-Every method that writes is a task step: it yields keeper operations (``tasks.py``). What changes many
-partitions at once, the death of a broker say, writes many of them in one transaction: one after the other,
-each would wait for the keeper's disk. A transaction is all or nothing, so if it is refused, because of what
-another has written, each of its changes is tried alone.
+Every method that writes is a task step: it yields keeper operations (``keeper_tasks.py``). An event that
+changes many partitions, such as the death of a broker, writes them in one transaction, because single writes
+would each wait for the keeper's disk. A transaction is all or nothing. If it is refused because of another
+write, each change is tried alone.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Election(NamedTuple):
     tp: TopicPartition
     choose: Chooser
     absent: BrokerId | None = None
-    """The broker that must not lead any more, if that is what the election is for."""
+    """The broker that must not lead any more, if that is the reason of the election."""
 
 
 class Change(NamedTuple):
-    """What is to become of a partition; ``version`` is that of the state it was made from."""
+    """The new state of a partition; ``version`` is that of the state it replaces."""
 
     tp: TopicPartition
     state: PartitionState
@@ -89,13 +89,12 @@ class StateMachines:
         """False once this controller has resigned."""
 
     def submit(self, task: Callable[[], Task]) -> None:
-        """Queue a task that is to run only while this controller is in office."""
+        """Queue a task that runs only while this broker is the controller."""
         self._submit(self, task)
 
     def fenced(self, *writes: Write) -> Procedure[Result]:
-        """All of the writes or none, and none at all once another controller has been elected. If they are
-        refused, ``Result.value`` is the index of the first that could not be done; None if they are too large
-        together."""
+        """All writes or none; none if another controller has been elected. If they are refused,
+        ``Result.value`` is the index of the first failed write; None if they are too large together."""
         result = yield Multi((self._fence, *writes))
         if result.ok or result.error is KeeperError.TOO_LARGE:
             return result
@@ -108,7 +107,8 @@ class StateMachines:
     def write_state(
         self, tp: TopicPartition, state: PartitionState, version: int, why: Why
     ) -> Procedure[bool]:
-        """Conditionally replace a partition's state. False: somebody else wrote it, and it was read anew."""
+        """Conditionally replace a partition's state. False: another broker wrote it, and it was read
+        again."""
         if (yield from self.write_states((Change(tp, state, version, why),))):
             return True
         yield from self.read_state(tp)
@@ -137,7 +137,7 @@ class StateMachines:
         self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, *why))
 
     def refresh_states(self, *tps: TopicPartition) -> Task:
-        """Where leaders write their ISR to the keeper themselves, what we cached may be out of date."""
+        """Where leaders write their ISR to the keeper themselves, the cached states may be outdated."""
         if not self.ctx.generation.isr_through_controller:
             found = yield Together(tuple(Get(state_path(tp)) for tp in tps))
             for tp, result in zip(tps, found.value, strict=True):
@@ -175,7 +175,7 @@ class StateMachines:
         self.batch.send()
 
     def _create_states(self, fresh: Sequence[tuple[TopicPartition, PartitionState]]) -> Task:
-        """Many partitions in one transaction; if any trace of one is there already, one after the other."""
+        """Many partitions in one transaction; if a node of one exists already, one after the other."""
         writes: list[Write] = []
         for tp, state in fresh:
             if tp.partition == 0:
@@ -208,7 +208,7 @@ class StateMachines:
         self.batch.add(cluster.partition(tp), cluster.assignments[tp])
 
     def elect_offline_partitions(self) -> Task:
-        """Try to find a leader for everything that has none."""
+        """Try to elect a leader for every partition without one."""
         cluster = self.cluster
         offline = [tp for tp, phase in cluster.partitions.items() if phase is PartitionPhase.OFFLINE]
         if self.ctx.generation.commits_by_isr:
@@ -222,7 +222,7 @@ class StateMachines:
         self.batch.send()
 
     def elect_offline(self, tps: Sequence[TopicPartition], *, unclean: bool = False) -> Task:
-        """``unclean``: for this once, whatever their topics allow."""
+        """``unclean``: allow unclean election this time, whatever the topics' settings."""
         for start in range(0, len(tps), PARTITIONS_PER_WRITE):
             some = tps[start : start + PARTITIONS_PER_WRITE]
             yield from self.refresh_states(*some)
@@ -241,7 +241,7 @@ class StateMachines:
         return Election(tp, choose)
 
     def elect(self, wanted: Sequence[Election]) -> Task:
-        """Write what is chosen for each of these different partitions, with the next leader epoch."""
+        """Write the choice for each of these different partitions, with the next leader epoch."""
         for start in range(0, len(wanted), PARTITIONS_PER_WRITE):
             some = wanted[start : start + PARTITIONS_PER_WRITE]
             if len(some) == 1 or not (yield from self._elect_together(some)):
@@ -284,7 +284,7 @@ class StateMachines:
     # ------------------------------------------------------------ the replica machine
 
     def replicas_online(self, broker: BrokerId) -> None:
-        """Tell a broker about all its replicas. Its return alone changes no epoch and no ISR."""
+        """Send a broker LeaderAndIsr for all its replicas. Its return alone changes no epoch and no ISR."""
         cluster = self.cluster
         for tp in cluster.replicas_on(broker):
             cluster.replicas[tp, broker] = ReplicaPhase.ONLINE
@@ -292,8 +292,8 @@ class StateMachines:
                 self.batch.add(cluster.partition(tp), (broker,))
 
     def replicas_offline(self, replicas: Iterable[tuple[TopicPartition, BrokerId]]) -> Task:
-        """Take dead replicas out of their ISRs. The last member stays listed (only it has everything), but
-        like Kafka write the state and raise the epoch even then."""
+        """Remove dead replicas from their ISRs. The last member stays (only it has all records), but as in
+        Kafka the state is written and the epoch raised even then."""
         cluster = self.cluster
         in_sync = []
         for tp, broker in replicas:
@@ -308,7 +308,7 @@ class StateMachines:
         self.batch.send()
 
     def replicas_failed(self, broker: BrokerId, tps: Iterable[TopicPartition]) -> Task:
-        """A live broker cannot use some of its logs. As when it dies: elect, then shrink what is left."""
+        """A live broker cannot use some of its logs. As when a broker dies: elect, then shrink ISRs."""
         cluster = self.cluster
         failed = [tp for tp in tps if tp in cluster.states and (tp, broker) in cluster.failed]
         for tp in failed:
@@ -319,8 +319,8 @@ class StateMachines:
         yield from self.replicas_offline([(tp, broker) for tp in failed])
 
     def replicas_recovered(self, broker: BrokerId, tps: Iterable[TopicPartition]) -> Task:
-        """A broker has logs again that it could not use. What has no leader may have one now; the others let
-        it catch up, as after a restart."""
+        """A broker can use logs again. Partitions without a leader may get one now; in the others the replica
+        catches up, as after a restart."""
         cluster = self.cluster
         for tp in tps:
             if tp in cluster.states and cluster.serves(tp, broker):
@@ -344,8 +344,8 @@ class StateMachines:
                 break
             conflicts += 1
         if change is not None or conflicts:
-            # Not in the ISR any more after a conflict: our own write, repeated after a lost answer. What it
-            # says was never told.
+            # No longer in the ISR after a conflict: this controller's own write, whose answer was lost.
+            # Brokers have not received it yet.
             self._tell_others(tp, broker)
 
     def _removal(self, tp: TopicPartition, broker: BrokerId) -> Change | None:
@@ -365,7 +365,8 @@ class StateMachines:
     # ------------------------------------------------------------ majority elections
 
     def call_vote(self, tp: TopicPartition) -> Task:
-        """Depose the leader in the keeper first, so that a rebooted voter cannot go back to it, then ask."""
+        """Remove the leader in the keeper first, so that a rebooted voter cannot return to it, then ask for
+        votes."""
         cluster = self.cluster
         if not self.ballots.is_open(tp):
             while True:
@@ -394,8 +395,8 @@ class StateMachines:
 def _of_different_partitions(
     replicas: Iterable[tuple[TopicPartition, BrokerId]],
 ) -> Iterator[list[tuple[TopicPartition, BrokerId]]]:
-    """In their order, as many as go into one write. Of two replicas of a partition the second comes later:
-    its change is made from what the first one left."""
+    """In order, as many as fit one write. The second replica of a partition waits, because its change starts
+    from the result of the first."""
     some: dict[TopicPartition, BrokerId] = {}
     for tp, broker in replicas:
         if tp in some or len(some) == PARTITIONS_PER_WRITE:

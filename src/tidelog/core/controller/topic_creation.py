@@ -1,9 +1,9 @@
-"""Topics come into being: names, numbers, assignments, and the writes that make them so.
+"""Topic creation: names, numbers, assignments, and the writes to the keeper.
 
 Each procedure checks everything first and writes afterwards. A topic is one transaction: its settings and its
 assignment appear together, fenced by the controller epoch. Its partitions are brought online right away, not
-when the watch on the topics fires: that one finds nothing left to do. What is found in the keeper without
-having been asked for (a tool wrote it, or a former controller died half-way) goes the same way.
+when the watch on the topics fires. Topics found in the keeper that this controller did not create (a tool
+wrote them, or an earlier controller died half-way) are handled in the same way.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 TOPIC_NAME_LENGTH_MAX = 249
-"""A folder's name is the topic, a dash and the partition, and may have 255 characters."""
+"""A folder name is the topic, a dash and the partition, with at most 255 characters."""
 PARTITIONS_PER_REQUEST_MAX = 10_000
-"""As in Kafka since 4.0. A plan is made in one go, in memory: what a number on the wire can ask for must not
-decide how long that takes."""
+"""As in Kafka since 4.0. The placement is computed in one step in memory, so its size must be bounded."""
 REPLICAS_MAX = 32_767
-"""Of a partition: a replication factor is a 16-bit number."""
+"""Maximum replicas of a partition: a replication factor is a 16-bit number."""
 REPLICAS_SHOWN_MAX = 10
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -52,7 +51,7 @@ TOO_MANY_PARTITIONS = TopicRefused(
     f"Excessively large number of partitions per request: at most {PARTITIONS_PER_REQUEST_MAX}.",
 )
 _TOO_LARGE = TopicRefused(
-    ErrorCode.POLICY_VIOLATION, "The list of the topic's replicas is larger than the keeper takes."
+    ErrorCode.POLICY_VIOLATION, "The list of the topic's replicas is larger than the keeper accepts."
 )
 
 
@@ -75,11 +74,11 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
 def _write_topic(
     machines: StateMachines, topic: str, assignment: Assignment, config: dict[str, str]
 ) -> Procedure[TopicRefused | None]:
-    """Refused if the topic is there already, and not by our own doing."""
+    """Refused if the topic exists already, unless this very write created it."""
     path, settings = topic_path(topic), config_path(topic)
     result = yield from machines.fenced(Create(settings, config), Create(path, assignment))
     if not result.ok and result.value == 0:
-        # Settings without a topic: left by a tool, or by this very write whose answer was lost.
+        # Settings without a topic: written by a tool, or by this very write if its answer was lost.
         result = yield from machines.fenced(SetValue(settings, config), Create(path, assignment))
     if result.ok:
         return None
@@ -87,7 +86,7 @@ def _write_topic(
         return _TOO_LARGE
     found = yield Get(path)
     if not found.ok:
-        return TopicRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the topic.")
+        return TopicRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper refused the topic.")
     return None if found.value.value == assignment else _exists(topic)
 
 
@@ -100,7 +99,7 @@ def _name_refusal(topic: str, cluster: ClusterState) -> TopicRefused | None:
     if topic in cluster.topics:
         return _exists(topic)
     if "." in topic or "_" in topic:
-        # In the names of metrics a dot becomes an underscore, and then nobody can tell the two apart.
+        # In metric names a dot becomes an underscore, so the two topics could not be distinguished.
         same = topic.replace(".", "_")
         rivals = [other for other in (*cluster.topics, *cluster.deleting) if other.replace(".", "_") == same]
         if rivals:
@@ -110,7 +109,7 @@ def _name_refusal(topic: str, cluster: ClusterState) -> TopicRefused | None:
 
 
 def illegal_name(topic: str) -> str | None:
-    """What is wrong with a topic's name, None if nothing is."""
+    """What is wrong with a topic's name, or None."""
     if not topic:
         return "Topic name is illegal, it can't be empty"
     if topic in (".", ".."):
@@ -132,7 +131,7 @@ def _exists(topic: str) -> TopicRefused:
     return TopicRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic}' already exists.")
 
 
-# ---------------------------------------------------------------- where its replicas go
+# ---------------------------------------------------------------- assignments
 
 
 def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment | TopicRefused:
@@ -163,18 +162,19 @@ def _planned(machines: StateMachines, request: CreateTopicRequest) -> Assignment
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor: {factor} larger than available brokers: {len(cluster.live)}.",
         )
-    # The next topic goes on where the last one ended, so that many small topics spread as one large would.
+    # The next topic continues where the last one ended, so that many small topics spread like one large
+    # topic.
     return place_replicas(_racks(machines), range(partitions), factor, start=len(cluster.assignments))
 
 
 def _racks(machines: StateMachines) -> dict[BrokerId, str | None]:
-    # The brokers of a simulation register nothing about themselves.
+    # The brokers of a simulation register no endpoint.
     endpoints = machines.channels.endpoints.items()
     return {broker: getattr(endpoint, "rack", None) for broker, endpoint in endpoints}
 
 
 def _assignment_refusal(assignment: Assignment) -> TopicRefused | None:
-    """An assignment by hand may name brokers that are away, as in Kafka, but must make sense."""
+    """A manual assignment may name brokers that are down, as in Kafka, but must be consistent."""
     if sorted(assignment) != list(range(len(assignment))) or not assignment:
         return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return _replicas_refusal(assignment.values(), len(assignment[0]))
@@ -196,7 +196,7 @@ def _replicas_refusal(lists: Iterable[tuple[BrokerId, ...]], factor: int) -> Top
 
 
 def _shown(brokers: Sequence[BrokerId]) -> str:
-    """As a client is told of them: one that names thousands need not read them again."""
+    """A short form for error messages: a client may have named thousands."""
     first = ", ".join(map(str, brokers[:REPLICAS_SHOWN_MAX]))
     return first if len(brokers) <= REPLICAS_SHOWN_MAX else f"{first}, ... ({len(brokers)} of them)"
 
@@ -225,7 +225,7 @@ def create_partitions(
             return CreatePartitionsResponse(topic, ErrorCode.NONE)
         extended = {**node.value, **added}
         if extended == node.value:
-            break  # an earlier try of this write whose answer was lost
+            break  # an earlier attempt of this write, whose answer was lost
         result = yield from machines.fenced(SetValue(topic_path(topic), extended, node.stat.version))
         if result.ok:
             break
@@ -274,7 +274,7 @@ def _added_partitions(
         return dict(zip(added, request.assignment, strict=False))
     racks = _racks(machines)
     order, first = broker_round(racks), existing[0][0]
-    # Go on with the round that began at partition 0.
+    # Continue the round that began at partition 0.
     start = order.index(first) if first in order else len(machines.cluster.assignments)
     return place_replicas(racks, added, len(existing[0]), start)
 
@@ -285,7 +285,7 @@ def _unknown(topic: str) -> TopicRefused:
     )
 
 
-# ---------------------------------------------------------------- topics that are found
+# ---------------------------------------------------------------- existing topics
 
 
 def load_topics(machines: StateMachines) -> Task:
@@ -300,7 +300,7 @@ def load_topics(machines: StateMachines) -> Task:
 
 
 def discover_topics(machines: StateMachines, topics: Iterable[str]) -> Task:
-    """Bring topics online that somebody else put into the keeper."""
+    """Bring topics online that another process wrote to the keeper."""
     for topic in topics:
         found = yield Together((Get(topic_path(topic)), Subtree(topic_path(topic))))
         assignment, below = found.value
@@ -309,7 +309,7 @@ def discover_topics(machines: StateMachines, topics: Iterable[str]) -> Task:
 
 
 def take_assignment(machines: StateMachines, topic: str, found: Result, below: Result | None = None) -> Task:
-    """A topic's assignment was read: bring online whatever is new in it."""
+    """A topic's assignment was read: bring its new partitions online."""
     cluster = machines.cluster
     if topic in cluster.deleting or not found.ok:
         return
@@ -321,7 +321,7 @@ def take_assignment(machines: StateMachines, topic: str, found: Result, below: R
 
 
 def forget_topics(machines: StateMachines, topics: list[str]) -> None:
-    """Somebody removed the nodes of topics by force. Nobody serves them any more; their logs are left."""
+    """A tool removed the nodes of topics. Brokers stop serving them; their logs are kept."""
     stopped: dict[BrokerId, list[TopicPartition]] = {}
     for topic in topics:
         for partition in machines.cluster.remove_topic(topic):
@@ -335,7 +335,7 @@ def forget_topics(machines: StateMachines, topics: list[str]) -> None:
 
 
 def _take_state(cluster: ClusterState, topic: str, below: str, node: StoredNode) -> None:
-    """``below`` is a path below the topic's node: ``partitions/P/state`` is what is looked for."""
+    """``below`` is a path below the topic's node; only ``partitions/P/state`` counts."""
     parts = below.split("/")
     if len(parts) == 3 and parts[2] == "state" and node.value is not None:
         tp = TopicPartition(topic, int(parts[1]))

@@ -1,18 +1,18 @@
-"""A topic ceases to exist: marked, forgotten by everybody, erased from every disk, then from the keeper.
+"""Topic deletion: mark it, remove it from all metadata, from every disk, then from the keeper.
 
-The mark in ``/admin/delete_topics`` decides: from then on there is no way back. The controller takes the
-topic out of all it knows except ``Cluster.deleting``, tells every broker to forget it, and tells those with
-a replica to erase it:
+The mark in ``/admin/delete_topics`` decides: after it the deletion cannot be undone. The controller removes
+the topic from its state except ``ClusterState.deleting``, sends UpdateMetadata to every broker, and sends
+StopReplica to those with a replica:
 
     online or offline ──▶ deletion started ──▶ deletion successful
                                │    ▲
     broker gone, or disk full  ▼    │ broker back, or asked again
                         deletion ineligible
 
-Only when every replica is gone do the nodes go, and with the last write the topic's node, its settings and
-the mark at once: so whoever takes over in between finds the mark and the assignment, and begins again. A
-replica whose broker is away makes the topic wait, for a broker that returned with its log would bring back
-what was deleted; until then the name is taken.
+The nodes are removed only when every replica is deleted. The last write removes the topic's node, its
+settings and the mark together: so a new controller finds the mark and the assignment, and starts again. A
+replica whose broker is down delays the deletion, because a broker that returns with its log would bring the
+records back; until then the name is taken.
 """
 
 from __future__ import annotations
@@ -30,30 +30,33 @@ from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 NODES_PER_WRITE = 200
-"""As for creation: a transaction must not grow without bound."""
+"""As for creation: the size of a transaction must be bounded."""
 ATTEMPTS_MAX = 10
-"""To remove the nodes of a topic while somebody else works on them. Then a later controller tries again."""
+"""Attempts to remove the nodes of a topic while another process changes them. Then a later controller tries
+again."""
 
-# ---------------------------------------------------------------- the beginning
+# ---------------------------------------------------------------- marking
 
 
 def delete_topic(machines: StateMachines, request: DeleteTopicRequest) -> Procedure[DeleteTopicResponse]:
     topic, cluster = request.topic, machines.cluster
     if topic in cluster.deleting:
-        return DeleteTopicResponse(topic, ErrorCode.NONE)  # who asks again gets what is being done
+        return DeleteTopicResponse(
+            topic, ErrorCode.NONE
+        )  # a repeated request succeeds while the deletion is under way
     if topic not in cluster.topics:
         message = f"The topic '{topic}' does not exist."
         return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
     marked = yield from machines.fenced(Create(deletion_path(topic)))
     if marked.error not in (None, KeeperError.NODE_EXISTS):
-        # Without a mark a successor would take what is half gone for whole.
-        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper did not take the mark.")
+        # Without a mark the next controller would treat a half-deleted topic as complete.
+        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper refused the mark.")
     _begin(machines, [topic])
     return DeleteTopicResponse(topic, ErrorCode.NONE)
 
 
 def heed_marks(machines: StateMachines) -> Task:
-    """Somebody marked topics: we ourselves did, or a tool."""
+    """Topics were marked, by this controller or by a tool."""
     found = yield Children(DELETE_TOPICS, watch=True, values=False)
     marks = [name_of(path) for path in found.nodes]
     _begin(machines, [topic for topic in marks if topic in machines.cluster.topics])
@@ -61,8 +64,8 @@ def heed_marks(machines: StateMachines) -> Task:
 
 
 def adopt_marks(machines: StateMachines, marks: list[str]) -> Task:
-    """A new controller finds what its predecessor had under way. Nobody has been told anything yet, and
-    nobody will be told of these topics."""
+    """A new controller finds unfinished deletions. It has sent nothing yet, and will not announce these
+    topics."""
     for topic in marks:
         if topic in machines.cluster.topics:
             _withdraw(machines, topic)
@@ -70,7 +73,7 @@ def adopt_marks(machines: StateMachines, marks: list[str]) -> Task:
 
 
 def _drop_idle_marks(machines: StateMachines, marks: list[str]) -> Task:
-    """A mark without a topic would forbid its creation for ever."""
+    """A mark without a topic would block its creation forever."""
     for topic in marks:
         if topic not in machines.cluster.deleting:
             yield from machines.fenced(Delete(deletion_path(topic)))
@@ -94,15 +97,15 @@ def _withdraw(machines: StateMachines, topic: str) -> None:
     machines.ctx.emit(events.TopicDeletionStarted(machines.ctx.broker, topic))
 
 
-# ---------------------------------------------------------------- the replicas
+# ---------------------------------------------------------------- replicas
 
 
 def erase_replicas(
     machines: StateMachines, topics: Iterable[str], among: Collection[BrokerId] | None = None
 ) -> None:
-    """Tell live brokers, all or those ``among`` them, to delete their replicas of these topics."""
+    """Ask live brokers, all or those ``among`` them, to delete their replicas of these topics."""
     cluster = machines.cluster
-    told: dict[BrokerId, list[TopicPartition]] = {}
+    by_broker: dict[BrokerId, list[TopicPartition]] = {}
     for topic in list(topics):
         for tp, broker in _replicas(machines, topic):
             if among is not None and broker not in among:
@@ -111,16 +114,16 @@ def erase_replicas(
                 continue
             if broker in cluster.live:
                 cluster.replicas[tp, broker] = ReplicaPhase.DELETION_STARTED
-                told.setdefault(broker, []).append(tp)
+                by_broker.setdefault(broker, []).append(tp)
             else:
                 cluster.replicas[tp, broker] = ReplicaPhase.DELETION_INELIGIBLE
-        _complete_if_erased(machines, topic)  # one without partitions has nothing to wait for
-    for broker in sorted(told):
-        _erase(machines, broker, tuple(told[broker]))
+        _complete_if_erased(machines, topic)  # a topic without partitions is done at once
+    for broker in sorted(by_broker):
+        _erase(machines, broker, tuple(by_broker[broker]))
 
 
 def brokers_that_failed(machines: StateMachines) -> list[BrokerId]:
-    """Live brokers that were told to delete a replica and could not."""
+    """Live brokers that failed to delete a replica."""
     cluster = machines.cluster
     failed = {
         broker
@@ -150,7 +153,7 @@ def _replicas(machines: StateMachines, topic: str) -> Iterable[tuple[TopicPartit
             yield TopicPartition(topic, partition), broker
 
 
-# ---------------------------------------------------------------- the end
+# ---------------------------------------------------------------- completion
 
 
 def _complete_if_erased(machines: StateMachines, topic: str) -> None:
@@ -168,7 +171,7 @@ def _is_erased(machines: StateMachines, topic: str) -> bool:
 def _complete(machines: StateMachines, topic: str) -> Task:
     cluster = machines.cluster
     if not _is_erased(machines, topic):
-        return  # it was queued twice, and has been done
+        return  # queued twice, and already done
     for _ in range(ATTEMPTS_MAX):
         if (yield from _remove_nodes(machines, topic)):
             for replica in _replicas(machines, topic):
@@ -179,7 +182,7 @@ def _complete(machines: StateMachines, topic: str) -> Task:
 
 
 def _remove_nodes(machines: StateMachines, topic: str) -> Procedure[bool]:
-    """False if something was changed by somebody else, or by an earlier try whose answer was lost."""
+    """False after a conflict with another process, or with an earlier attempt whose answer was lost."""
     ends = (topic_path(topic), config_path(topic), deletion_path(topic))
     found = yield Together((Subtree(topic_path(topic)), *map(Get, ends)))
     below, *last = found.value

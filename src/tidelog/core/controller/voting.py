@@ -1,8 +1,8 @@
-"""Counting votes under the ``majority`` rules: the longest log of a majority that has left the old leader.
+"""Votes under the ``majority`` rules: the longest log of a majority that has left the old leader wins.
 
-A vote is a promise (the voter follows nobody of an earlier epoch from now on) and a report (the epoch of
-its last record, and its log end). A committed record is on a majority; any two majorities share a replica;
-so the best report of a majority holds every committed record.
+A vote is a promise (the voter no longer follows a leader of an earlier epoch) and a report (the epoch of its
+last record, and its log end). A committed record is on a majority; any two majorities share a replica; so the
+best report of a majority holds every committed record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ballots:
         self._open.pop(tp, None)
 
     def ask(self, tp: TopicPartition, brokers: list[BrokerId]) -> None:
-        """Ask each incarnation once: the line repeats a lost request by itself."""
+        """Ask each registration of a broker once: the channel itself repeats a lost request."""
         ballot = self._open[tp]
         for broker in brokers:
             incarnation = self._channels.incarnations.get(broker, -1)
@@ -48,7 +48,7 @@ class Ballots:
                 self._channels.vote(broker, tp, ballot.leader_epoch)
 
     def cast(self, broker: BrokerId, vote: VoteResponse) -> bool:
-        """Take a vote. True if it counts."""
+        """Count a vote. False if it is not valid."""
         ballot = self._open.get(vote.tp)
         if ballot is None or vote.error is not ErrorCode.NONE or vote.leader_epoch != ballot.leader_epoch:
             return False
@@ -56,19 +56,19 @@ class Ballots:
         return True
 
     def withdraw(self, broker: BrokerId) -> None:
-        """A voter is gone: its promise and its report went with the process."""
+        """A voter died, and its promise and report with it."""
         for tp in self._open:
             self.withdraw_from(tp, broker)
 
     def withdraw_from(self, tp: TopicPartition, broker: BrokerId) -> None:
-        """A voter lost its log: it does not count, and is asked again when it has it back."""
+        """A voter cannot use its log: its vote does not count, and it is asked again when the log is back."""
         ballot = self._open.get(tp)
         if ballot is not None:
             ballot.votes.pop(broker, None)
             ballot.asked.pop(broker, None)
 
     def winner(self, tp: TopicPartition, assignment: tuple[BrokerId, ...]) -> BrokerId | None:
-        """The best report once a majority has voted; of equals, the first in the assignment."""
+        """The best report once a majority has voted; on a tie, the first in the assignment."""
         ballot = self._open.get(tp)
         if ballot is None or len(ballot.votes) <= len(assignment) // 2:
             return None

@@ -1,4 +1,4 @@
-"""What a generation of replication rules may decide. Everything else is common to all of them."""
+"""The interface of a generation of replication rules. Everything else is common to all of them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class Generation(ABC):
     guards: ClassVar[Guards]
 
     stamps_epochs: ClassVar[bool] = True
-    """Batches carry the epoch of the leader that took them (message format 2, 0.11)."""
+    """Batches carry the epoch of the leader that appended them (message format 2, 0.11)."""
     counts_recently_caught_up: ClassVar[bool] = True
     """The high watermark waits for replicas outside the ISR that were caught up a moment ago (0.10.2)."""
     isr_through_controller: ClassVar[bool] = True
-    """ISR changes go through the controller (KIP-497, 2.7), not straight to the keeper."""
+    """ISR changes go through the controller (KIP-497, 2.7), not directly to the keeper."""
     commits_by_isr: ClassVar[bool] = True
-    """Committed is what every in-sync replica has, and leaders come from the ISR; else by majority."""
+    """Records are committed when every in-sync replica has them, and leaders come from the ISR; otherwise a
+    majority decides."""
 
     # ------------------------------------------------------------ the leader's side
 
@@ -41,7 +42,7 @@ class Generation(ABC):
         log.epochs_changed()
 
     def committed_offset(self, leader: LeaderRole, now: Millis) -> Offset:
-        """The smallest log end among the ISR and whoever was caught up a moment ago.
+        """The smallest log end among the ISR and recently caught-up replicas.
 
         Counting the recently caught up as well keeps the ISR from losing members that were about to stay.
         """
@@ -64,7 +65,7 @@ class Generation(ABC):
     # ------------------------------------------------------------ the follower's side
 
     def begin_following(self, follower: FollowerRole) -> None:
-        """A leader epoch begins: find out how much of the log may stay."""
+        """A leader epoch begins: find the offset to truncate to."""
         latest = follower.log.epochs.latest_epoch
         if latest == NO_EPOCH:
             truncate_to_high_watermark(follower)
@@ -73,7 +74,7 @@ class Generation(ABC):
 
     @abstractmethod
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
-        """The leader said where an epoch ends: truncate, then ask on or fetch."""
+        """The leader answered where an epoch ends: truncate, then ask again or fetch."""
 
 
 def truncate_to_high_watermark(follower: FollowerRole) -> None:

@@ -28,13 +28,13 @@ class LeaderEpochs(Generation):
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
         replica, log = follower.replica, follower.log
         if answer.end_offset == UNKNOWN_OFFSET:
-            # The leader cannot say anything about our epoch: only what is committed is certain.
+            # The leader knows nothing about this epoch: only committed records are certain.
             truncate_to_high_watermark(follower)
             return
         own = log.epochs.end_offset_for(answer.epoch, log.end_offset)
         if own == UNDEFINED_END:
-            # We kept no epochs of that age. The leader's epoch is older than the one we asked about, so
-            # everything of ours beyond its end is newer than what the leader has.
+            # This log has no epoch of that age. The leader's epoch is older than the requested one, so all
+            # records here beyond its end are newer than the leader's.
             end, rule = answer.end_offset, TruncationRule.EPOCH_END_ON_LEADER
             replica.truncate_to(end, rule, epoch=answer.epoch, epoch_end=end)
             follower.fetch()
@@ -45,7 +45,8 @@ class LeaderEpochs(Generation):
             replica.truncate_to(end, rule, epoch=answer.epoch, epoch_end=end)
             follower.fetch()
         else:
-            # We never saw the epoch the leader found. Drop what came after our last older one, ask again.
+            # This log does not have the epoch that the leader found. Drop everything after the last older
+            # one, and ask again.
             replica.truncate_to(
                 own.end_offset, TruncationRule.EPOCH_UNKNOWN, epoch=answer.epoch, own_epoch=own.epoch
             )

@@ -1,7 +1,7 @@
 """``hw``: Kafka up to 0.10. A follower that starts or changes its leader truncates to its high watermark.
 
 The watermark of a follower lags one fetch round behind the leader's, so the tail that is cut may hold
-acknowledged records. KIP-101 tells how that loses records (scenario ``hw-loss``) and how it leaves two
+acknowledged records. KIP-101 describes how that loses records (scenario ``hw-loss``) and how it leaves two
 replicas with different records at one offset (``hw-divergence``).
 """
 
@@ -34,4 +34,4 @@ class HighWatermarkTruncation(Generation):
         truncate_to_high_watermark(follower)
 
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
-        raise InvariantViolation("nobody asks for the end of an epoch under the hw rules")
+        raise InvariantViolation("the hw rules never ask for the end of an epoch")

@@ -1,8 +1,8 @@
 """``kip101``: Kafka 0.11 to 1.1. A follower asks its leader where its own latest epoch ends, once.
 
-Two gaps were found later, and the lab shows both. The answer does not say *which* epoch it speaks of, so
-after two quick fail-overs a follower keeps records of an epoch the leader never had (KIP-279,
-KAFKA-6361). And nothing fences a follower or a leader that lives in an older epoch (KIP-320).
+Two gaps were found later, and the lab shows both. The answer does not name the epoch that was found, so after
+two quick fail-overs a follower keeps records of an epoch the leader never had (KIP-279, KAFKA-6361). And
+nothing fences a follower or a leader of an older epoch (KIP-320).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``majority``: the alternative the documents ask about. Commit on a majority, elect the longest log.
+"""``majority``: commit on a majority, elect the longest log.
 
 Raft's rules on the same messages: a record is committed when a majority of the *assigned* replicas has it;
 the controller elects, among a majority that has promised to ignore earlier leaders, the replica with the

@@ -1,14 +1,14 @@
-"""What the controller tells a broker, and how the broker obeys: roles, metadata, deletions, votes.
+"""Requests of the controller to a broker: roles, metadata, deletions, votes.
 
-A request is refused if it comes from a controller that has been succeeded, or is meant for an earlier life of
-this broker. One that comes before the broker is registered waits, because the process does not listen yet; a
-LeaderAndIsr also waits until the settings of its topics are known (``configs.py``). Order is kept all the
-same: a LeaderAndIsr that is repeated, and obeyed after the deletion that followed it, would undo that.
+A request is refused if it comes from an old controller, or is meant for an earlier registration of this
+broker. A request before the registration waits; a LeaderAndIsr also waits until the settings of its topics
+are known (``topic_configs.py``). Order is kept: a repeated LeaderAndIsr that is executed after a later
+deletion would undo it.
 
-A request is always answered, and a partition that cannot be served costs none of the others: it gets an error
-of its own in the answer. If it is the disk that refuses, the replica is *offline* here until the controller
-asks for it again and finds the disk mended. If it is a bug, the answer is UNKNOWN_SERVER_ERROR: a controller
-that got none would repeat the request for ever, and say nothing else.
+A request is always answered, and a failed partition does not affect the others: it gets its own error in the
+answer. If the disk refuses, the replica is *offline* here until the controller asks again and the disk works.
+After a bug the answer is UNKNOWN_SERVER_ERROR: without an answer the controller would repeat the request
+forever and send nothing else.
 """
 
 from __future__ import annotations
@@ -76,26 +76,26 @@ class ControlRequests:
         self._proposals = proposals
         self._early: list[tuple[ControlRequest, ReplyTo]] = []
         self._waiting: deque[tuple[ControlRequest, ReplyTo]] = deque()
-        """What came after a request that has to wait."""
+        """Requests behind one that waits."""
         self._preparing = False
         self._offline: dict[TopicPartition, str] = {}
 
     @property
     def offline(self) -> Mapping[TopicPartition, str]:
-        """Replicas that were given to this broker and whose log it cannot use, and why."""
+        """Assigned replicas whose log this broker cannot use, and why."""
         return self._offline
 
     def session_started(self) -> None:
-        """Whatever waits was meant for the life before: the controller will say it again."""
+        """Waiting requests were meant for the old registration: the controller will send them again."""
         self._waiting.clear()
         self._preparing = False
 
     def registered(self) -> None:
         early, self._early = self._early, []
         for request, sender in early:
-            self.told(request, sender, self._ctx.now)
+            self.receive(request, sender, self._ctx.now)
 
-    def told(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+    def receive(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         if self._ctx.guards.broker_epoch and self._ctx.broker_epoch == NO_EPOCH:
             self._early.append((request, sender))
         elif self._preparing:
@@ -111,10 +111,10 @@ class ControlRequests:
 
     def _prepared(self, request: LeaderAndIsrRequest, sender: ReplyTo, now: Millis) -> None:
         self._preparing = False
-        now = max(now, self._ctx.now)  # it may have waited for the keeper, which spoke just now
+        now = max(now, self._ctx.now)  # it may have waited for this notice of the keeper
         self._obey(request, sender, now)
         while self._waiting and not self._preparing:
-            self.told(*self._waiting.popleft(), now)
+            self.receive(*self._waiting.popleft(), now)
 
     def _obey(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
         error = self._refusal(request)
@@ -150,15 +150,16 @@ class ControlRequests:
         if request.controller_epoch < self._broker.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if guards.broker_epoch and request.broker_epoch < self._ctx.broker_epoch:
-            # Meant for an earlier life of this broker. (A larger one is fine: after a lost session the
-            # controller may hear of our new registration before we do.)
+            # Meant for an earlier registration of this broker. (A larger epoch is valid: after a lost session
+            # the controller may learn of the new registration before this broker does.)
             return ErrorCode.STALE_BROKER_EPOCH
         return NO_ERROR
 
     def _recognise(self, request: ControlRequest) -> None:
         broker = self._broker
         if broker.controller_epoch != request.controller_epoch:
-            # A new controller, or a new life of the old one: it knows nothing of what we asked before.
+            # A new controller, or a new registration of the old one: it does not know earlier requests of
+            # this broker.
             broker.controller_epoch = request.controller_epoch
             broker.known_controller = request.controller
             if self._ctx.generation.isr_through_controller:
@@ -186,10 +187,11 @@ class ControlRequests:
             replica.become_leader(partition, now)
         elif leader in self._metadata.live_brokers:
             replica.become_follower(partition, now)
-        # Else there is nobody to follow. Stay as we are, old epoch and all: the controller will call.
+        # Otherwise there is no leader to follow. Keep the old role and epoch: the controller will send
+        # another request.
 
     def _attempt(self, tp: TopicPartition, change: Callable[[], object]) -> ErrorCode:
-        """Do what a request wants of one partition, and say what to answer for it."""
+        """Execute a request for one partition, and return the error for the answer."""
         try:
             change()
         except StorageFailure as failure:
@@ -220,9 +222,9 @@ class ControlRequests:
             if replica is not None:
                 replica.step_down(now)
             if request.delete or tp not in self._metadata:
-                # Its leader epoch goes with it: a partition of this name that comes later starts at 0 again.
+                # Its leader epoch is forgotten too: a later partition of this name starts at 0 again.
                 self._replicas.pop(tp, None)
-            if tp in stored:  # else it was deleted before, and a new controller cannot know
+            if tp in stored:  # otherwise it was deleted before, which a new controller cannot know
                 error = self._attempt(tp, partial(self._storage.delete, tp))
                 if error is not NO_ERROR:
                     errors[tp] = error
@@ -247,7 +249,7 @@ class ControlRequests:
             response.end_offset = replica.log.end_offset
         return response
 
-    # ------------------------------------------------------------ what there is in the cluster
+    # ------------------------------------------------------------ metadata
 
     def _update_metadata(self, request: UpdateMetadataRequest, now: Millis) -> None:
         complete = self._metadata.is_complete(request)
@@ -264,14 +266,14 @@ class ControlRequests:
                 if partition.state.leader == LEADER_DURING_DELETION
             }
             for tp in self._storage.partitions():
-                if tp not in deleting:  # else we shall be told what to do with it
+                if tp not in deleting:  # otherwise the controller will send a request for it
                     self._check_belonging(tp, now)
             for tp in [tp for tp in self._offline if tp not in self._metadata]:
                 del self._offline[tp]
 
     def _appearing(self, request: UpdateMetadataRequest) -> list[str]:
-        """The topics that are new with this request, but for those of which we have been given a replica:
-        their settings were read then."""
+        """The new topics of this request, without those of which this broker already has a replica: their
+        settings are known."""
         known = self._metadata.topics
         partitions = [partition.tp for partition in request.partitions if partition.tp.topic not in known]
         if not partitions:
@@ -280,7 +282,8 @@ class ControlRequests:
         return [topic for topic in dict.fromkeys(tp.topic for tp in partitions) if topic not in ours]
 
     def _check_belonging(self, tp: TopicPartition, now: Millis) -> None:
-        """The log of a partition that is not ours is left on disk: only an administrator can know why."""
+        """Report logs of partitions that are not assigned to this broker. They are kept: only an
+        administrator can decide."""
         assignment = self._metadata.get(tp)
         if assignment is not None and self._ctx.broker in assignment.replicas:
             return
@@ -294,7 +297,7 @@ class ControlRequests:
 
 
 def _refused(request: ControlRequest, error: ErrorCode) -> ControlResponse | VoteResponse:
-    """The answer to a request of which nothing is carried out."""
+    """The answer to a request that is refused as a whole."""
     if isinstance(request, VoteRequest):
         return VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
     return ControlResponse(request.request_id, error)

@@ -1,9 +1,9 @@
-"""DeleteRecords (KIP-107): a leader gives up the front of its log, and says so when its followers have, too.
+"""DeleteRecords (KIP-107): a leader deletes the front of its log, and answers when its followers have, too.
 
 The leader moves its log start at once; followers learn of it with the next fetch response and report their
 own log start with the fetch after that. The request is answered when the *low watermark*, the smallest log
-start among the live replicas, has reached what was asked for: from then on no change of leadership brings the
-records back. A replica whose broker is away does not count; it will catch up when it returns.
+start among the live replicas, has reached the requested offset: from then on no change of leadership brings
+the records back. A replica whose broker is down does not count; it catches up when it returns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Parked:
 
 
 class RecordDeletion:
-    """What one leader has been asked to delete and has not confirmed yet."""
+    """The pending DeleteRecords requests of one leader."""
 
     __slots__ = ("_leader", "_parked", "_timer")
 
@@ -45,7 +45,7 @@ class RecordDeletion:
         if offset == UNKNOWN_OFFSET:
             offset = committed
         if not 0 <= offset <= committed:
-            # What is not committed may yet turn out never to have been there.
+            # Uncommitted records may still be truncated.
             self._reply(reply_to, ErrorCode.OFFSET_OUT_OF_RANGE, UNKNOWN_OFFSET)
             return
         try:
@@ -55,7 +55,7 @@ class RecordDeletion:
             self._reply(reply_to, ErrorCode.KAFKA_STORAGE_ERROR, UNKNOWN_OFFSET)
             return
         self._parked.append(_Parked(reply_to, offset, now + request.timeout_ms))
-        leader.release_fetches_of_followers()  # so that they hear of it now
+        leader.release_fetches_of_followers()  # so that they learn of it now
         self.progressed()
         if self._parked:
             self._timer = leader.ctx.set_earlier(self._timer, now + request.timeout_ms, self._expire)
@@ -71,7 +71,7 @@ class RecordDeletion:
         return min((leader.log.start_offset, *starts))
 
     def progressed(self) -> None:
-        """A log start may have moved: answer whoever waited for that."""
+        """A log start may have moved: answer the requests that waited for it."""
         if self._parked:
             low_watermark = self.low_watermark
             waiting, self._parked = self._parked, []
@@ -84,7 +84,7 @@ class RecordDeletion:
     def _expire(self, now: Millis) -> None:
         self._timer = None
         if self._leader.is_current:
-            self.progressed()  # a broker that is gone since then no longer counts
+            self.progressed()  # a broker that died meanwhile no longer counts
             late = [parked for parked in self._parked if parked.deadline <= now]
             self._parked = [parked for parked in self._parked if parked.deadline > now]
             self._give_up(late, ErrorCode.REQUEST_TIMED_OUT)

@@ -1,8 +1,8 @@
 """The leader-epoch cache (KIP-101, KIP-279): which leader epoch began at which offset.
 
-Kafka's ``LeaderEpochFileCache`` without its lock, file and scheduler. Entries are strictly increasing in
-both epoch and start offset; ``leader-epoch-checkpoint`` is these pairs written down. A leader adds its pair
-when it starts to lead, a follower learns epochs only from the records it fetches.
+Kafka's ``LeaderEpochFileCache`` without its lock, file and scheduler. Entries are strictly increasing in both
+epoch and start offset; ``leader-epoch-checkpoint`` stores these pairs. A leader adds its pair when it starts
+to lead, a follower learns epochs only from the records it fetches.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class EpochCache:
     def assign(self, epoch: Epoch, start_offset: Offset) -> None:
         """Note that ``epoch`` begins at ``start_offset``.
 
-        An epoch keeps its first start. Entries that the new one contradicts (not older, or not starting
-        below it) never held a record that survived, so they go: both fields must stay increasing.
+        An epoch keeps its first start. Entries that the new one contradicts (not older, or not starting below
+        it) never held a record that survived, so they are removed: both fields must stay increasing.
         """
         entries = self._entries
         if entries and epoch == entries[-1].epoch and start_offset >= entries[-1].start_offset:
@@ -68,16 +68,16 @@ class EpochCache:
         """Where the largest epoch ≤ ``asked`` ends, in a log that ends at ``log_end_offset``."""
         entries = self._entries
         if asked == NO_EPOCH or not entries:
-            # Asked about records older than the epochs themselves: only the high watermark can help.
+            # The follower has no epochs: it must use its high watermark.
             return UNDEFINED_END
         if asked == entries[-1].epoch:
             # The current epoch has no end yet but the end of the log.
             return EpochEnd(asked, log_end_offset)
         if asked > entries[-1].epoch:
-            # An epoch this log has never heard of. Guessing could keep a stale suffix, so refuse.
+            # An epoch newer than this log. Guessing could keep a stale suffix, so refuse.
             return UNDEFINED_END
         if asked < entries[0].epoch:
-            # Older than everything here: whatever the asker has of it ends before our first entry.
+            # Older than every entry: the follower's records of it end before the first entry here.
             return EpochEnd(asked, entries[0].start_offset)
         found = NO_EPOCH
         for entry in entries:
@@ -87,7 +87,8 @@ class EpochCache:
         raise AssertionError("unreachable: asked is below the latest epoch")
 
     def truncate_from_start(self, start_offset: Offset) -> None:
-        """Forget every epoch that ended before ``start_offset``; the one that holds it starts there now."""
+        """Remove every epoch that ended before ``start_offset``; the epoch of that offset now starts
+        there."""
         entries = self._entries
         while len(entries) > 1 and entries[1].start_offset <= start_offset:
             del entries[0]
@@ -95,9 +96,9 @@ class EpochCache:
             entries[0] = EpochEntry(entries[0].epoch, start_offset)
 
     def truncate_from_end(self, end_offset: Offset) -> None:
-        """Forget every epoch that starts at or after ``end_offset``: its records are gone.
+        """Remove every epoch that starts at or after ``end_offset``: its records are truncated.
 
-        An epoch that starts exactly at the end held no record yet; like Kafka, forget it too.
+        An epoch that starts exactly at the end holds no record yet; as in Kafka it is removed too.
         """
         entries = self._entries
         while entries and entries[-1].start_offset >= end_offset:

@@ -1,7 +1,7 @@
-"""A follower: find where its log and the leader's part, truncate there, then fetch for ever.
+"""A follower: find where its log diverges from the leader's, truncate there, then fetch continuously.
 
 One request is outstanding at a time, and an answer counts only if it matches what is outstanding: the same
-epoch, the same offset. When the connection comes back, the outstanding request is simply sent again.
+epoch, the same offset. After a reconnect the outstanding request is sent again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FollowerRole:
         return self.replica.role is self
 
     def begin(self, now: Millis) -> None:
-        """A leader epoch begins: find out how much of the log may stay. Nothing is fetched before that."""
+        """A leader epoch begins: find the offset to truncate to. Nothing is fetched before that."""
         try:
             self.ctx.generation.begin_following(self)
         except StorageFailure as failure:
@@ -90,7 +90,7 @@ class FollowerRole:
         self.ctx.send(self.leader, ListOffsetsRequest(self.replica.tp, self.ctx.broker, self.epoch))
 
     def resend(self) -> None:
-        """Send the outstanding request again: the connection is new, or the leader asked for patience."""
+        """Send the outstanding request again: the connection is new, or the leader asked to retry later."""
         if self.phase is _FETCHING:
             self.fetch()
         elif self.phase is Phase.TRUNCATING:
@@ -118,7 +118,7 @@ class FollowerRole:
             except StorageFailure as failure:
                 self._storage_failed(failure, now)
                 return
-            # The leader may know less than we do (its own watermark is recovering): follow it down too.
+            # The leader's watermark may be lower (a new leader is still recovering it): follow it down too.
             replica.high_watermark = min(self.log.end_offset, response.high_watermark)
             self.fetch()
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -156,15 +156,15 @@ class FollowerRole:
             self.fetch()
 
     def _storage_failed(self, failure: StorageFailure, now: Millis) -> None:
-        """Our own disk refuses. Whatever we were about to do is done again after a while, from its question
-        on: the answer may be another one by then."""
+        """The follower's own disk failed. Repeat the request after a pause, because its answer may have
+        changed by then."""
         self.replica.write_failed(failure, now)
         self._refused(ErrorCode.KAFKA_STORAGE_ERROR, now)
 
     def _refused(self, error: ErrorCode, now: Millis) -> None:
         self.ctx.emit(events.FollowerStalled(self.ctx.broker, self.replica.tp, error))
         if error is ErrorCode.FENCED_LEADER_EPOCH:
-            # We are in the past: only the controller can say who leads now.
+            # The follower has an old epoch: only the controller can send the new leader.
             self.phase = Phase.STALLED
         elif not self._retrying:
             self._retrying = True

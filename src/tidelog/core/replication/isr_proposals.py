@@ -1,8 +1,8 @@
-"""How a leader's ISR proposal leaves its broker and how the verdict comes back.
+"""Sends the ISR proposals of a broker's leaders and receives the results.
 
 Since KIP-497 it goes to the controller, which writes it. In older generations the leader writes it to the
-keeper itself and leaves a note for the controller. Either way a proposal stays open until it is answered: it
-is repeated to a new controller, on a new connection, and under the broker's own new epoch.
+keeper itself and leaves a notification for the controller. Either way a proposal stays open until it is
+answered: it is repeated to a new controller, on a new connection, and under the broker's own new epoch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class IsrProposals:
         self._keeper.call(write, lambda result: self._written(proposal, state, result))
 
     def repeat(self) -> None:
-        """Ask again for every ISR change that is still open."""
+        """Repeat every pending ISR proposal."""
         for replica in self._broker.replicas.values():
             role = replica.role
             if isinstance(role, LeaderRole) and role.proposal is not None:
@@ -54,13 +54,13 @@ class IsrProposals:
         role = replica.role if replica is not None else None
         if isinstance(role, LeaderRole):
             if response.error is ErrorCode.NOT_CONTROLLER and role.proposal is not None:
-                return  # repeated as soon as the new controller makes itself known
+                return  # repeated when the new controller sends its first request
             role.isr_change_answered(response, now)
 
     # ------------------------------------------------------------ before KIP-497: the leader writes
 
     def _written(self, proposal: AlterIsrRequest, state: PartitionState, result: Result) -> None:
-        """The keeper took or refused a leader's own ISR write."""
+        """The keeper answered a leader's own ISR write."""
         tp = proposal.tp
         response = AlterIsrResponse(tp, ErrorCode.NONE, proposal.leader_epoch, proposal.version, proposal.isr)
         if result.ok:
@@ -71,7 +71,7 @@ class IsrProposals:
             note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
             self._keeper.call(note, lambda _: None)
         elif result.error is KeeperError.BAD_VERSION:
-            # Refused, or a repeated call found its own write: only the node itself can tell.
+            # Refused, or a repeated call found its own write: read the node to decide.
             self._keeper.call(
                 Get(keeper_paths.state_path(tp)), lambda found: self._reread(proposal, state, found)
             )
@@ -94,6 +94,6 @@ class IsrProposals:
             state.leader_epoch,
             state.isr,
         ):
-            # Only the leader of an epoch writes ISRs in it: this is our own write, under some controller.
+            # Only the leader of an epoch writes ISRs in it: this is the leader's own write.
             response.error, response.version = ErrorCode.NONE, found.value.stat.version
         self.answered(response, self._ctx.now)

@@ -1,14 +1,14 @@
-"""The leader of a partition: remote log ends, the in-sync replicas, the high watermark, and who waits for it.
+"""The leader of a partition: remote log ends, the ISR, the high watermark, and waiting requests.
 
 Rules of this file:
 
 * The high watermark is recomputed when the log grows, when a follower fetches, when the ISR shrinks and when
   an epoch begins; within one leadership it never goes back.
-* A follower's fetch at offset *n* is its receipt for everything below *n*. The data of the response is read
-  first, then the receipt is booked, as Kafka does: so a follower's high watermark lags one fetch round.
-* An ISR change is a *proposal* until the keeper has it. A proposed expansion already holds the high
+* A follower's fetch at offset *n* acknowledges everything below *n*. As in Kafka the data of the response is
+  read first, then the acknowledgement is recorded: so a follower's high watermark lags one fetch round.
+* An ISR change is a *proposal* until it is written to the keeper. A proposed expansion already holds the high
   watermark back, a proposed shrink does not yet release it (KIP-497).
-* Nothing waits in a task of its own: parked produces and fetches are entries in this object.
+* There are no tasks: parked produces and fetches are entries in this object.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NEVER: Millis = -(10**15)
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """What the leader knows of one follower, learnt from its fetches alone."""
+    """The leader's state of one follower, learnt only from its fetches."""
 
     log_end_offset: Offset = UNKNOWN_OFFSET
     last_caught_up: Millis = NEVER
@@ -63,8 +63,9 @@ class FollowerProgress:
     log_start_offset: Offset = UNKNOWN_OFFSET
 
     def fetched(self, offset: Offset, leader_end: Offset, now: Millis) -> None:
-        """Book a fetch. Caught up *now* if it reached our end; caught up *then*, at the previous fetch, if it
-        reached the end of that moment: a follower under steady load is always a little behind."""
+        """Record a fetch. The follower is caught up *now* if it reached the leader's log end; it was caught
+        up at the previous *fetch* if it reached the log end of that time: under steady load a follower is
+        always a little behind."""
         if offset >= leader_end:
             self.last_caught_up = now
         elif offset >= self.leader_end_at_last_fetch and self.last_fetch > self.last_caught_up:
@@ -126,7 +127,7 @@ class LeaderRole:
         self._produces: list[_ParkedProduce] = []
         self._fetches: dict[ReplyTo, _ParkedFetch] = {}
         self._produce_timer: Timer | None = None
-        """For the earliest deadline of those that wait."""
+        """The timer of the earliest deadline of the waiting requests."""
         self._fetch_timer: Timer | None = None
         self._check_scheduled = False
         self._record_deletion: RecordDeletion | None = None
@@ -134,19 +135,19 @@ class LeaderRole:
     # ------------------------------------------------------------ epochs of leadership
 
     def begin_epoch(self, state: PartitionState, now: Millis) -> None:
-        """Lead from here on, or go on leading under a new epoch: the controller has spoken."""
+        """Start to lead, or continue in a new epoch, after a LeaderAndIsr."""
         self.epoch = state.leader_epoch
         self.isr = state.isr
         self.version = state.version
         self.proposal = None
         self.epoch_start = self.log.end_offset
         for broker, follower in self.followers.items():
-            # The clock of a member starts now; one that is outside must first prove itself: to have had what
-            # we had when it last fetched, it must now have what we have now.
+            # The lag of an ISR member counts from now. A replica outside the ISR must first fetch up to the
+            # current log end.
             follower.last_caught_up = now if broker in self.isr else NEVER
             follower.last_fetch = now
             follower.leader_end_at_last_fetch = self.epoch_start
-        self.ctx.generation.begin_leading(self)  # which may fail
+        self.ctx.generation.begin_leading(self)  # the append may fail
         replica = self.replica
         self.ctx.emit(
             events.BecameLeader(
@@ -160,7 +161,7 @@ class LeaderRole:
             self._schedule_isr_check(now)
 
     def abdicate(self, error: ErrorCode) -> None:
-        """Somebody else leads: tell everybody who waits here."""
+        """Another broker leads: answer all waiting requests with an error."""
         tp = self.replica.tp
         for produce in self._produces:
             self.ctx.reply(produce.reply_to, ProduceResponse(tp, error))
@@ -229,7 +230,7 @@ class LeaderRole:
     def _complete_produce(self, produce: _ParkedProduce) -> None:
         error = NO_ERROR
         if self._too_few_in_sync():
-            # The record is committed by the ISR there is, but not by as many as were promised.
+            # The ISR has committed the record, but is smaller than min.insync.replicas.
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.ctx.reply(produce.reply_to, ProduceResponse(self.replica.tp, error, produce.base_offset))
 
@@ -240,7 +241,7 @@ class LeaderRole:
         waiting, self._produces = self._produces, []
         for produce in waiting:
             if produce.deadline <= now:
-                # The record stays in the log: the client does not know what became of it.
+                # The record stays in the log, so the outcome is unknown to the client.
                 response = ProduceResponse(self.replica.tp, ErrorCode.REQUEST_TIMED_OUT)
                 self.ctx.reply(produce.reply_to, response)
             else:
@@ -263,7 +264,7 @@ class LeaderRole:
             if follower is None or (
                 request.broker_epoch < follower.broker_epoch and self.ctx.guards.incarnation_in_isr
             ):
-                # Not a replica of this partition, or a process that has been replaced since it sent this.
+                # Not a replica of this partition, or a process that was restarted since it sent this.
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER if follower is None else ErrorCode.STALE_BROKER_EPOCH
                 self.ctx.reply(
                     reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch)
@@ -309,7 +310,7 @@ class LeaderRole:
         self._fetch_timer = self.ctx.set_earlier(self._fetch_timer, deadline, self._expire_fetches)
 
     def _release_fetches(self) -> None:
-        """Answer every parked fetch for which there is something to read now."""
+        """Answer every parked fetch that has records to read now."""
         if not self._fetches:
             return
         end, committed = self.log.end_offset, self.replica.high_watermark
@@ -323,7 +324,7 @@ class LeaderRole:
             del self._fetches[reply_to]
 
     def release_fetch(self, reply_to: ReplyTo) -> None:
-        """Answer a parked fetch now, with what there is: another partition of its request has data."""
+        """Answer a parked fetch now with the available records: another partition of its request has data."""
         parked = self._fetches.pop(reply_to, None)
         if parked is not None:
             request = parked.request
@@ -332,7 +333,7 @@ class LeaderRole:
             self._answer_fetch(request, reply_to, limit)
 
     def release_fetches_of_followers(self) -> None:
-        """There is something to tell them, though nothing to read."""
+        """Answer followers without records, for example because the log start has moved."""
         for reply_to in [to for to, parked in self._fetches.items() if parked.request.replica != CONSUMER]:
             self.release_fetch(reply_to)
 
@@ -354,7 +355,7 @@ class LeaderRole:
 
     def end_offset_for(self, asker: BrokerId) -> tuple[ErrorCode, Offset]:
         """ListOffsets(latest). A new leader does not know the true high watermark until it has passed the
-        start of its epoch, and rather says so than let a consumer go backwards."""
+        start of its epoch. It answers with an error rather than let a consumer go backwards."""
         if asker != CONSUMER:
             return NO_ERROR, self.log.end_offset
         if self.ctx.guards.fence_fetch_by_epoch and self.replica.high_watermark < self.epoch_start:
@@ -365,7 +366,7 @@ class LeaderRole:
 
     @property
     def maximal_isr(self) -> tuple[BrokerId, ...]:
-        """The ISR and whoever a pending proposal would add."""
+        """The ISR and the members that a pending proposal would add."""
         proposal = self.proposal
         if proposal is None or not self.ctx.guards.maximal_isr:
             return self.isr
@@ -406,7 +407,7 @@ class LeaderRole:
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
                 self._propose(isr, events.IsrChange[self.ctx.config.isr_rule.name])
-        # A follower that stopped fetching is counted for a while after it left (or was never in) the ISR.
+        # A follower outside the ISR still counts for a while after its last fetch.
         self.advance_high_watermark(now)
 
     def _lags(self, follower: FollowerProgress, now: Millis) -> bool:
@@ -415,7 +416,7 @@ class LeaderRole:
             return now - follower.last_fetch > config.replica_lag_time_max_ms
         if config.isr_rule is IsrRule.MESSAGE_LAG:
             if follower.log_end_offset == UNKNOWN_OFFSET:
-                return False  # it has not had the time to say anything yet
+                return False  # it has not had time to fetch yet
             return self.log.end_offset - follower.log_end_offset > config.replica_lag_max_messages
         return (
             follower.log_end_offset != self.log.end_offset
@@ -465,6 +466,6 @@ class LeaderRole:
             events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)
         )
         if error is ErrorCode.INELIGIBLE_REPLICA:
-            self.proposal = None  # the member rebooted; it will fetch again and prove itself anew
-        # Any other refusal means that the controller knows better: keep the proposal pending (it still
-        # holds the high watermark back) and wait for the LeaderAndIsr that is on its way.
+            self.proposal = None  # the member rebooted; it must fetch again and catch up
+        # After any other refusal the controller has a newer state: keep the proposal pending (it still holds
+        # the high watermark back) and wait for its LeaderAndIsr.

@@ -1,4 +1,4 @@
-"""Idempotent producers: which sequence numbers a partition has already taken (KIP-98, KIP-360).
+"""Idempotent producers: which sequence numbers a partition has already stored (KIP-98, KIP-360).
 
 The state is a function of the log: leader and followers update it with every batch they append and rebuild
 it after a truncation, so it survives fail-over. Kafka remembers the last five batches of each producer
@@ -22,7 +22,8 @@ SEQUENCES = 2**31
 
 
 class ProducerEntry(NamedTuple):
-    """What Kafka writes down of a producer: its last batch. Enough to go on, and to know that batch again."""
+    """The stored state of a producer, as in Kafka: its last batch. Enough to continue, and to detect a repeat
+    of that batch."""
 
     producer_id: int
     epoch: int
@@ -46,20 +47,20 @@ class ProducerStates:
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
         self._turned_away: dict[int, tuple[int, int]] = {}
-        """(epoch, base sequence) of the batch that a producer must send again before any other."""
+        """(epoch, base sequence) of the batch that a producer must repeat before any other."""
 
     def __bool__(self) -> bool:
         return bool(self._producers)
 
     def check(self, batch: Batch) -> tuple[ErrorCode, Offset]:
-        """May the leader append this batch?
+        """Check whether the leader may append this batch.
 
-        ``(NONE, UNKNOWN_OFFSET)``: yes. ``(NONE, offset)``: it is already there, at that offset, and the
+        ``(NONE, UNKNOWN_OFFSET)``: yes. ``(NONE, offset)``: it is already stored at that offset, and the
         answer is a success. Anything else is the error to reply with.
         """
         known = self._producers.get(batch.producer_id)
         if known is None:
-            # Nothing is known of this producer (new, or expired): KIP-360 takes any sequence.
+            # The producer is unknown (new, or expired): KIP-360 accepts any sequence.
             return self._unless_turned_away(batch, ErrorCode.NONE), UNKNOWN_OFFSET
         if batch.producer_epoch < known.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH, UNKNOWN_OFFSET
@@ -76,9 +77,9 @@ class ProducerStates:
         return self._unless_turned_away(batch, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), UNKNOWN_OFFSET
 
     def turned_away(self, batch: Batch) -> None:
-        """The disk did not take a batch that was in order. Its successors are under way already; they are
-        turned away alike, for a client takes OUT_OF_ORDER_SEQUENCE_NUMBER to mean that records were lost:
-        librdkafka begins a new epoch, and sends again in it what other partitions may have stored."""
+        """The disk refused a batch that was in order. Later batches are in flight already and get the same
+        error. OUT_OF_ORDER_SEQUENCE_NUMBER would mean lost records to a client: librdkafka would start a new
+        epoch, and resend in it batches that other partitions may have stored."""
         self._turned_away.setdefault(batch.producer_id, (batch.producer_epoch, batch.base_sequence))
 
     def _unless_turned_away(self, batch: Batch, error: ErrorCode) -> ErrorCode:
@@ -89,14 +90,15 @@ class ProducerStates:
         return ErrorCode.KAFKA_STORAGE_ERROR if waits else error
 
     def append(self, batch: Batch) -> None:
-        """Note a batch that was just stored."""
+        """Record a batch that was just stored."""
         if batch.producer_id == NO_PRODUCER:
             return
         known = self._producers.get(batch.producer_id)
         if known is None or batch.producer_epoch != known.epoch:
             known = self._producers[batch.producer_id] = _Producer(batch.producer_epoch, 0)
         if batch.base_sequence == NO_SEQUENCE:
-            # The end of a transaction, written by a coordinator: it may raise the epoch, and counts nothing.
+            # A transaction marker, written by a coordinator: it may raise the epoch, and has no sequence
+            # number.
             return
         records = batch.next_offset - batch.base_offset
         known.next_sequence = (batch.base_sequence + records) % SEQUENCES
@@ -106,7 +108,7 @@ class ProducerStates:
             del known.recent[0]
 
     def clear(self) -> None:
-        """Forget everything: the log is about to tell it again (``Log.restore_producers``)."""
+        """Forget everything, before ``Log.restore_producers`` rebuilds it."""
         self._producers.clear()
         self._turned_away.clear()
 
@@ -121,7 +123,7 @@ class ProducerStates:
                 yield ProducerEntry(producer_id, known.epoch, -1, UNKNOWN_OFFSET, 0)
 
     def put(self, entry: ProducerEntry) -> None:
-        """Remember a producer as it was written down."""
+        """Restore a producer from a snapshot."""
         known = self._producers[entry.producer_id] = _Producer(
             entry.epoch, (entry.last_sequence + 1) % SEQUENCES
         )
@@ -132,6 +134,6 @@ class ProducerStates:
             )
 
     def forget(self, producer_id: int) -> None:
-        """It has been silent for so long that it will not come back (``producer.id.expiration.ms``)."""
+        """Forget a producer without writes for ``producer.id.expiration.ms``."""
         self._producers.pop(producer_id, None)
         self._turned_away.pop(producer_id, None)

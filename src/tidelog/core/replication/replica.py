@@ -1,6 +1,6 @@
-"""One broker's copy of one partition: its log, its high watermark, and the role it plays.
+"""One broker's copy of one partition: its log, its high watermark, and its role.
 
-A replica is told its role by LeaderAndIsr requests and takes only a *newer* leader epoch than its own. The
+A replica gets its role from LeaderAndIsr requests and accepts only a *newer* leader epoch than its own. The
 role (``leader.py``, ``follower.py``) decides everything else; this module holds what survives a change of
 role, and the two operations on a log that must keep the epoch cache and the producer states in step.
 """
@@ -35,8 +35,8 @@ from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, Epoch, Millis, O
 from tidelog.wire.errors import ErrorCode
 
 RELIEF_MS: Millis = 10_000
-"""A replica that cannot write does not ask more often than this to be relieved of a role: if all disks are
-full, another leader is no gain."""
+"""Minimum time between two requests of a replica to be relieved: if all disks are full, another leader does
+not help."""
 
 
 class Replica:
@@ -57,7 +57,7 @@ class Replica:
         self.ctx = ctx
         self.tp = tp
         self.log = log
-        # A checkpoint may be ahead of a log that lost its tail in a power cut.
+        # The checkpoint may be ahead of a log that lost its tail in a power cut.
         self.high_watermark = min(high_watermark, log.end_offset)
         self.replicas: tuple[BrokerId, ...] = ()
         self.leader_epoch: Epoch = NO_EPOCH
@@ -80,7 +80,7 @@ class Replica:
         try:
             role.begin_epoch(state, now)
         except StorageFailure:
-            self.step_down(now)  # an epoch that cannot be opened is not led
+            self.step_down(now)  # it cannot lead an epoch that it cannot open
             raise
 
     def become_follower(self, assignment: PartitionAssignment, now: Millis) -> None:
@@ -98,13 +98,13 @@ class Replica:
             role.begin(now)
 
     def step_down(self, now: Millis) -> None:
-        """Stop playing any role: answer whoever waits for this leader, stop fetching."""
+        """Give up the role: answer waiting requests with an error, stop fetching."""
         role, self.role = self.role, None
         if isinstance(role, LeaderRole):
             self.former_followers = role.followers
             role.abdicate(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    # ------------------------------------------------------------ the log and what must follow it
+    # ------------------------------------------------------------ the log, epochs and producers
 
     def append_as_leader(self, batch: Batch) -> Batch:
         log = self.log
@@ -139,8 +139,8 @@ class Replica:
     ) -> None:
         """Drop the tail of the log, if there is one beyond ``offset``.
 
-        The epoch cache is cut in any case: an epoch in which we led and wrote nothing starts at our end, and
-        would contradict the records that are fetched there.
+        The epoch cache is truncated in any case: an epoch in which this replica led without a write starts at
+        the log end, and would contradict the records that are fetched there.
         """
         log = self.log
         before = log.end_offset
@@ -160,7 +160,7 @@ class Replica:
         )
 
     def restart_at(self, offset: Offset) -> None:
-        """The leader has deleted everything up to ``offset``, and with it all this log could build on."""
+        """The leader has deleted everything up to ``offset``, so this log must restart there."""
         log = self.log
         before = log.end_offset
         log.restart_at(offset)
@@ -173,7 +173,7 @@ class Replica:
         )
 
     def advance_start(self, offset: Offset) -> None:
-        """Delete records from the front: retention, DeleteRecords, or the leader did."""
+        """Delete records from the front: by retention, by DeleteRecords, or after the leader."""
         log = self.log
         if offset > log.start_offset:
             log.advance_start(offset)
@@ -184,7 +184,7 @@ class Replica:
         self.ctx.emit(events.StorageFailed(self.ctx.broker, self.tp, str(failure)))
 
     def write_failed(self, failure: StorageFailure, now: Millis) -> None:
-        """The same, and the others should go on without this replica: to wait for it is no use."""
+        """The same for a failed write: also ask the controller to continue without this replica."""
         self.storage_failed(failure)
         role = type(self.role)
         if now >= self._relief_due.get(role, 0) and len(self.replicas) > 1:
@@ -194,7 +194,7 @@ class Replica:
     # ------------------------------------------------------------ requests that only a leader serves
 
     def _refusal(self, current_leader_epoch: Epoch) -> ErrorCode:
-        """Epochs are compared before leadership is: they say more (KIP-320)."""
+        """Epochs are checked before leadership, because their errors are more specific (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and self.ctx.guards.fence_fetch_by_epoch:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
