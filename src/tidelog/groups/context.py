@@ -1,6 +1,7 @@
-"""The state that the parts of one coordinator share: configuration, time, and effects. ``now`` is a clock for
-deadlines with any origin. ``time_of_day`` is compared with timestamps that other coordinators wrote into
-records, so it is the wall clock. The driver supplies both.
+"""The state that the parts of one coordinator share: configuration, time, and effects.
+
+``now`` is a clock for deadlines with any origin. ``time_of_day`` is compared with timestamps that other
+coordinators wrote into records, so it is the wall clock. The driver supplies both.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""The data of one group: members, generation, committed offsets. ``membership.py`` changes it. Members are in
-the order of their joins, so that every choice among them is deterministic.
+"""The data of one group: members, generation, committed offsets.
+
+``membership.py`` changes it. Members are in the order of their joins, so that every choice among them is
+deterministic.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Requests to a coordinator and its responses: one class each. Kafka's requests without their versions: where
-the behaviour depends on the version, the request has a field for it. Treat instances as immutable.
+"""Requests to a coordinator and its responses: one class each.
+
+Kafka's requests without their versions: where the behaviour depends on the version, the request has a field
+for it. Treat instances as immutable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Committed offsets of a group: commit, fetch, delete, expire. A commit succeeds once its record is committed
-to the log: every later coordinator then has it. Members commit with their id and generation, so that a
-removed member cannot overwrite newer offsets. A group without members accepts commits that name no
-generation.
+"""Committed offsets of a group: commit, fetch, delete, expire.
+
+A commit succeeds once its record is committed to the log: every later coordinator then has it. Members commit
+with their id and generation, so that a removed member cannot overwrite newer offsets. A group without members
+accepts commits that name no generation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The records of ``__consumer_offsets``: Kafka's own formats, so that its tools can read them. A key begins
-with a version that tells its kind: 0 and 1 a committed offset, 2 a group. A value begins with the version of
-its layout. This module writes version 3 of both values, as Kafka 2.7 does, and reads all older versions. No
-value (a tombstone) means deleted. Unknown kinds and versions are skipped, as in Kafka: a newer broker may
-have written them.
+"""The records of ``__consumer_offsets``: Kafka's own formats, so that its tools can read them.
+
+A key begins with a version that tells its kind: 0 and 1 a committed offset, 2 a group. A value begins with
+the version of its layout. This module writes version 3 of both values, as Kafka 2.7 does, and reads all older
+versions. No value (a tombstone) means deleted.
+
+Unknown kinds and versions are skipped, as in Kafka: a newer broker may have written them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A static member rejoins under a new member id (KIP-345): the old process is fenced, the group continues. As
-long as the group is stable and nothing changes for the others, there is no rebalance: the new process gets
+"""A static member rejoins under a new member id (KIP-345): the old process is fenced, the group continues.
+
+As long as the group is stable and nothing changes for the others, there is no rebalance: the new process gets
 the assignment of the old one. The new id is written to the log first; otherwise the next coordinator would
 fence the new process.
 """

@@ -1,6 +1,7 @@
-"""The topics of a member's subscription: the only part of its metadata that a coordinator reads. It is read
-for groups of consumers only, so that offsets of subscribed topics are neither deleted nor expired. Unreadable
-metadata counts as a subscription to all topics, which never drops too much.
+"""The topics of a member's subscription: the only part of its metadata that a coordinator reads.
+
+It is read for groups of consumers only, so that offsets of subscribed topics are neither deleted nor expired.
+Unreadable metadata counts as a subscription to all topics, which never drops too much.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Error codes for clients whose request caused a failed write to the log. A replica that no longer leads is
-not the coordinator; one that lacks in-sync replicas is not available. Repeating the request does not help if
-the record itself was refused.
+"""Error codes for clients whose request caused a failed write to the log.
+
+A replica that no longer leads is not the coordinator; one that lacks in-sync replicas is not available.
+Repeating the request does not help if the record itself was refused.
 """
 
 from __future__ import annotations

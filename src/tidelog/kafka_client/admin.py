@@ -1,6 +1,8 @@
-"""An admin client for topics of a cluster, tidelog or Apache Kafka. Each request goes to the broker that can
-answer it: leaders know offsets, the controller makes changes. If that broker has changed, the client fetches
-metadata again and asks the new one. `Refused` carries the error of the cluster.
+"""An admin client for topics of a cluster, tidelog or Apache Kafka.
+
+Each request goes to the broker that can answer it: leaders know offsets, the controller makes changes. If
+that broker has changed, the client fetches metadata again and asks the new one. `Refused` carries the error
+of the cluster.
 """
 
 from __future__ import annotations

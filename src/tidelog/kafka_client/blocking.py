@@ -1,6 +1,8 @@
-"""A small blocking client: one connection, one request at a time. For the command line, and to wait until a
-cluster is up; programs that produce and consume use a full client library. It first asks the broker for its
-API versions and uses the newest version that both support, so it also works with Apache Kafka.
+"""A small blocking client: one connection, one request at a time.
+
+For the command line, and to wait until a cluster is up; programs that produce and consume use a full client
+library. It first asks the broker for its API versions and uses the newest version that both support, so it
+also works with Apache Kafka.
 
     with Client.to("127.0.0.1:9092") as broker:
         answer = broker.ask(Api.METADATA, MetadataRequest(topics=None))

@@ -1,5 +1,6 @@
-"""The keeper client: its interface, and ``connect``, which takes a URL. Every adapter keeps these rules
-(``tests/keeper/test_contract.py`` tests all adapters):
+"""The keeper client: its interface, and ``connect``, which takes a URL.
+
+Every adapter keeps these rules (``tests/keeper/test_contract.py`` tests all adapters):
 
 * Everything happens on the event loop that ran ``start``. Notices arrive there one by one, in the order in
   which the keeper sent them. Nothing blocks.
@@ -58,9 +59,10 @@ class KeeperConnection(Protocol):
         """Send an operation; the answer is a ``KeeperReply``. The keeper executes calls in order."""
 
     async def request(self, operation: Operation, timeout_s: float = 10.0) -> Result:
-        """Send an operation and wait for the result: for tools. Waits for a connection. Raises
-        ``KeeperUnreachable`` if there is none in time or if it breaks, and ``MalformedValue`` for a node with
-        unreadable bytes.
+        """Send an operation and wait for the result: for tools.
+
+        Waits for a connection. Raises ``KeeperUnreachable`` if there is none in time or if it breaks, and
+        ``MalformedValue`` for a node with unreadable bytes.
         """
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
-"""The common part of all connections to a keeper: pending requests and pending watches. An adapter inherits
-``KeeperConnectionBase``, executes operations in ``_send``, and reports events through ``_opened``,
-``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
+"""The common part of all connections to a keeper: pending requests and pending watches.
+
+An adapter inherits ``KeeperConnectionBase``, executes operations in ``_send``, and reports events through
+``_opened``, ``_broke``, ``_answered`` and ``_fired``, all of them on the event loop.
 """
 
 from __future__ import annotations

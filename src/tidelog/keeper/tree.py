@@ -94,8 +94,9 @@ class Tree:
         return session in self._ephemerals
 
     def close_session(self, session: int) -> Notifications:
-        """End a session, by request or by expiry, and delete its ephemeral nodes in one transaction. Its
-        watches are removed first, because their client is gone. A closed session stays closed.
+        """End a session, by request or by expiry, and delete its ephemeral nodes in one transaction.
+
+        Its watches are removed first, because their client is gone. A closed session stays closed.
         """
         self.forget_watches(session)
         changes: list[_Change] = []

@@ -1,6 +1,7 @@
-"""Values in the keeper as bytes: the JSON of Kafka 2.7 (its ``ZkData``), so that its tools can read it. The
-core works with plain Python values; the simulator stores them as they are, and a process encodes them here.
-The path alone determines the format of a value:
+"""Values in the keeper as bytes: the JSON of Kafka 2.7 (its ``ZkData``), so that its tools can read it.
+
+The core works with plain Python values; the simulator stores them as they are, and a process encodes them
+here. The path alone determines the format of a value:
 
 =============================================  ===============================================================
 ``/brokers/ids/N``                             ``BrokerEndpoint``

@@ -1,7 +1,8 @@
-"""Blocking work, moved out of the event loop into a thread pool, or run inline. The broker passes
-``pool.submit``-like callables; tests and tools use ``inline``. A ``JobQueue`` keeps the jobs of one owner in
-order and never runs two at once, however many threads there are. So two jobs never write one file at the same
-time, and the last write requested is the last one made.
+"""Blocking work, moved out of the event loop into a thread pool, or run inline.
+
+The broker passes ``pool.submit``-like callables; tests and tools use ``inline``. A ``JobQueue`` keeps the
+jobs of one owner in order and never runs two at once, however many threads there are. So two jobs never write
+one file at the same time, and the last write requested is the last one made.
 
 Long work that reads state of the event loop must stay in the loop. It is written as ``Steps``: a generator
 that the loop resumes when it has time. ``StepsAndJobs`` also yield jobs, and are resumed when a thread has

@@ -1,6 +1,7 @@
-"""Make files durable: system calls in the order that survives a power cut. A rename is atomic, but only a
-sync of the file *before* it and of the folder *after* it make it durable. These calls may take milliseconds,
-so the event loop runs them in a thread.
+"""Make files durable: system calls in the order that survives a power cut.
+
+A rename is atomic, but only a sync of the file *before* it and of the folder *after* it make it durable.
+These calls may take milliseconds, so the event loop runs them in a thread.
 """
 
 from __future__ import annotations

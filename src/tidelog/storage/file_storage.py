@@ -1,8 +1,9 @@
-"""All logs of a broker on disk: opened together, closed together, and the checkpoints they share. Four
-checkpoints in the folder cover all logs: how far each is durable, where it starts, how far it was compacted,
-and its high watermark. One job at a time writes them, always from the latest state, so an older write can
-never replace a newer one. A deleted partition must be removed from them before one of the same name is
-created; otherwise recovery would apply the old offsets to the new log.
+"""All logs of a broker on disk: opened together, closed together, and the checkpoints they share.
+
+Four checkpoints in the folder cover all logs: how far each is durable, where it starts, how far it was
+compacted, and its high watermark. One job at a time writes them, always from the latest state, so an older
+write can never replace a newer one. A deleted partition must be removed from them before one of the same name
+is created; otherwise recovery would apply the old offsets to the new log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """The folder that holds all logs of a broker: its owner, its lock, and its shutdown marker.
+
 ``meta.properties`` names the broker and the cluster that own it, the process that uses it holds ``.lock``,
 ``.kafka_cleanshutdown`` exists only after a clean shutdown. An unexpected content is refused with one line,
 and nothing is changed: a mistyped path must not destroy data.

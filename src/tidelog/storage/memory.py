@@ -1,7 +1,8 @@
-"""A log in memory with simulated power cuts: the simulator's disk. Every batch holds one record, so a batch's
-index in the list gives its offset. An append is in the "page cache" at once and survives a crash of the
-process; only ``sync`` makes it survive a power cut. A broker writes the epoch checkpoint with tmp + fsync +
-rename, so here it is always durable.
+"""A log in memory with simulated power cuts: the simulator's disk.
+
+Every batch holds one record, so a batch's index in the list gives its offset. An append is in the "page
+cache" at once and survives a crash of the process; only ``sync`` makes it survive a power cut. A broker
+writes the epoch checkpoint with tmp + fsync + rename, so here it is always durable.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ class Closable(Protocol):
 
 class OpenFiles:
     """A limit on open files: sealed segments are opened when read, and the least recently read are closed.
+
     The active segment of a log stays open and is not counted. The limit counts segments: an open one has up
     to three files, because each mapped index has its own.
     """

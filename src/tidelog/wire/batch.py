@@ -190,7 +190,10 @@ class RecordBatch:
 
 
 def split(buffer: Buffer) -> list[RecordBatch]:
-    """The batches that follow each other in `buffer`. An incomplete batch at the end is left out."""
+    """The batches that follow each other in `buffer`.
+
+    An incomplete batch at the end is left out.
+    """
     view = memoryview(buffer)
     limit = len(view)
     batches = []

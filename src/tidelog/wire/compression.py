@@ -1,6 +1,7 @@
-"""The compression codecs of record batches. A broker passes compressed batches on as they are; only readers
-of records decompress. Decompression is bounded: a few hostile bytes can inflate to gigabytes, so the caller
-sets a limit.
+"""The compression codecs of record batches.
+
+A broker passes compressed batches on as they are; only readers of records decompress. Decompression is
+bounded: a few hostile bytes can inflate to gigabytes, so the caller sets a limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Variable-length integers and tagged fields. Fields of fixed width are read and written by `struct`, in runs
-that the codec merges. Readers take a buffer and a position and return the value and the position behind it. A
-read past the end raises `IndexError`, which the decoders turn into `ProtocolError`.
+"""Variable-length integers and tagged fields.
+
+Fields of fixed width are read and written by `struct`, in runs that the codec merges. Readers take a buffer
+and a position and return the value and the position behind it. A read past the end raises `IndexError`, which
+the decoders turn into `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -84,8 +86,9 @@ def encode_varlong(value: int) -> bytes:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, limit: int) -> int:
-    """The position behind a section of unknown tagged fields. Newer peers add tagged fields without a new
-    version, so unknown fields are skipped and never refused.
+    """The position behind a section of unknown tagged fields.
+
+    Newer peers add tagged fields without a new version, so unknown fields are skipped and never refused.
     """
     count, position = read_uvarint(buffer, position)
     if count > TAGS_MAX:

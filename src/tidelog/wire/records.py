@@ -1,6 +1,7 @@
-"""Read and write the records of a batch. A record is, behind its own length: attributes i8 (unused),
-timestamp and offset as differences to those of the batch, key, value, headers; all integers are zigzag
-varints, and -1 as a length means null.
+"""Read and write the records of a batch.
+
+A record is, behind its own length: attributes i8 (unused), timestamp and offset as differences to those of
+the batch, key, value, headers; all integers are zigzag varints, and -1 as a length means null.
 
 A broker stores batches without reading their records (`batch`). It uses this module only for the records of
 `__consumer_offsets` and for the control record with which a leader opens its epoch. Audit, tools and tests
@@ -223,8 +224,9 @@ class LeaderChangeMessage:
 
 
 def leader_change_batch(epoch: int, leader_id: int, voters: Sequence[int], timestamp: int) -> bytes:
-    """The control batch that names the leader of a new epoch; its offset is stamped at the append. The length
-    of logs decides an election, without votes, so all voters count as granting.
+    """The control batch that names the leader of a new epoch; its offset is stamped at the append.
+
+    The length of logs decides an election, without votes, so all voters count as granting.
     """
     members = [Voter(voter_id=voter) for voter in voters]
     message = LeaderChangeMessage(leader_id=leader_id, voters=members, granting_voters=members)

@@ -1,7 +1,8 @@
-"""The client of an embedded keeper: a session that outlives its connections (``protocol``). The client sends
-a ping every third of the time-out. It closes a connection that was silent for two thirds of the time-out, so
-that a third is left to reconnect within the session. While the event loop is too busy to send, a thread does
-(``heartbeat``).
+"""The client of an embedded keeper: a session that outlives its connections (``protocol``).
+
+The client sends a ping every third of the time-out. It closes a connection that was silent for two thirds of
+the time-out, so that a third is left to reconnect within the session. While the event loop is too busy to
+send, a thread does (``heartbeat``).
 """
 
 from __future__ import annotations

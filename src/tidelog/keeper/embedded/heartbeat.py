@@ -1,8 +1,9 @@
-"""Sends pings for a busy event loop, from a thread with a descriptor of the same connection. A turn of the
-loop takes milliseconds, but forty times as long on a machine with forty busy processes. A busy broker would
-then be silent for longer than its session time-out and lose its session, while it still serves as a leader
-beside its elected successor. Apache Kafka avoids this in the same way: the client of ZooKeeper sends its
-heartbeats from its own thread.
+"""Sends pings for a busy event loop, from a thread with a descriptor of the same connection.
+
+A turn of the loop takes milliseconds, but forty times as long on a machine with forty busy processes. A busy
+broker would then be silent for longer than its session time-out and lose its session, while it still serves
+as a leader beside its elected successor. Apache Kafka avoids this in the same way: the client of ZooKeeper
+sends its heartbeats from its own thread.
 
 Rules of the file:
 

@@ -1,6 +1,8 @@
-"""The keeper that ``tidelog up`` starts: replaces ZooKeeper for clusters on one machine. It serves the pure
-``Tree`` on a TCP port (``protocol``), with a journal so that a restart loses nothing (``group_commit``,
-``journal``). This file owns the sessions: their connections and their time-outs. Its rules:
+"""The keeper that ``tidelog up`` starts: replaces ZooKeeper for clusters on one machine.
+
+It serves the pure ``Tree`` on a TCP port (``protocol``), with a journal so that a restart loses nothing
+(``group_commit``, ``journal``). This file owns the sessions: their connections and their time-outs. Its
+rules:
 
 * A session lives as long as its client sends something within the time-out, on any connection. The newest
   connection of a session wins; the older one is closed with its unread bytes, so that its requests cannot be

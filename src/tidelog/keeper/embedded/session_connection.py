@@ -1,7 +1,8 @@
-"""One client's connection to the embedded keeper: frames in, frames out, all queues bounded. The keeper stops
-reading from a peer that sends faster than it is served. It disconnects a peer that does not read its
-notifications, because they may neither be dropped nor kept without limit: the client reconnects and reads
-again.
+"""One client's connection to the embedded keeper: frames in, frames out, all queues bounded.
+
+The keeper stops reading from a peer that sends faster than it is served. It disconnects a peer that does not
+read its notifications, because they may neither be dropped nor kept without limit: the client reconnects and
+reads again.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""The state of the embedded keeper that survives a restart: the tree and the sessions. A *command* is a
-change of this state as a JSON list; the write-ahead log holds commands. The keeper logs a command first and
-executes it afterwards, and a restart executes the logged commands: since the tree is a pure state machine,
-both reach the same state. Commands that will be refused are logged too, because the result is not known
-before execution.
+"""The state of the embedded keeper that survives a restart: the tree and the sessions.
 
-===========================================  ===================================================== ``["open",
-secret, timeout_ms]``             a session, which gets the next id ``["close", session]``
-its end, by request or by expiry ``["apply", session, operation]``            a write (``protocol``); nothing
-if the session is over ===========================================
-=====================================================
+A *command* is a change of this state as a JSON list; the write-ahead log holds commands. The keeper logs a
+command first and executes it afterwards, and a restart executes the logged commands: since the tree is a pure
+state machine, both reach the same state. Commands that will be refused are logged too, because the result is
+not known before execution.
+
+===========================================  =====================================================
+``["open", secret, timeout_ms]``             a session, which gets the next id
+``["close", session]``                       its end, by request or by expiry
+``["apply", session, operation]``            a write (``protocol``); nothing if the session is over
+===========================================  =====================================================
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""The connection to ZooKeeper, through kazoo: for clusters of several machines. kazoo keeps the session
-alive, and reconnects, on its own thread. This file orders its events and reports them on the event loop:
+"""The connection to ZooKeeper, through kazoo: for clusters of several machines.
+
+kazoo keeps the session alive, and reconnects, on its own thread. This file orders its events and reports them
+on the event loop:
 
 * Each connection of kazoo has its own ``Requests``, which kazoo's thread closes first when the connection
   breaks. The loop sends a call to the ``Requests`` that it knows, so that a call of one session cannot reach
   the next session before the loop knows of the change.
 * kazoo drops its watches when a connection breaks, so pending watches fire on ``SessionResumed``.
 * An operation of several requests delays the calls behind it, so that calls are executed in order.
-* Before ``SessionStarted`` the chroot and the nodes of every cluster are created if they are missing. The
-  connected member answers reads and may lag behind the others: as in Kafka, a caller that must be sure writes
-  conditionally. ZooKeeper limits the session time-out to between 2 and 20 of its ticks.
+* Before ``SessionStarted`` the chroot and the nodes of every cluster are created if they are missing.
+
+The connected member answers reads and may lag behind the others: as in Kafka, a caller that must be sure
+writes conditionally. ZooKeeper limits the session time-out to between 2 and 20 of its ticks.
 """
 
 from __future__ import annotations

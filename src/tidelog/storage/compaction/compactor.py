@@ -1,9 +1,10 @@
-"""One compaction of one log: learn the last offset of every key, then rewrite the segments without older
-records. It runs from the beginning of the log to a sealed segment, oldest first, so that a value is always
-removed before the tombstone that deleted it. A thread reads and writes. Between two jobs the event loop
-checks that the log has not changed, and swaps the new segment in. So a compaction is a generator: the event
-loop resumes it, and it yields jobs for a thread. It can be dropped at any point, and the process may crash at
-any point: until a segment is swapped in (``segment_swap``) its files have no effect.
+"""One compaction of one log: learn the last offset of every key, then rewrite the segments.
+
+It runs from the beginning of the log to a sealed segment, oldest first, so that a value is always removed
+before the tombstone that deleted it. A thread reads and writes. Between two jobs the event loop checks that
+the log has not changed, and swaps the new segment in. So a compaction is a generator: the event loop resumes
+it, and it yields jobs for a thread. It can be dropped at any point, and the process may crash at any point:
+until a segment is swapped in (``segment_swap``) its files have no effect.
 
 Only synced, committed and sealed segments are rewritten. The folder's checkpoints record that before the
 first swap: recovery learns epochs from batches, and must not do so where compaction may have removed the

@@ -1,6 +1,7 @@
-"""The last offset of every key, within a memory budget. Long keys are stored as a digest. Short keys are
-stored as they are: that is no larger and needs no hashing. A short key never equals a digest, because digests
-are longer.
+"""The last offset of every key, within a memory budget.
+
+Long keys are stored as a digest. Short keys are stored as they are: that is no larger and needs no hashing. A
+short key never equals a digest, because digests are longer.
 """
 
 from __future__ import annotations

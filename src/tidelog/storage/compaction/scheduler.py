@@ -1,6 +1,7 @@
-"""Choose the next log to compact: the dirtiest, one at a time. Segments sealed since the last compaction of a
-log are dirty. Their share of all segments that would be rewritten decides: compacting a large log for one
-small segment would be mostly copying.
+"""Choose the next log to compact: the dirtiest, one at a time.
+
+Segments sealed since the last compaction of a log are dirty. Their share of all segments that would be
+rewritten decides: compacting a large log for one small segment would be mostly copying.
 """
 
 from __future__ import annotations

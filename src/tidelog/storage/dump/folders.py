@@ -1,7 +1,8 @@
-"""Read the folder of a partition, or a log directory with many partitions. One row sums up a partition: start
-and end offset, epochs, size, and the checkpointed high watermark. This module checks what concerns several
-files: that segments follow each other, that the epochs of batches match `leader-epoch-checkpoint`, that
-checkpoints name no offset beyond the log's end.
+"""Read the folder of a partition, or a log directory with many partitions.
+
+One row sums up a partition: start and end offset, epochs, size, and the checkpointed high watermark. This
+module checks what concerns several files: that segments follow each other, that the epochs of batches match
+`leader-epoch-checkpoint`, that checkpoints name no offset beyond the log's end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""`.index` and `.timeindex`: the sparse indexes of a segment, compared with the segment if it exists. Kafka
-preallocates the index files of the active segment, so zeros at the end are not entries. An entry of an offset
-index must point at a batch whose first offset is not beyond the entry's: readers start there and walk on.
-(Kafka writes one entry for all batches of an append, so the batch may end before it.)
+"""`.index` and `.timeindex`: the sparse indexes of a segment, compared with the segment if it exists.
+
+Kafka preallocates the index files of the active segment, so zeros at the end are not entries. An entry of an
+offset index must point at a batch whose first offset is not beyond the entry's: readers start there and walk
+on. (Kafka writes one entry for all batches of an append, so the batch may end before it.)
 """
 
 from __future__ import annotations

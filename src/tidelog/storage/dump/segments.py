@@ -1,7 +1,10 @@
-"""Read and verify the batches of `.log` files. The reader checks the CRC of every batch, that offsets and
-leader epochs only grow, that no batch is incomplete, and with `records` every record. A batch with a wrong
-CRC is reported and skipped, since its length may still be right. Reading ends where no batch can be
-recognised. Messages of Kafka 0.10 and earlier (magic 0 and 1) are listed without their content.
+"""Read and verify the batches of `.log` files.
+
+The reader checks the CRC of every batch, that offsets and leader epochs only grow, that no batch is
+incomplete, and with `records` every record. A batch with a wrong CRC is reported and skipped, since its
+length may still be right. Reading ends where no batch can be recognised.
+
+Messages of Kafka 0.10 and earlier (magic 0 and 1) are listed without their content.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Syncs of one log, and its recovery point. Everything below the recovery point survives a power cut, and
-recovery need not read it. It moves up only after the syncs of the files and of the folder have returned (a
-synced file whose name was not synced is lost), and it moves down *before* the log is truncated below it.
+"""Syncs of one log, and its recovery point.
+
+Everything below the recovery point survives a power cut, and recovery need not read it. It moves up only
+after the syncs of the files and of the folder have returned (a synced file whose name was not synced is
+lost), and it moves down *before* the log is truncated below it.
 
 The event loop prepares a sync and a thread runs it, at the same time as other work of the loop. A truncation
 in between makes the result of the sync void. The thread syncs duplicated descriptors, which the loop does not

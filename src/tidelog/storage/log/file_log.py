@@ -326,8 +326,7 @@ class FileLog:
         return dropped
 
     def _settle(self) -> None:
-        """Write the checkpoints that an earlier failed write left outdated. Until that succeeds nothing is
-        appended or dropped: the next start would use the outdated offsets."""
+        """Write checkpoints that an earlier failed write left outdated, before anything else changes."""
         if self._owes_checkpoint:
             self._shared.checkpoint_now()
             self._owes_checkpoint = False
@@ -360,8 +359,8 @@ class FileLog:
         return self._durability.cuts
 
     def replace(self, obsolete: list[Segment], cleaned: Segment) -> bool:
-        """Replace the obsolete segments by ``cleaned``, which was written under other names. Returns False
-        and does nothing if the log no longer has all of them."""
+        """Replace the obsolete segments by ``cleaned``. Returns False if the log no longer has all of
+        them."""
         if not self.segments.have(obsolete):
             return False
         end = self.segments.end_of(obsolete[-1])
@@ -450,9 +449,8 @@ class FileLog:
         )
 
     def begin_close(self) -> Callable[[], None]:
-        """Prepare closing. The returned function blocks and may run in any thread; call ``release`` after it.
-        It raises ``StorageFailure`` if not everything is on disk.
-        """
+        """The returned function makes everything durable, or raises ``StorageFailure``. It blocks and may run in
+        any thread; call ``release`` after it."""
         upkeep, active = self._upkeep, self._active
         self._shared.dirty.discard(self)
         if self._clean_state == (self.end_offset, self._durability.cuts):

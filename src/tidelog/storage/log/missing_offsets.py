@@ -1,6 +1,7 @@
-"""Offsets that a log should have and does not, found by comparing segment files with checkpoints. A missing
-file leaves no torn batch behind, so a log whose last or first segments were removed looks like a shorter,
-complete log. But the checkpoints record how far it went:
+"""Offsets that a log should have and does not, found by comparing segment files with checkpoints.
+
+A missing file leaves no torn batch behind, so a log whose last or first segments were removed looks like a
+shorter, complete log. But the checkpoints record how far it went:
 
 * the *recovery point* is lowered before the log is truncated below it, so a log that ends below it has lost
   records that were on disk;

@@ -1,7 +1,8 @@
-"""Producer states across restarts: snapshots, and the batches since. The replication core owns the states and
-updates them with every append. The log writes snapshots when it rolls a segment and when it is closed, and
-restores the states after opening or truncating. Timestamps are kept here because expiry
-(``producer.id.expiration.ms``) needs a clock, and the core has none.
+"""Producer states across restarts: snapshots, and the batches since.
+
+The replication core owns the states and updates them with every append. The log writes snapshots when it
+rolls a segment and when it is closed, and restores the states after opening or truncating. Timestamps are
+kept here because expiry (``producer.id.expiration.ms``) needs a clock, and the core has none.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class ProducerMemory:
 
     def take_snapshot(self, offset: Offset) -> Callable[[], None] | None:
         """Take the states at ``offset``, the end of the log; the returned function writes them to a file.
+
         None if the states were not restored since the log was opened: then the existing snapshots and the log
         hold them.
         """

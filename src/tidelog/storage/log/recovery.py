@@ -1,10 +1,11 @@
-"""Open the folder of one log: trust it after a clean shutdown, re-scan its end after a crash. Everything
-below the recovery point was synced before the point was checkpointed, so only the size of the indexes is
-checked there. From the segment of the recovery point on, every batch is read (header, CRC, offsets without a
-gap unless the log was compacted, leader epochs in order) and the indexes are rebuilt. The log ends before the
-first batch that fails: the file is truncated there and later segments are dropped, because records after a
-hole were never acknowledged as durable. Every such loss becomes a finding in the broker's log, and so do
-offsets that only the checkpoints still name (``missing_offsets``).
+"""Open the folder of one log: trust it after a clean shutdown, re-scan its end after a crash.
+
+Everything below the recovery point was synced before the point was checkpointed, so only the size of the
+indexes is checked there. From the segment of the recovery point on, every batch is read (header, CRC, offsets
+without a gap unless the log was compacted, leader epochs in order) and the indexes are rebuilt. The log ends
+before the first batch that fails: the file is truncated there and later segments are dropped, because records
+after a hole were never acknowledged as durable. Every such loss becomes a finding in the broker's log, and so
+do offsets that only the checkpoints still name (``missing_offsets``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Several renames as one step that can be undone. A log is changed by renaming its files, and the disk may
-refuse any rename. Half of a change would leave files that differ from the log in memory, so the earlier
-renames are undone. If the disk refuses that too, ``NotUndone`` is raised: then the log cannot be used until
-the broker is restarted and reads the folder again.
+"""Several renames as one step that can be undone.
+
+A log is changed by renaming its files, and the disk may refuse any rename. Half of a change would leave files
+that differ from the log in memory, so the earlier renames are undone. If the disk refuses that too,
+``NotUndone`` is raised: then the log cannot be used until the broker is restarted and reads the folder again.
 """
 
 from __future__ import annotations

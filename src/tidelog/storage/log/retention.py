@@ -1,7 +1,8 @@
-"""Retention: which segments of a log are too old or too many, never beyond the high watermark. Whole segments
-are deleted, the oldest first. The active segment is deleted only with all others, after a roll. The result is
-an offset. The caller deletes by advancing the log's start to it through the core, which must know the new
-start.
+"""Retention: which segments of a log are too old or too many, never beyond the high watermark.
+
+Whole segments are deleted, the oldest first. The active segment is deleted only with all others, after a
+roll. The result is an offset. The caller deletes by advancing the log's start to it through the core, which
+must know the new start.
 """
 
 from __future__ import annotations

@@ -311,9 +311,10 @@ class Segment(BatchFile):
         return any(batch.record_count for _, batch in self.scan(0, self.base_offset))
 
     def load_contents(self) -> Offset:
-        """Learn from the file what the indexes do not hold; returns the segment's end offset. Reads only the
-        batches after the last index entries, because the entries cover everything before. ``CorruptLog`` if
-        that does not lead to the end of the file.
+        """Learn from the file what the indexes do not hold; returns the segment's end offset.
+
+        Reads only the batches after the last index entries, because the entries cover everything before.
+        ``CorruptLog`` if that does not lead to the end of the file.
         """
         self._forget_contents()
         first = self.header_at(0)

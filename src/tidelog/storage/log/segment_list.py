@@ -1,5 +1,6 @@
-"""The segments of one log in order: find the one of an offset, drop segments at either end. There is always
-at least one. The last is the active segment, the only one that is written to.
+"""The segments of one log in order: find the one of an offset, drop segments at either end.
+
+There is always at least one. The last is the active segment, the only one that is written to.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Replace segments by their compacted version, so that a crash leaves the old or the new ones. The file names
-are Kafka's, and show how far a swap got:
+"""Replace segments by their compacted version, so that a crash leaves the old or the new ones.
+
+The file names are Kafka's, and show how far a swap got:
 
 * ``.cleaned``: being written. The next start deletes it.
 * ``.swap``: complete and synced; the old segments may be removed. The rename of the ``.log`` is the step that

@@ -1,7 +1,8 @@
-"""The end of a log, cached in memory: most readers ask for the newest records. A tail is a suffix of its log,
-so ``first_offset`` alone decides whether it can serve a read. All tails of a broker share one budget; when it
-is used up, the largest tails shrink first. Offsets, positions and batches are parallel lists, so a read is
-three binary searches and a slice, however many batches it returns.
+"""The end of a log, cached in memory: most readers ask for the newest records.
+
+A tail is a suffix of its log, so ``first_offset`` alone decides whether it can serve a read. All tails of a
+broker share one budget; when it is used up, the largest tails shrink first. Offsets, positions and batches
+are parallel lists, so a read is three binary searches and a slice, however many batches it returns.
 
 A batch is a slice of the request that brought it. A tail that kept it would keep the whole request, so small
 slices of large buffers are copied: the budget counts what is really held.

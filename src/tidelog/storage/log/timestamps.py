@@ -1,4 +1,5 @@
 """Find offsets by timestamp (ListOffsets): the time index narrows the search to a batch, its records decide.
+
 A header may claim a newer record than the batch holds; then the search continues with the next batch. The
 search runs in steps. Each step starts again from the offset reached, because the log may have been truncated
 at either end in between.

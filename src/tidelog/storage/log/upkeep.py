@@ -1,9 +1,10 @@
-"""Background work of a log: syncs, checkpoints, removals, in order, in a thread. The event loop submits work
-and continues. There are two kinds of work. Optional work (an index, a snapshot, the removal of a file) is
-attempted: if the disk refuses it, the broker logs that and the log continues. A failed sync is different: the
-kernel drops the pages it could not write, so the content of the disk is unknown, and a second sync would
-succeed without meaning anything. From then on the log refuses appends until the broker is restarted and reads
-the files.
+"""Background work of a log: syncs, checkpoints, removals, in order, in a thread.
+
+The event loop submits work and continues. There are two kinds of work. Optional work (an index, a snapshot,
+the removal of a file) is attempted: if the disk refuses it, the broker logs that and the log continues. A
+failed sync is different: the kernel drops the pages it could not write, so the content of the disk is
+unknown, and a second sync would succeed without meaning anything. From then on the log refuses appends until
+the broker is restarted and reads the files.
 """
 
 from __future__ import annotations

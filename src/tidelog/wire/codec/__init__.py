@@ -1,6 +1,7 @@
-"""Encoders and decoders, each compiled on first use and kept. There are at most a few hundred pairs of
-message and version, and a process uses a few dozen. Requests from clients and long responses are handled in
-steps, by the same functions as generators.
+"""Encoders and decoders, each compiled on first use and kept.
+
+There are at most a few hundred pairs of message and version, and a process uses a few dozen. Requests from
+clients and long responses are handled in steps, by the same functions as generators.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""ApiVersions (18): the APIs and versions that the broker supports. It is a client's first request. To an
-unknown version the broker answers in version 0 with UNSUPPORTED_VERSION, and the client asks again with a
-version that the answer lists. Version 3 names the client's software (KIP-511).
+"""ApiVersions (18): the APIs and versions that the broker supports.
+
+It is a client's first request. To an unknown version the broker answers in version 0 with
+UNSUPPORTED_VERSION, and the client asks again with a version that the answer lists. Version 3 names the
+client's software (KIP-511).
 """
 
 from __future__ import annotations

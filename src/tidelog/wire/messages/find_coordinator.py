@@ -1,5 +1,6 @@
-"""FindCoordinator (10): which broker coordinates a group (key type 0) or a transactional id (1). Version 4
-asks for several at once, each with its own error (KIP-699).
+"""FindCoordinator (10): which broker coordinates a group (key type 0) or a transactional id (1).
+
+Version 4 asks for several at once, each with its own error (KIP-699).
 """
 
 from __future__ import annotations

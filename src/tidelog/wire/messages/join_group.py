@@ -1,6 +1,7 @@
-"""JoinGroup (11): join a consumer group, or rejoin it during a rebalance. The group's leader receives the
-metadata of all members and assigns the partitions (SyncGroup). Versions: 1 a separate rebalance timeout, 4
-the client must first ask for a member id (KIP-394), 5 static members (KIP-345).
+"""JoinGroup (11): join a consumer group, or rejoin it during a rebalance.
+
+The group's leader receives the metadata of all members and assigns the partitions (SyncGroup). Versions: 1 a
+separate rebalance timeout, 4 the client must first ask for a member id (KIP-394), 5 static members (KIP-345).
 """
 
 from __future__ import annotations

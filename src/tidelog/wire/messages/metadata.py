@@ -1,6 +1,7 @@
-"""Metadata (3): the live brokers, and the leader of each partition. Versions: 0 asks for all topics with an
-empty list, later ones with null; 4 may create topics; 7 adds leader epochs, which clients trust from 9 on; 8
-adds the operations that a client may perform (KIP-430).
+"""Metadata (3): the live brokers, and the leader of each partition.
+
+Versions: 0 asks for all topics with an empty list, later ones with null; 4 may create topics; 7 adds leader
+epochs, which clients trust from 9 on; 8 adds the operations that a client may perform (KIP-430).
 """
 
 from __future__ import annotations

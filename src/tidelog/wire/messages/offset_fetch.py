@@ -1,6 +1,7 @@
-"""OffsetFetch (9): the committed offsets of consumer groups. Versions: 2 asks for all topics with null, 7 can
-ask for stable offsets, which no open transaction can still change (KIP-447), 8 asks for several groups at
-once, each with its own error (KIP-709).
+"""OffsetFetch (9): the committed offsets of consumer groups.
+
+Versions: 2 asks for all topics with null, 7 can ask for stable offsets, which no open transaction can still
+change (KIP-447), 8 asks for several groups at once, each with its own error (KIP-709).
 """
 
 from __future__ import annotations

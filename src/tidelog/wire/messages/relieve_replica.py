@@ -1,4 +1,5 @@
 """RelieveReplica (1001), tidelog's own, to the controller: a broker cannot write to its log of a partition.
+
 Kafka's brokers report a failed log directory, with all its partitions, through ZooKeeper (KIP-112).
 """
 
