@@ -449,8 +449,8 @@ class FileLog:
         )
 
     def begin_close(self) -> Callable[[], None]:
-        """The returned function makes everything durable, or raises ``StorageFailure``. It blocks and may run in
-        any thread; call ``release`` after it."""
+        """The returned function makes everything durable, or raises ``StorageFailure``. It blocks and may
+        run in any thread; call ``release`` after it."""
         upkeep, active = self._upkeep, self._active
         self._shared.dirty.discard(self)
         if self._clean_state == (self.end_offset, self._durability.cuts):
