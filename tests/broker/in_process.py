@@ -1,7 +1,7 @@
 """Brokers that run inside the test, on real files and real connections, with a keeper in memory.
 
-Their threads do no work until they are told to: so a sync takes as long as the test wants, and what depends
-on it shows. ``release_all_from_now_on`` makes them ordinary ones.
+Their threads do no work until the test releases it: so a sync takes as long as the test wants.
+``release_all_from_now_on`` makes them ordinary ones.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_a_disk_that_cannot_sync_ends_the_broker(tmp_path: Path, keeper: str, fl
 
 
 def test_a_disk_that_is_full_refuses_writes_and_nothing_else(tmp_path: Path, keeper: str):
-    """Told in one line, however often a client tries. Files that may not grow stand for the disk."""
+    """Logged in one line, however often a client tries. A limit on the file size simulates the full disk."""
     file = broker_file(tmp_path, keeper)
     limited = ("sh", "-c", 'ulimit -f 1000; exec "$@"', "sh")
     with started(file, *limited) as broker:
@@ -168,8 +168,8 @@ def listed(client: Client, topic: str, timestamp: int) -> ListOffsetsPartitionRe
 
 
 def test_a_log_that_cannot_be_searched_is_an_answer(tmp_path: Path, keeper: str):
-    """An offset by time is found in the records. If they have rotted, the client is told; the ends of the log
-    are known without them."""
+    """An offset by time is found in the records. If they are corrupt, the client gets an error; the ends of
+    the log are known without them."""
     with started(broker_file(tmp_path, keeper)) as broker:
         where = "127.0.0.1", serving_port(broker)
         create(where, "rotten")

@@ -58,8 +58,8 @@ async def found_at(client: Client, timestamp: int) -> tuple[int, int]:
 
 
 def test_a_batch_of_too_many_records_for_a_compacted_topic(tmp_path: Path):
-    """11 kilobytes that stand for millions of records were a minute of a broker's time, and gigabytes. Now
-    they are refused by their count, with the error upon which producers divide their batches."""
+    """11 kilobytes can hold millions of records, which would take a minute and gigabytes. The broker refuses
+    them by their count, with the error at which producers split their batches."""
     data = bytes(bomb(RECORDS_MAX + 1).data)
     assert len(data) < 11_540
 
@@ -97,7 +97,7 @@ def test_keyless_records_of_a_long_batch(tmp_path: Path):
 def test_a_long_batch_is_looked_through_while_others_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """It keeps its place before what the same client sends next, and nobody else's."""
+    """Only the next requests of the same client wait for it."""
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
     monkeypatch.setattr(connection, "SLICE_SECONDS", 0.0)
 
@@ -132,7 +132,7 @@ def test_a_time_is_looked_for_behind_a_lie(tmp_path: Path):
 
 
 def test_the_offsets_of_groups_are_written_by_coordinators_only(tmp_path: Path):
-    """However somebody has made their topic: what is in it is read by a coordinator, all of it."""
+    """Also if a client created the topic: a coordinator reads everything in it."""
 
     async def scene(one: Stage, client: Client) -> None:
         await one.create(1, "__consumer_offsets", cleanup_policy="delete")

@@ -53,7 +53,7 @@ def send(cluster: Cluster, topic: str, pairs: Sequence[tuple[str | None, str | N
 
 
 def read(cluster: Cluster, topic: str) -> tuple[int, dict[str, str | None]]:
-    """What somebody who starts at the beginning knows at the end, and from how many records."""
+    """The last values that a consumer from the beginning sees, and the number of records."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
@@ -93,7 +93,7 @@ def size(cluster: Cluster, number: int, topic: str) -> int:
 
 
 def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: Cluster) -> None:
-    """On every replica by itself; a consumer from the beginning gets them all, whoever leads, also after a
+    """On every replica by itself; a consumer from the beginning gets them all, from any leader, also after a
     crash."""
     create(
         cluster,
@@ -127,7 +127,7 @@ def test_a_topic_shrinks_to_the_last_value_of_every_key(cluster: Cluster) -> Non
 
 
 def test_records_without_a_key_are_refused(cluster: Cluster) -> None:
-    """Where a topic is compacted: nobody could ever replace them. Elsewhere they are welcome."""
+    """In a compacted topic, because they could never be replaced. Other topics accept them."""
     create(cluster, "keyed", cleanup_policy="compact")
     create(cluster, "any", cleanup_policy="delete")
     assert send(cluster, "any", [(None, "value")]) == []

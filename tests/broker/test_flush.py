@@ -128,7 +128,8 @@ def test_reads_of_what_is_on_disk_go_on(tmp_path: Path):
 
 
 def test_a_failed_sync_ends_the_broker_and_acknowledges_nothing(tmp_path: Path):
-    """Whatever else is asked meanwhile, and even if a later sync succeeds: nobody knows what is on disk."""
+    """Also for other requests meanwhile, and even if a later sync succeeds: the content of the disk is
+    unknown."""
 
     async def scenario() -> None:
         async with stage(tmp_path) as place:

@@ -105,7 +105,7 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
 
 
 def position(cluster: Cluster) -> int:
-    """Where the group is in the topic, for whoever asks; -1 if nobody can say."""
+    """The committed offset of the group in the topic; -1 if it is unknown."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "log_level": 0}
     with closing(Consumer(settings)) as anybody:
         try:

@@ -1,4 +1,4 @@
-"""A cluster that nobody uses is quiet."""
+"""A cluster without clients is quiet."""
 
 import time
 from pathlib import Path

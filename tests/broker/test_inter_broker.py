@@ -37,7 +37,7 @@ FEW = settings(max_examples=40)
 
 
 class Echo:
-    """A broker's side of the handlers: writes down what it is asked, and gives the answer it was told to."""
+    """A broker's side of the handlers: records its requests, and gives a prepared answer."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
         self.asked: list[Any] = []
@@ -170,7 +170,7 @@ def test_leader_and_isr(request: core.LeaderAndIsrRequest, answer: core.ControlR
     control_responses,
 )
 def test_update_metadata(request: core.UpdateMetadataRequest, answer: core.ControlResponse):
-    """Who is alive is whoever has an endpoint; under which epoch, only the controller needs to know."""
+    """Brokers with an endpoint are alive; only the controller needs their epochs."""
     asked, answered = exchange(request, answer)
     grouped = by_topic(request.partitions, lambda part: part.tp.topic)
     live = dict.fromkeys(request.endpoints, -1)
@@ -306,7 +306,7 @@ def test_list_offsets(data: st.DataObject, request: core.ListOffsetsRequest):
     )
     answer = data.draw(fine | failed)
     if answer.error is ErrorCode.OFFSET_NOT_AVAILABLE:
-        return  # what only consumers are told
+        return  # only for consumers
     assert exchange(request, answer) == ([request, request], answer)
 
 
@@ -408,7 +408,7 @@ def test_an_error_of_a_later_release(question: core.Message):
     ids=lambda question: type(question).__name__,
 )
 def test_an_answer_to_something_else(question: core.Message):
-    """Whoever sent it is no broker of ours: that ends the connection, and no more than that."""
+    """Its sender is not a tidelog broker: the connection is closed, nothing else happens."""
     empty, _ = answers(question)
     with pytest.raises(ProtocolError, match=type(question).__name__):
         brokers.response_from_wire(question, empty)
@@ -426,6 +426,6 @@ def unknown_errors(part: Any) -> None:
 
 
 def test_every_request_has_its_answer():
-    """And its test here: whoever adds one is reminded."""
+    """And its test here: a new request without a test fails."""
     assert set(brokers._REQUESTS) == set(brokers._RESPONSES)
     assert len(brokers._REQUESTS) == 10

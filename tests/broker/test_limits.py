@@ -33,7 +33,7 @@ class Broker:
         self.address = address(cluster, 1)
 
     def works(self) -> None:
-        """It answers somebody who does nothing wrong."""
+        """The broker answers a well-behaved client."""
         with Connection(self.address) as other:
             for _ in range(10):
                 other.ask(raw.API_VERSIONS, 0, b"")
@@ -97,7 +97,7 @@ def test_connections_are_counted_by_address_and_in_all(broker: Broker):
         served = sum(map(is_served, second))
         with From(broker, "127.0.0.4") as one_too_many:
             assert not is_served(one_too_many)
-        assert served >= rest - 2  # there may be somebody else: whoever created the topic, say
+        assert served >= rest - 2  # there may be other connections, such as the one that created the topic
         assert all(map(is_served, first))
     eventually(lambda: is_served_once(broker), "there is room again")
     said = broker.lines.only("refused a connection from 127.0.0.2:")
@@ -190,7 +190,7 @@ def test_a_client_that_reads_nothing_does_not_fill_the_memory(broker: Broker):
             for number in range(count)
         ]
         deaf.send(b"".join(requests))
-        broker.works()  # so the requests have been looked at, and nobody waits for them
+        broker.works()  # so the requests have been handled
         assert broker.memory() - before < 30 * LARGE
         for number in range(count):
             correlation, fields = deaf.response()

@@ -13,7 +13,7 @@ HELD_SECONDS = 0.25
 
 
 def work(seconds: float) -> None:
-    """Keep the processor for so long, whoever else wants it."""
+    """Use the processor for this time."""
     end = time.thread_time() + seconds
     while time.thread_time() < end:
         pass
@@ -35,7 +35,7 @@ def watched(hold: Callable[[], None]) -> Metrics:
 
 
 def test_work_on_the_loop_is_seen_and_counted():
-    """Told too short by at most a tick, in time and in processor time."""
+    """Measured too short by at most a tick, in time and in processor time."""
     metrics = watched(lambda: work(HELD_SECONDS))
     assert metrics.loop_worked_seconds_max > HELD_SECONDS - 1.1 * TICK_SECONDS
     assert metrics.loop_held_seconds_max >= metrics.loop_worked_seconds_max

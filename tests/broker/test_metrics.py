@@ -115,7 +115,7 @@ def test_alerts_speak_of_metrics_that_exist() -> None:
 
 
 def test_counting_knows_nothing_of_prometheus() -> None:
-    """A broker that nobody watches does not even import it."""
+    """A broker without a metrics port does not even import it."""
     check = "import tidelog.broker.metrics.counters, sys; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False, timeout=60).returncode == 0
 
@@ -346,7 +346,7 @@ def test_the_keeper_s_view_of_a_broker() -> None:
 
 
 def test_whether_the_keeper_is_connected() -> None:
-    """Asked of the connection itself, because one that breaks tells nobody."""
+    """Read from the connection itself, because a break causes no event."""
     core = Bench().core
     assert not read(core).has("keeper_connected")
     apart = connect("embedded://127.0.0.1:1")
@@ -389,7 +389,7 @@ def test_what_files_weigh(tmp_path: Path) -> None:
 
 
 def test_whether_evidence_is_recorded(tmp_path: Path) -> None:
-    """1 while it is, 0 once the disk refused, absent where nobody asked for it."""
+    """1 while it is, 0 once the disk refused, absent without tidelog.evidence.dir."""
     recorder = EventRecorder(tmp_path, BrokerId(0), lambda: 0)
     core = Bench().core
     assert not read(core).has("evidence_recording")
@@ -545,7 +545,7 @@ def test_visitors_are_bounded() -> None:
 
 
 def test_the_end_closes_everything() -> None:
-    """Whoever is connected is let go, and the port is free again."""
+    """Connections are closed, and the port is free again."""
 
     async def run() -> None:
         core = Bench().core
@@ -597,7 +597,7 @@ def test_a_visitor_who_asks_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_a_start_that_is_given_up_leaves_nothing_open(run: Callable[..., bool]) -> None:
-    """At every moment: whoever gave it up was handed nothing to stop."""
+    """At every moment: the caller of a cancelled start has nothing to stop."""
     core = Bench().core
 
     async def start() -> None:

@@ -133,7 +133,7 @@ def test_what_passes_by_itself_is_for_debugging(
 
 
 def test_the_controller_tells_who_comes_and_goes(narration: Narration, lines: Said):
-    """Not whom it finds when it takes over, and nothing while somebody else is the controller."""
+    """Not brokers that it finds when it takes over, and nothing while another broker is the controller."""
     for live in (
         None,
         {ONE: 10, TWO: 11},

@@ -47,8 +47,8 @@ def metadata_of(fields: raw.Fields) -> tuple[list[int], int]:
 
 
 def test_no_client_is_told_that_there_is_no_controller(tmp_path: Path):
-    """It waits for its answer until there is one to name: librdkafka's admin client, once told that there is
-    none, does not ask again before its own time is up."""
+    """It waits for its answer until there is one to name: librdkafka's admin client does not ask again before
+    its own time-out if there is none."""
 
     async def scene() -> None:
         async with stage(tmp_path, brokers=0) as set_up:

@@ -157,7 +157,7 @@ def test_a_broker_that_lost_everything_is_filled_again(place: Place):
 
 
 def test_a_whole_cluster_comes_back(place: Place):
-    """All brokers are killed at once and started again: whoever is first waits for the others."""
+    """All brokers are killed at once and started again: the first one waits for the others."""
     place.prepare("all")
     place.write("all", 7)
     for number in list(place.cluster.pids):

@@ -49,7 +49,7 @@ def under_replicated(cluster: Cluster) -> float:
 
 @dataclass
 class Run:
-    """What happened to a cluster whose leader died with records that nobody else had, and returned."""
+    """A cluster whose leader died with records that no other replica had, and returned."""
 
     killed: int
     successor: int
@@ -160,6 +160,6 @@ def test_metrics_count_what_lacks_replicas(run: Run):
 
 
 def test_brokers_that_stop_together_end_by_themselves(run: Run):
-    """Also the last one, who has nobody to hand over to: nobody was killed for taking too long."""
+    """Also the last one, which cannot move its leaderships: none was killed for taking too long."""
     assert len(run.of("process_stopped", cause="asked to")) == 3
     assert len(run.of("controlled_shutdown_finished")) == 3

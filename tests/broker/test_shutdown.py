@@ -38,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with Cluster(ClusterSpec(settings=overrides), folder) as running:
         yield running
         for number in list(running.pids):
-            running.kill(number)  # the last one would wait for somebody to hand over to
+            running.kill(number)  # the last one would wait for another broker to take its leaderships
 
 
 def told(cluster: Cluster, broker: int) -> list[dict[str, Any]]:

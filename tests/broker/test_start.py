@@ -84,7 +84,7 @@ def test_a_host_that_nobody_knows(place: Place, tmp_path: Path):
 
 
 def test_a_metrics_port_in_use(place: Place, tmp_path: Path, taken_port: int):
-    """It is found out before the broker registers: nobody was ever sent to it."""
+    """It is detected before the broker registers: no client was sent to it."""
     said = place.refusal(
         place.settings(tmp_path, tidelog_metrics_port=taken_port, tidelog_evidence_dir=tmp_path / "events")
     )
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written(place: Place, tmp_path: Path):
 
 
 def test_a_folder_with_something_else_in_it(place: Place, tmp_path: Path):
-    """A mistyped path costs nobody their files."""
+    """A mistyped path destroys no files."""
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("meow")
     said = place.refusal(place.settings(tmp_path, log_dirs=tmp_path / "photos"))
@@ -163,7 +163,7 @@ def test_a_checkpoint_that_somebody_edited(place: Place, tmp_path: Path):
 
 
 def test_no_keeper(place: Place, tmp_path: Path, taken_port: int):
-    """Neither where nobody listens, nor where somebody listens and says nothing."""
+    """Neither if the port is closed, nor if a process listens and does not answer."""
     for port in (1, taken_port):
         url = f"embedded://127.0.0.1:{port}"
         said = place.refusal(
@@ -214,7 +214,7 @@ def test_no_file(place: Place, tmp_path: Path):
 
 
 def test_a_signal_ends_a_start_that_waits(place: Place, tmp_path: Path, taken_port: int):
-    """Nobody has to wait for a keeper that does not come."""
+    """The broker does not wait for a missing keeper."""
     file = place.settings(
         tmp_path,
         tidelog_keeper=f"embedded://127.0.0.1:{taken_port}",

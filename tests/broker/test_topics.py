@@ -121,7 +121,7 @@ def test_a_clock_that_is_too_far_off_is_refused(cluster: Cluster):
 
 
 def test_what_cannot_be_taken_and_wants_no_answer_is_hung_up_on(cluster: Cluster):
-    """With acks=0 that is all a producer can be told; whatever it sent before was taken."""
+    """With acks=0 a producer gets no other sign; its earlier records were stored."""
     create(cluster, "careless")
     where = address(cluster, cluster.leader_of("careless"))
     with raw.Connection(where) as connection:

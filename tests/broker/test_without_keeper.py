@@ -152,8 +152,8 @@ def test_what_was_given_up_may_be_done_when_the_keeper_is_back(tmp_path: Path):
 
 
 def test_producers_begin_while_the_keeper_is_away(tmp_path: Path):
-    """A block of ids is reserved before it is asked for, as Kafka's brokers do. When it is used up they are
-    told to try again, where Kafka 2.7 says nothing any more."""
+    """A block of ids is reserved before it is asked for, as Kafka's brokers do. When it is used up they get
+    an error and retry; Kafka 2.7 does not answer."""
 
     async def scene(set_up: Stage) -> None:
         await set_up.create(replicas=1)

@@ -1,7 +1,7 @@
-"""A simulated cluster and somebody who administers it: requests of any kind, answers, and what came of them.
+"""A simulated cluster and its administrator: requests of any kind, answers, and results.
 
 The cluster is the lab's, with its network, its keeper and its crashes; the administrator is one more client
-of it, who waits for nothing unless told to.
+of it, which waits only if the test says so.
 """
 
 from collections.abc import Callable
@@ -74,7 +74,7 @@ class Administrator:
         return self.ask(DeleteTopicRequest(topic), DeleteTopicResponse)
 
     def tool(self, operation: Operation) -> None:
-        """Somebody writes to the keeper directly."""
+        """A tool writes to the keeper directly."""
         self.world.quorum.administer(operation)
         self.world.settle()
 

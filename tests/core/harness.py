@@ -1,8 +1,7 @@
 """One real broker core, driven by hand: messages and time go in, effects come out sorted by kind.
 
-The core is the one that ships, its disk is the simulator's and its keeper is the real tree, answered at
-once. What is missing is everybody else: a test plays the other replicas, the clients and the controller, and
-so decides what arrives when.
+The core is the one that ships, its disk is the simulator's and its keeper is the real tree, answered at once.
+A test plays the other replicas, the clients and the controller, and so decides what arrives when.
 """
 
 from collections.abc import Iterable
@@ -236,7 +235,7 @@ class Bench:
         return found[0]
 
     def answer_to(self, token: object) -> tuple[ErrorCode, int] | None:
-        """What a producer was told: (error, offset), None while it waits."""
+        """The answer to a producer: (error, offset), None while it waits."""
         answer = self.answer(token, ProduceResponse)
         return None if answer is None else (answer.error, answer.base_offset)
 

@@ -1,4 +1,4 @@
-"""Histories of one partition: three real brokers, and somebody who elects anybody at any time.
+"""Histories of one partition: three real brokers, and elections of any replica at any time.
 
 Elections here are as unclean as they can be, followers fetch as little as they like, processes restart and
 machines lose power. All that a history keeps is what the rules of truncation rely on: one leader per epoch.

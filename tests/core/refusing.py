@@ -1,4 +1,4 @@
-"""The simulator's disk, which refuses what it is told to refuse, until it is mended."""
+"""The simulator's disk, which refuses the operations that a test chooses, until it is repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Administration under faults: whatever is asked and whoever fails, the cluster agrees on what there is."""
+"""Administration under faults: after any requests and failures the cluster agrees on its state."""
 
 from random import Random
 
@@ -133,7 +133,7 @@ def play(seed: int, generation: str, steps: int = 60) -> None:
 # sent to its former life, and may make a replica anew that has been deleted (KAFKA-7235).
 @pytest.mark.parametrize("generation", ["epoch", "majority"])
 def test_the_cluster_agrees_in_the_end(generation: str) -> None:
-    """Requests to anybody, messages in any order, crashes, freezes and cuts: when all is mended, keeper,
-    brokers and disks tell the same story, every partition is led, and no deletion hangs."""
+    """Requests to any broker, messages in any order, crashes, freezes and cuts: when all is healed, keeper,
+    brokers and disks agree, every partition has a leader, and no deletion hangs."""
     for seed in range(50):
         play(seed, generation)

@@ -1,4 +1,4 @@
-"""What clients are told of the partitions that a broker has heard of."""
+"""The metadata of partitions that a broker returns to clients."""
 
 from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
 from tidelog.core.metadata_cache import MetadataCache
@@ -16,7 +16,7 @@ def _told(*live: BrokerId) -> MetadataCache:
 
 
 def test_a_leader_that_is_not_alive_is_none() -> None:
-    """As in Kafka: whoever asks is to ask again. Epoch and ISR are what they are."""
+    """As in Kafka: the client must ask again. Epoch and ISR are unchanged."""
     state = _told(ONE).states()[TP]
     assert (state.leader, state.leader_epoch, state.isr) == (NO_LEADER, 4, (ZERO, ONE))
 

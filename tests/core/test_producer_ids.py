@@ -191,7 +191,7 @@ def test_no_id_is_given_out_twice(steps: list[tuple[int, str]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ACTIONS[:-1])), max_size=60))
 def test_everybody_is_served_in_the_end(steps: list[tuple[int, str]]) -> None:
-    """When calls get through again, nobody is left waiting."""
+    """When calls get through again, no producer is left waiting."""
     tree = Tree()
     processes = [Process(tree, broker) for broker in range(3)]
     asked = [0, 0, 0]

@@ -63,7 +63,7 @@ def cut_off(admin: Administrator, broker: int) -> None:
     ],
 )
 def test_what_replication_obeys(values: dict[str, str], expected: TopicConfig) -> None:
-    """Two settings; the others are storage's; what nobody can read counts as not given."""
+    """Two settings; the others are storage's; an invalid value counts as not set."""
     assert topic_config(values, BrokerConfig()) == expected
 
 
@@ -96,7 +96,7 @@ def test_a_broker_knows_the_settings_before_it_leads() -> None:
 
 
 def test_a_broker_reads_all_settings_when_it_starts() -> None:
-    """Also of topics it holds nothing of, and without anybody telling it."""
+    """Also of topics without a replica on it, and without a notification."""
     admin = Administrator()
     admin.create("t", config=TWO_IN_SYNC)
     admin.ask(CreateTopicRequest("u", assignment={0: replicas(0)}, config=TWO_IN_SYNC), CreateTopicResponse)
@@ -208,7 +208,8 @@ def test_a_repeated_request_is_obeyed_once() -> None:
 
 
 def test_after_a_lost_session_nothing_is_led_under_old_settings() -> None:
-    """The broker is registered again and told its roles, and waits with them for the settings."""
+    """The broker is registered again and receives its roles, and waits for the settings before it takes
+    them."""
     admin = Administrator()
     admin.create("t", partitions=3)
     cut_off(admin, 2)
@@ -230,7 +231,7 @@ def test_after_a_lost_session_nothing_is_led_under_old_settings() -> None:
 
 
 def test_a_change_reaches_every_broker() -> None:
-    """Whoever wrote it: all obey it, and the shell of each is told all values."""
+    """Written by any broker: all use it, and each emits all values as an event."""
     admin = Administrator()
     admin.create("t", config={"retention.ms": "1"})
     assert alter(admin, {"min.insync.replicas": "3", "retention.ms": None}).error is ErrorCode.NONE
@@ -414,7 +415,7 @@ def test_a_lost_answer_of_the_keeper_is_no_second_change(lost: int) -> None:
 
 
 def test_a_change_whose_session_ends_is_answered() -> None:
-    """Whether it was made nobody can tell: REQUEST_TIMED_OUT."""
+    """It is unknown whether it was made: REQUEST_TIMED_OUT."""
     admin = Administrator()
     admin.create("t")
     cut_off(admin, 1)

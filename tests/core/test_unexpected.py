@@ -119,7 +119,7 @@ def test_a_controller_leaves_to_others_what_a_broker_fails_on() -> None:
 
 
 def test_tasks_behind_one_that_fails_are_done() -> None:
-    """Who was promised an answer by it is told; what was submitted after it runs."""
+    """Its caller gets an answer; tasks submitted after it run."""
     bench = Bench()
     met: list[Exception] = []
     bench.core.ctx.unexpected = met.append

@@ -57,7 +57,7 @@ def test_every_field_reaches_a_column(event: type) -> None:
 
 
 def test_every_column_is_filled_by_some_kind() -> None:
-    """A column that nothing fills would be a promise that nobody keeps."""
+    """A column that no kind fills would be useless."""
     filled = ALWAYS.union(*(kind.sources for kind in KINDS.values()))
     assert filled == set(TYPES)
 
@@ -105,7 +105,7 @@ def test_what_is_unknown_is_absent() -> None:
 
 @pytest.mark.parametrize("generation", ["hw", "kip101", "epoch", "majority"])
 def test_the_simulator_s_events_become_the_same_rows(generation: str) -> None:
-    """Every event of the core in a simulated story has a row, told by the broker to which it happened."""
+    """Every event of the core in a simulated run has a row, recorded by the broker that it happened to."""
     story = known("hw-loss", generation)
     rows = []
     for played in story.played:

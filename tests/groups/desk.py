@@ -1,7 +1,7 @@
 """One real coordinator, driven by hand: requests and time go in, answers come out by who asked.
 
-What it writes goes to a list that stands for the log. Writes are committed at once, unless the test holds
-them; ``succeed`` replaces the coordinator by a new one that has read what was committed.
+Its writes go to a list instead of a log. Writes are committed at once, unless the test holds them;
+``succeed`` replaces the coordinator by a new one that has read what was committed.
 """
 
 from __future__ import annotations

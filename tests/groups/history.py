@@ -1,8 +1,8 @@
 """A random history of one group: clients, time, a log that is slow or fails, coordinators that die.
 
-Members are slots. Each acts on what it was last told, and sometimes on what it was told before; slots from
-``STATIC_FROM`` on are static members. After every step everything that must always hold is looked at; whoever
-leads hands out assignments that name generation and slot, so that a wrong one can be told.
+Members are slots. Each acts on its last answer, and sometimes on an earlier one; slots from ``STATIC_FROM``
+on are static members. Every invariant is checked after every step; leaders send assignments that name
+generation and slot, so that a wrong one is detected.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class History:
         self.desk.succeed()
         return "another coordinator"
 
-    # ------------------------------------------------------------ what they are told
+    # ------------------------------------------------------------ answers
 
     def _listen(self) -> None:
         for number in sorted(self.desk.answers.keys() - self._seen):
@@ -201,7 +201,7 @@ class History:
             assert group.protocol in ("range", "sticky")
 
     def _check_stable(self, group: Group) -> None:
-        """Nobody waits, and the log says the same: whoever takes over goes on from here."""
+        """No request waits, and the log has the same state: a new coordinator continues from here."""
         for member in group.members.values():
             assert member.awaits_join is None
             assert member.awaits_sync is None
@@ -220,7 +220,7 @@ class History:
         return None
 
     def _end(self) -> None:
-        """Everybody is answered in the end, unless their coordinator died, and the group is empty."""
+        """All requests are answered in the end, unless their coordinator died, and the group is empty."""
         self.desk.commit_held()
         self._listen()
         self.desk.pass_time(NEW_MEMBER_TIMEOUT_MS + 3 * REBALANCE_MS)

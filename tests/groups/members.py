@@ -34,7 +34,7 @@ class Member(ABC):
     def __init__(self) -> None:
         self.records: list[bytes] = []
         self.rebalances = 0
-        """How often it was told what it has."""
+        """How often it received an assignment."""
         self.revoked: set[int] = set()
         """What it ever had to give up."""
 
@@ -218,7 +218,7 @@ def eventually(check: Callable[[], bool], poll: Sequence[Member] = ()) -> None:
 
 
 def share_evenly(members: Sequence[Member], partitions: int) -> bool:
-    """Whether every partition has one owner, and nobody much more than others."""
+    """Whether every partition has one owner, and the members have about equal shares."""
     owned = [member.partitions() for member in members]
     counts = [len(each) for each in owned]
     return (

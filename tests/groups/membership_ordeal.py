@@ -1,14 +1,14 @@
 """Members of one group on the simulated cluster, while its brokers crash, freeze and are cut off.
 
-Members are slots that act on what they were last told, each after its own fashion: they join, sync, send
-heartbeats, commit, leave, and speak to anybody who believes to coordinate, deposed ones included. Slots from
-``STATIC_FROM`` on are static members whose processes are replaced now and then.
+Members are slots that act on their last answer, each with its own random choices: they join, sync, send
+heartbeats, commit, leave, and send to any broker that considers itself coordinator, deposed ones included.
+Slots from ``STATIC_FROM`` on are static members whose processes are replaced now and then.
 
-What must hold, whoever coordinates:
+Invariants, with any coordinator:
 
-* In one generation everybody acts on one and the same assignment.
-* Once somebody was told its share in a generation, nothing is committed for an older one any more; and
-  nothing by a static member whose place another process has taken.
+* In one generation all members act on the same assignment.
+* Once a member has received its share in a generation, nothing is committed for an older one; and nothing by
+  a static member that another process has replaced.
 * No acknowledged position is ever lost.
 """
 
@@ -50,7 +50,7 @@ SESSION_MS, REBALANCE_MS = 8_000, 6_000
 
 @dataclass
 class Slot:
-    """One member: what it was told, and what it makes of the leader's role if that falls to it."""
+    """One member: its last answers, and its assignments if it is the leader."""
 
     instance: str | None
     joined: JoinResponse | None = None
@@ -65,7 +65,8 @@ class Commit:
     generation: int
     member_id: str
     superseded: bool
-    """When it was sent, somebody knew its share in a later generation, or another process had its place."""
+    """When it was sent, a member knew its share in a later generation, or another process had replaced the
+    sender."""
 
 
 class MembershipOrdeal:
@@ -80,7 +81,7 @@ class MembershipOrdeal:
         self.shares: dict[int, bytes] = {}
         """Which assignment, by the mark of the leader that made it, a generation acts on."""
         self.generation_known = -1
-        """The latest in which somebody knows its share."""
+        """The latest generation in which a member knows its share."""
         self._asked: dict[int, tuple[str, int | Commit]] = {}
         self._actions: tuple[tuple[int, Callable[[], str]], ...] = (
             *((4, self.rebalance), (2, self.join), (2, self.sync), (3, self.heartbeat), (1, self.leave)),
@@ -110,8 +111,7 @@ class MembershipOrdeal:
         return f"{kind} {about} at {seat.broker}"
 
     def rebalance(self) -> str:
-        """As if it were a good day: everybody joins, and everybody syncs. If it is not, then while what they
-        said is on its way."""
+        """All members join and sync. Faults may still happen while their requests are on the way."""
         for act in (self.join, self.sync):
             for number in range(SLOTS):
                 act(number)
@@ -181,7 +181,7 @@ class MembershipOrdeal:
             CommitRequest(G, joined.generation, member_id, slot.instance, position), "commit", sent
         )
 
-    # ------------------------------------------------------------ what they are told
+    # ------------------------------------------------------------ answers
 
     def listen(self) -> None:
         for number in sorted(self._asked.keys() & self.groups.answers.keys()):

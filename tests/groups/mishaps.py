@@ -59,7 +59,7 @@ class Mishaps:
         return "heal"
 
     def make_good(self) -> list[str]:
-        """Everybody runs and reaches everybody, and has had the time to notice."""
+        """All brokers run and reach each other, and have had time to notice."""
         done = [self.heal(), self.thaw(), self.start()]
         self.groups.advance(12_000)
         return done

@@ -143,7 +143,7 @@ class SimulatedGroups:
         self._numbers = 0
         self.seats = [Seat(self, broker) for broker in self.world.broker_ids()]
         for seat in self.seats:
-            self.world.clients[seat.name] = seat  # type: ignore[assignment]  # it is told the same things
+            self.world.clients[seat.name] = seat  # type: ignore[assignment]  # it has the same interface
 
     def next_number(self) -> int:
         self._numbers += 1
@@ -163,7 +163,7 @@ class SimulatedGroups:
                 seat.refresh()
 
     def coordinating(self) -> Iterator[Seat]:
-        """Who believes to be the coordinator: perhaps two, or nobody."""
+        """The brokers that consider themselves coordinator: perhaps two, or none."""
         for seat in self.seats:
             seat.refresh()
             if seat.coordinator is not None and seat.broker not in self.world.paused:

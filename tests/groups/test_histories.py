@@ -1,4 +1,5 @@
-"""Whatever clients, clocks, logs and coordinators do: acknowledged positions stay, everybody is answered."""
+"""With any behaviour of clients, clocks, logs and coordinators: acknowledged offsets stay, all requests are
+answered."""
 
 from __future__ import annotations
 

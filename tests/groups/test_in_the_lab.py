@@ -1,4 +1,5 @@
-"""Coordinators on the simulated cluster, whose brokers crash, freeze and are cut off: what is told stands."""
+"""Coordinators on the simulated cluster, whose brokers crash, freeze and are cut off: acknowledged commits
+stay."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def join(member_id: str = "") -> JoinRequest:
 
 
 def answer_of(groups: SimulatedGroups, request: object) -> object:
-    """Ask whoever coordinates, for as long as it takes."""
+    """Ask the coordinator, for as long as it takes."""
     for _ in range(300):
         for seat in groups.coordinating():
             number = groups.ask(seat, request)  # type: ignore[arg-type]
@@ -83,7 +84,8 @@ def test_a_group_outlives_its_coordinator() -> None:
 
 
 class Ordeal:
-    """Commits to whoever believes to coordinate, while brokers crash, freeze and are cut off."""
+    """Commits to brokers that consider themselves coordinator, while brokers crash, freeze and are cut
+    off."""
 
     def __init__(self, seed: int, acks: int = ACKS_ALL) -> None:
         self.dice = random.Random(seed)
@@ -150,7 +152,7 @@ def test_commits_that_do_not_wait_are_lost() -> None:
 
 
 def test_members_through_failovers() -> None:
-    """One assignment a generation, no commit of whoever is not a member any more, no position lost."""
+    """One assignment per generation, no commit of a removed member, no offset lost."""
     generations, commits = 0, 0
     for seed in range(tries(40)):
         ordeal = MembershipOrdeal(seed)

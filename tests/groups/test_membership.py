@@ -27,8 +27,8 @@ def test_the_first_member_leads_and_is_sent_everybody() -> None:
 
 
 def test_a_second_member_makes_everybody_join_again() -> None:
-    """The old member hears of the rebalance by its heartbeat; both get generation 2, only the leader is told
-    about the other; each is given its own part."""
+    """The old member hears of the rebalance by its heartbeat; both get generation 2, only the leader gets the
+    other's metadata; each gets its own part."""
     desk = Desk()
     first = desk.form(None)[0]
     second = desk.join()
@@ -58,7 +58,7 @@ def test_an_id_is_asked_for_first() -> None:
 
 
 def test_an_id_that_is_not_used_expires() -> None:
-    """Who comes back too late with the id it was given is a stranger again; nobody waits for it for ever."""
+    """A client that joins too late with its id is unknown; the group does not wait for it forever."""
     desk = Desk()
     first = desk.form(None)[0]
     required = desk.answers[desk.join(asks_for_id_first=True)]
@@ -136,7 +136,7 @@ def test_a_newcomer_that_waits_too_long_is_dropped() -> None:
 
 
 def test_the_last_to_leave_empties_the_group() -> None:
-    """An empty group keeps its generation count: whoever comes next gets a later one."""
+    """An empty group keeps its generation count: the next member gets a later one."""
     desk = Desk()
     member = desk.form(None)[0]
     assert desk.leave(member.member_id) is NONE
@@ -167,7 +167,7 @@ def test_several_leave_at_once() -> None:
 
 
 def test_the_protocol_that_most_prefer() -> None:
-    """Of the assignors that everybody knows the one with most first votes is taken."""
+    """Of the assignors that all members support the one that most prefer is chosen."""
     desk = Desk()
     sticky_first = (("sticky", b""), ("range", b""))
     range_first = (("modern", b""), ("range", b""), ("sticky", b""))
@@ -195,7 +195,7 @@ def test_the_protocol_that_most_prefer() -> None:
     ],
 )
 def test_refused_joins_change_nothing(refused: dict, error: ErrorCode) -> None:
-    """A join that cannot be is told why, and the group stays as it is."""
+    """A refused join gets its error, and the group stays as it is."""
     desk = Desk()
     desk.form(None)
     before = desk.describe()
@@ -223,7 +223,7 @@ def test_a_client_of_the_longest_name_gets_a_reasonable_id() -> None:
 
 
 def test_group_max_size() -> None:
-    """A full group takes nobody else, and a place that becomes free can be had."""
+    """A full group accepts no further member until one leaves."""
     desk = Desk(members_max=2)
     first, second = desk.form(None, None)
     assert desk.answers[desk.join()].error is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -271,7 +271,7 @@ def test_only_the_leader_assigns() -> None:
 
 
 def test_a_rebalance_ends_waiting_syncs() -> None:
-    """Who waits for an assignment of a generation that is over is told to join again."""
+    """A sync that waits for the assignment of an old generation gets REBALANCE_IN_PROGRESS."""
     desk = Desk()
     first = desk.form(None)[0]
     second = desk.join()
@@ -282,7 +282,7 @@ def test_a_rebalance_ends_waiting_syncs() -> None:
 
 
 def test_an_assignment_counts_once_it_is_written() -> None:
-    """The leader's sync waits for the log, and so does everybody who would learn of the assignment."""
+    """The leader's sync waits for the log, and so do the syncs of all members."""
     desk = Desk()
     joined = desk.joined(desk.join())
     desk.held = []
@@ -294,7 +294,7 @@ def test_an_assignment_counts_once_it_is_written() -> None:
 
 
 def test_an_assignment_that_is_written_too_late() -> None:
-    """If a rebalance has begun meanwhile, the assignment of the generation before is nobody's any more."""
+    """If a rebalance has begun meanwhile, the assignment of the previous generation is dropped."""
     desk = Desk()
     joined = desk.joined(desk.join())
     desk.held = []
@@ -344,7 +344,7 @@ def test_two_assignments_of_one_generation() -> None:
     ],
 )
 def test_an_assignment_that_cannot_be_written(failure: ErrorCode, told: ErrorCode) -> None:
-    """The members are told in their terms, and the group starts over."""
+    """The members get an error of the group protocol, and the group starts over."""
     desk = Desk()
     joined = desk.joined(desk.join())
     desk.held = []

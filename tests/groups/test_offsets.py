@@ -128,7 +128,7 @@ def test_a_commit_counts_once_it_is_written() -> None:
     ],
 )
 def test_commits_that_cannot_be_written(failure: ErrorCode, told: ErrorCode) -> None:
-    """The client is told in its own terms, and the position stays."""
+    """The client gets an error of the group protocol, and the offset is unchanged."""
     desk = Desk()
     desk.commit(1)
     desk.failing = failure
@@ -159,7 +159,7 @@ def test_positions_in_use_are_not_forgotten() -> None:
 
 
 def test_members_that_are_no_consumers_use_everything() -> None:
-    """What a group of another kind reads nobody can tell."""
+    """The topics of a group of another kind are unknown."""
     desk = Desk()
     joined = desk.joined(desk.join(protocol_type="connect"))
     desk.sync(joined)

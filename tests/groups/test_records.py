@@ -82,7 +82,8 @@ def test_positions_of_older_versions(value: bytes, epoch: int, expires_at: int) 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_groups_of_older_versions(version: int) -> None:
-    """Before version 1 a member had one timeout, before 2 a group no time, before 3 nobody a name."""
+    """Before version 1 a member had one timeout, before 2 a group no time, before 3 a member no instance
+    id."""
     key, _ = group_entry("g", None)
     value = struct.pack(">h", version) + text("consumer") + struct.pack(">i", 4) + text("range") + text("m")
     value += struct.pack(">q", 99) if version >= 2 else b""

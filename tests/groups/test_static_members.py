@@ -20,7 +20,7 @@ def test_a_restart_costs_no_rebalance() -> None:
 
 
 def test_a_leader_that_restarts_does_not_lead_by_the_answer() -> None:
-    """It is told the leader's former id, or it would hand in an assignment that nobody takes."""
+    """It gets the leader's old id; otherwise it would send an assignment that is ignored."""
     desk = Desk()
     old = desk.form("a")[0]
     new = desk.joined(desk.join(instance="a"))
@@ -112,7 +112,7 @@ def test_an_administrator_removes_one_by_name() -> None:
 
 
 def test_a_new_id_that_cannot_be_written() -> None:
-    """The old process keeps the name, and the new one is told to look elsewhere."""
+    """The old process keeps the instance id, and the new one gets an error."""
     desk = Desk()
     old = desk.form("a")[0]
     desk.failing = ErrorCode.NOT_LEADER_OR_FOLLOWER

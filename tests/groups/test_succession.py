@@ -1,4 +1,4 @@
-"""A coordinator dies and another takes over: what was answered stands, whoever waits is not forgotten."""
+"""A coordinator dies and another takes over: acknowledged changes stay, and waiting members are answered."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_whoever_waits_is_sent_on() -> None:
     ],
 )
 def test_while_loading(request_: Request, error: ErrorCode | None) -> None:
-    """Nothing is decided by half of the log. A member is told to go on, or to join again."""
+    """Nothing is decided by half of the log. A heartbeat succeeds, a sync must join again."""
     desk = Desk()
     desk.coordinator = desk._new()
     expected = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if error is None else error

@@ -1,7 +1,7 @@
 """A keeper without a network: the tree in the process of the tests.
 
-Values stay Python objects, as in the simulator. Nothing expires on its own; connections break, come back and
-expire when told to.
+Values stay Python objects, as in the simulator. Nothing expires on its own; connections break, reconnect and
+expire when the test says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class LocalKeeper:
     def __init__(self) -> None:
         self.tree = Tree()
         self._connections: dict[int, LocalConnection] = {}
-        """By session, as long as somebody is there to be told."""
+        """By session, while the client is connected."""
         own = self.tree.open_session()
         for node in standard_nodes(now=0):
             self.tree.apply(own, Create(node.path, decode(node.path, node.value)))
@@ -55,7 +55,7 @@ class LocalKeeper:
 
 
 class LocalConnection(KeeperConnectionBase):
-    """Everything takes a turn of the event loop, so that nobody is answered while still asking."""
+    """Everything takes a turn of the event loop, so that no call is answered before it returns."""
 
     def __init__(self, keeper: LocalKeeper) -> None:
         super().__init__()

@@ -102,7 +102,7 @@ class Stage(AbstractAsyncContextManager["Stage"]):
         await self._leaving.aclose()
 
     async def client(self, timeout_ms: int = LONG_MS) -> Client:
-        """Connected, with its session told."""
+        """Connected, with its session announced."""
         client = await self.unconnected(timeout_ms)
         await until(lambda: bool(client.sessions), "a session")
         return client
@@ -173,7 +173,7 @@ class NetworkedStage(Stage):
 
     @abstractmethod
     async def put(self, path: str, stored: bytes) -> None:
-        """Create a node with bytes that are nobody's business."""
+        """Create a node with arbitrary bytes."""
 
     def cut(self, client: Client) -> None:
         assert client.line is not None
@@ -237,7 +237,7 @@ class ZooKeeperStage(NetworkedStage):
         await self.foreign(lambda client: client.create(f"/{self.chroot}{path}", stored))
 
     async def foreign(self, use: Callable[[Any], Any], client_id: tuple[int, bytes] | None = None) -> Any:
-        """What a client that nobody here wrote makes of it."""
+        """The view of an independent client."""
 
         def run() -> Any:
             client = KazooClient(f"{self._host}:{self._port}", timeout=30, client_id=client_id)

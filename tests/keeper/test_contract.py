@@ -35,7 +35,7 @@ from tidelog.keeper.values import MalformedValue
 
 
 async def test_the_nodes_of_every_cluster_are_there_at_once(stage: Stage) -> None:
-    """Whoever connects finds the paths that the core builds on, and everybody the same cluster id."""
+    """Every client finds the paths that the core needs, and the same cluster id."""
     one, two = await stage.client(), await stage.client()
     for path in keeper_paths.PERSISTENT:
         assert (await one.do(Get(path))).value.stat.owner == 0
@@ -85,7 +85,7 @@ async def test_every_refusal_has_its_name(stage: Stage) -> None:
 
 
 async def test_sequential_names_count_up(stage: Stage) -> None:
-    """Ten digits behind the name, whoever asks, and the caller is told the whole path."""
+    """Ten digits behind the name, counted over all clients, and the caller gets the whole path."""
     one, two = await stage.client(), await stage.client()
     note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", TopicPartition("t", 3), sequential=True)
     made = [(await client.do(note)).path for client in (one, two, one)]
@@ -292,7 +292,7 @@ async def test_a_child_watch_hears_of_children_only(stage: Stage) -> None:
 
 
 async def test_the_end_of_a_watched_node_is_heard_by_both_kinds_of_watch(stage: Stage) -> None:
-    """Also by the watch on its parent; and one's own changes are heard like anybody's."""
+    """Also by the watch on its parent; a client's own changes fire its watches too."""
     client = await stage.client()
     await client.do(Create("/x"))
     await client.do(Get("/x", watch=True))
@@ -351,7 +351,7 @@ async def test_a_session_is_told_first(stage: Stage) -> None:
 
 
 async def test_ephemeral_nodes_live_as_long_as_their_session(stage: Stage) -> None:
-    """Closing takes them away at once, and nothing else; whoever watches hears of it."""
+    """Closing deletes them at once, and nothing else; watches fire."""
     client, other = await stage.client(), await stage.client()
     await client.do(Create("/brokers/ids/1", BrokerEndpoint("h", 1), ephemeral=True))
     await client.do(Create("/kept"))
@@ -439,7 +439,7 @@ async def test_a_watch_set_after_the_resumption_works(stage: Stage) -> None:
 
 
 async def test_a_call_without_a_connection_is_dropped(stage: Stage) -> None:
-    """The core repeats at the resumption what it still wants; a request says that nobody answered."""
+    """The core repeats at the resumption what it still wants; a request raises KeeperUnreachable."""
     client = await stage.client()
     stage.cut(client)
     await until(lambda: not client.connection.connected, "the break is noticed")
@@ -514,10 +514,10 @@ async def test_a_wire_that_swallows_everything_is_noticed(networked: NetworkedSt
 
 
 async def test_idle_sessions_are_kept_alive(networked: NetworkedStage) -> None:
-    """Nobody says anything for several time-outs, and every session is still the same.
+    """No client sends anything for several time-outs, and every session is still the same.
 
-    Where the machine stood still for a good part of the time-out a session may rightly end. Only then there
-    is another round, with longer ones.
+    If the machine was stopped for a large part of the time-out, a session may rightly end. Only then there is
+    another round, with longer ones.
     """
     asking = await networked.client()
     for timeout_ms in (1000, 4000, 16_000):
@@ -532,7 +532,7 @@ async def test_idle_sessions_are_kept_alive(networked: NetworkedStage) -> None:
 
 
 async def slowest_answer(client: Client, seconds: float) -> float:
-    """Ask for a while. The longest that an answer took is how long the keeper or this process stood still."""
+    """Ask for a while. The longest time of an answer is how long the keeper or this process was stopped."""
     loop = asyncio.get_running_loop()
     slowest, asked = 0.0, loop.time()
     end = asked + seconds
@@ -593,7 +593,7 @@ async def test_a_request_is_answered_or_says_why_not(networked: NetworkedStage) 
 async def test_an_unreadable_node_is_named_and_left_out(
     networked: NetworkedStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A stranger's bytes stop nobody: calls do not see the node, requests say where it is."""
+    """Foreign bytes stop no client: calls do not see the node, requests name it."""
     client = await networked.client()
     await client.do(Create("/brokers/topics/good", {0: (BrokerId(1),)}))
     await networked.put("/brokers/topics/bad", b'{"version":2,"partitions":[]}')
@@ -607,8 +607,8 @@ async def test_an_unreadable_node_is_named_and_left_out(
 async def test_a_call_that_is_too_large_is_not_sent(
     networked: NetworkedStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The keeper would hang up on it, again and again; so it is answered here, in its turn. Without an answer
-    whoever asked would wait for ever, and everything behind it."""
+    """The keeper would close the connection, again and again; so the client answers it itself, in order.
+    Without an answer the caller would wait forever, and everything behind it."""
     client = await networked.client()
     large = "v" * 5_000_000
     assert (await client.connection.request(Create("/x", large))).error is KeeperError.TOO_LARGE

@@ -71,7 +71,7 @@ class Node:
                 self.events.append(effect)
 
     async def stop(self) -> None:
-        """As a process that dies; its session is closed, so that nobody waits for it to run out."""
+        """As a process that dies; its session is closed, so that the test need not wait for its expiry."""
         self.running = False
         await self.client.connection.close()
 
@@ -131,7 +131,7 @@ async def test_the_controller_is_replaced(stage: Stage) -> None:
 
 
 async def test_a_controller_whose_session_expired_resigns_and_registers_anew(stage: Stage) -> None:
-    """Under a larger broker epoch; somebody is the controller afterwards."""
+    """Under a larger broker epoch; there is a controller afterwards."""
     nodes = await cluster(stage)
     admin = await stage.client()
     node = controller(nodes)
@@ -148,7 +148,8 @@ async def test_a_controller_whose_session_expired_resigns_and_registers_anew(sta
 
 
 async def test_a_controller_goes_on_after_a_broken_connection(stage: Stage) -> None:
-    """Cut off while topics are made: when it is back it leads them all, and nobody else was elected."""
+    """Disconnected while topics are created: when it is back all have leaders, and no other controller was
+    elected."""
     nodes = await cluster(stage)
     admin = await stage.client()
     node = controller(nodes)

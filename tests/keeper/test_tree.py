@@ -98,7 +98,7 @@ def test_closing_a_session_deletes_its_ephemeral_nodes_in_path_order() -> None:
 
 
 def test_closing_a_session_fires_child_watches_on_the_parent_once() -> None:
-    """A broker's death is seen by whoever watches the list of brokers: one notification, not one per node."""
+    """A broker's death fires the watches on the list of brokers: one notification, not one per node."""
     tree, mine = grown("/ids")
     other = tree.open_session()
     done(tree, mine, Create("/ids/1", ephemeral=True))
@@ -132,7 +132,7 @@ def test_closing_twice_changes_nothing() -> None:
 
 
 def test_a_deleted_ephemeral_node_no_longer_belongs_to_its_session() -> None:
-    """A node of the same name that somebody else made later survives the first owner."""
+    """A node of the same name that another session created later survives the first owner."""
     tree, mine = grown()
     other = tree.open_session()
     done(tree, mine, Create("/leader", ephemeral=True))
@@ -152,7 +152,7 @@ def test_an_operation_of_a_closed_session_is_a_bug_of_the_caller() -> None:
 
 
 def test_watches_can_be_forgotten_without_the_session() -> None:
-    """When nobody listens any more; ephemeral nodes stay, and others' watches too."""
+    """When the connection is gone; ephemeral nodes stay, and others' watches too."""
     tree, mine = grown("/ids")
     other = tree.open_session()
     done(tree, mine, Create("/ids/1", ephemeral=True))
@@ -342,7 +342,7 @@ def test_reading_what_is_missing_is_no_node(read) -> None:
 
 
 def test_make_path_creates_only_what_is_missing() -> None:
-    """Bootstrapping twice is harmless, and whoever watches hears of it like of any creation."""
+    """Bootstrapping twice is harmless, and watches fire as for any creation."""
     tree, me = grown("/a")
     done(tree, me, SetValue("/a", "kept"))
     done(tree, me, Children("/a", watch=True))
@@ -480,7 +480,7 @@ def test_later_writes_of_a_multi_see_the_earlier_ones() -> None:
     ],
 )
 def test_a_multi_that_fails_late_leaves_no_trace(failing: Write, error: KeeperError) -> None:
-    """Values, children, counters, ephemeral nodes, watches, transactions: all as before, nobody is told.
+    """Values, children, counters, ephemeral nodes, watches, transactions: all as before, and no watch fires.
 
     The error and its index are those of the first write that fails.
     """
@@ -623,7 +623,7 @@ class AnySequence(RuleBasedStateMachine):
 
     @rule(choice=st.integers(0, 3), some=st.lists(reads, min_size=1, max_size=5))
     def read(self, choice: int, some: list[Get | Children | Subtree]) -> None:
-        """A read says what is there and changes nothing but the watches."""
+        """A read returns the node and changes nothing but the watches."""
         session = self.a_session(choice)
         before = nodes_of(self.tree.dump())
         for read in some:
@@ -728,7 +728,8 @@ def versioned(stat: Stat | None) -> tuple[int, int] | None:
 
 
 def seen(nodes: dict[str, StoredNode], watch: Watch) -> object:
-    """What a watch is about: the node, or which children it has, each told apart from its successors."""
+    """What a watch is about: the node, or its children, each distinguished from later ones of the same
+    name."""
     _, path, children = watch
     if not children:
         return nodes.get(path)

@@ -154,7 +154,7 @@ PATHS = st.sampled_from(sorted({path for path, _, _ in KAFKA}))
 
 @given(path=PATHS, stored=st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(path: str, stored: bytes) -> None:
-    """Nothing that somebody may have stored makes a broker fall over."""
+    """No stored bytes can crash a broker."""
     with suppress(MalformedValue):
         decode(path, stored)
 

@@ -83,7 +83,7 @@ def test_defaults_are_those_of_kafka():
 
 
 def test_the_core_has_the_same_defaults():
-    """What the simulator assumes without being told is what a broker does without being told."""
+    """The defaults of the simulator are the defaults of a broker."""
     assert settings().core_config() == BrokerConfig()
 
 
@@ -236,7 +236,7 @@ def test_overrides_come_last_and_say_where_they_are_from(tmp_path: Path):
     ],
 )
 def test_what_has_no_effect_is_warned_about(text: str, remark: str):
-    """In one line, with the nearest name there is; it stops nobody from starting."""
+    """In one line, with the nearest known name; the broker still starts."""
     assert settled(text).remarks == [(Level.WARNING, remark)]
 
 
@@ -250,7 +250,8 @@ def test_the_keeper_is_one_url():
 
 
 def test_what_clients_are_told_to_connect_to():
-    """The advertised listener, else the listener with the port it got; never a host nobody can reach."""
+    """The advertised listener, else the listener with the port it got; never a host that clients cannot
+    reach."""
     assert settings("listeners=PLAINTEXT://10.0.0.1:0").advertised(5000) == Endpoint("10.0.0.1", 5000)
     advertised = "listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://kafka.example:9092"
     assert settings(advertised).advertised(9092) == Endpoint("kafka.example", 9092)

@@ -10,7 +10,7 @@ from tidelog.settings.topic import TOPIC, LogConfig
 
 
 def test_the_table_and_the_values_agree() -> None:
-    """A configuration without any property has the defaults of the table, and shows them as they stand."""
+    """A configuration without any property has the defaults of the table, and shows them unchanged."""
     defaults = {setting.name: setting.default_text for setting in TOPIC.values()}
     assert LogConfig() == LogConfig.from_properties({}) == LogConfig.from_properties(defaults)
     assert LogConfig().texts() == defaults

@@ -1,4 +1,4 @@
-"""Batches whose few bytes stand for very many records, or for very large ones."""
+"""Batches of few bytes that inflate to very many records, or to very large ones."""
 
 from __future__ import annotations
 

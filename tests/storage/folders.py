@@ -43,7 +43,7 @@ def log(path: Path, **options: Any) -> Iterator[FileLog]:
 
 
 def after_a_crash(path: Path, to: Path) -> Path:
-    """What another process finds when this one is killed now: the files as they are, and nobody's lock."""
+    """What another process finds when this one is killed now: the files as they are, and no lock."""
     shutil.copytree(path, to)
     return to
 

@@ -1,7 +1,7 @@
 """A change of a log that the disk refuses: the log is as it was, and trying again does all of it.
 
-Whenever the broker is killed, the next start finds what was there. One case each: ``test_faulty_disk`` looks
-for those that nobody thought of.
+Whenever the broker is killed, the next start finds what was there. One case each: ``test_faulty_disk``
+searches for other cases.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def test_gaps_are_checkpointed_before_the_first_one_also_at_the_second_try(tmp_p
 
 
 def test_a_log_that_was_found_shorter_takes_nothing_before_that_is_checkpointed(tmp_path: Path) -> None:
-    """Its segments end below the recovery point. As long as that one stands, what is appended is judged by
-    it."""
+    """Its segments end below the recovery point. Until the checkpoint is written, recovery would apply it to
+    new records."""
     with storage(tmp_path / "a", defaults=small()) as one:
         log = synced(one)
         removed = log.segments.active.path.name
@@ -221,7 +221,7 @@ def test_a_log_that_cannot_be_begun_anew_is_not_dropped(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_taken_back_stops_the_log(tmp_path: Path) -> None:
-    """Nobody knows what is on such a disk: nothing is written to this log until a start has read it."""
+    """The content of such a disk is unknown: nothing is written to this log until a restart has read it."""
     with storage(tmp_path / "a", defaults=small()) as one:
         log = synced(one, 18)
         before = contents(log)

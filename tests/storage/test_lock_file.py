@@ -35,7 +35,7 @@ def another_process_holds(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_another_process_is_found_by_its_lock(tmp_path: Path) -> None:
-    """And is forgotten the moment it ends, although its name still stands in the file."""
+    """And is not reported after its end, although its entry is still in the file."""
     path = tmp_path / "lock"
     with another_process_holds(path) as process:
         assert holder(path) == Process.of(process.pid)

@@ -39,7 +39,7 @@ def test_a_new_folder_is_marked(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_another_broker_or_cluster_is_refused(tmp_path: Path) -> None:
-    """A mistyped path must not cost anybody their data."""
+    """A mistyped path must not destroy data."""
     with storage(tmp_path, cluster_id="c"):
         pass
     refused(tmp_path, "belongs to broker 1, not 2; choose another folder or id", broker_id=2)

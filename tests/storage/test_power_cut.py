@@ -1,4 +1,4 @@
-"""After a power cut: what was promised is there, and what is there is true."""
+"""After a power cut: synced records are still stored, and stored records are correct."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Broker:
         self._keep_promised()
 
     def _keep_promised(self) -> None:
-        """What the log was told to drop is promised no longer."""
+        """Truncated records need not survive."""
         left = bytes_of(read_all(self.log))
         self.promised = [one for one in self.promised if one in left]
 

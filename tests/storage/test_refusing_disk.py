@@ -93,7 +93,7 @@ def test_old_segments_that_cannot_be_removed_stay_until_they_can(tmp_path: Path)
 
 
 def test_what_cannot_be_read_is_a_failure_whatever_is_looked_for(tmp_path: Path) -> None:
-    """Offsets by time say so; producers that cannot be learnt from the log are told of, and forgotten."""
+    """Lookups by time raise; producers that cannot be read from the log are reported, and forgotten."""
     with log(tmp_path, defaults=small(), tail_bytes=0, open_segments_max=1) as one:
         append(one, *(batch(str(n), timestamp=1_000 + n, producer=1, sequence=n) for n in range(20)))
         sealed = [segment.path for segment in one.segments][:-1]

@@ -25,7 +25,7 @@ OTHER = TopicPartition("other", 3)
 
 
 class Failing:
-    """A disk whose syncs fail when told to."""
+    """A disk whose syncs fail when the test says so."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.broken = False
@@ -214,7 +214,7 @@ def test_a_sync_covers_segments_that_were_rolled(tmp_path: Path, disk: Failing) 
 
 
 def test_syncs_run_beside_appends(tmp_path: Path) -> None:
-    """Threads sync and roll while the log grows: what is promised in the end is what is there."""
+    """Threads sync and roll while the log grows: the recovery point at the end matches the files."""
     with ThreadPoolExecutor(4) as threads:
         defaults = small(**{"tidelog.flush": "always"})
         with storage(tmp_path, defaults=defaults, background=threads.submit) as opened:
@@ -299,7 +299,7 @@ def test_a_sync_that_fails_in_the_background_is_noticed(tmp_path: Path, disk: Fa
 
 
 def test_a_checkpoint_that_cannot_be_written_is_no_failure_of_the_log(tmp_path: Path) -> None:
-    """It only makes the next recovery longer; whoever watches is told."""
+    """It only makes the next recovery longer; the storage reports it."""
     with storage(tmp_path, defaults=small()) as opened:
         one = opened.open(TP)
         blocked = tmp_path / "recovery-point-offset-checkpoint.tmp"

@@ -1,4 +1,4 @@
-"""Codecs that nobody here wrote, brought to one form: bytes in, what they read and what they write out.
+"""Independent codecs behind one interface: bytes in, what they read and what they write out.
 
 - kio, generated from Kafka's own message definitions as of 4.x; it lacks versions that 4.0 dropped.
 - kafka-python 3, an interpreter of the same definitions, written independently.

@@ -100,7 +100,7 @@ def test_response_headers_end_with_a_tag_section_if_flexible() -> None:
 
 
 def test_unknown_tags_in_a_header_are_skipped() -> None:
-    """A newer client may put into its header what nobody here knows."""
+    """A newer client may put unknown tags into its header."""
     frame = whole(
         encode_request(12, 4, 5, "me", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
     )
@@ -186,7 +186,7 @@ def test_a_client_from_the_future_is_told_what_we_speak() -> None:
 
 @pytest.mark.parametrize("version", [-1, 0, 2, 10, 32767])
 def test_versions_that_are_not_spoken_are_refused(version: int) -> None:
-    """Produce 0 to 2 are listed for the sake of old clients, but nobody may use them."""
+    """Produce 0 to 2 are listed for old clients, but cannot be used."""
     with pytest.raises(UnsupportedVersion, match="PRODUCE"):
         decode_request(pack(">hhih", 0, version, 1, -1) + bytes(20))
 

@@ -1,4 +1,4 @@
-"""Every message in every version, byte for byte, against codecs that nobody here wrote."""
+"""Every message in every version, byte for byte, against independent codecs."""
 
 from __future__ import annotations
 

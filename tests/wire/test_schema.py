@@ -137,7 +137,7 @@ def test_null_where_it_is_not_allowed_is_refused() -> None:
 
 
 def test_unknown_tags_are_skipped_and_repeated_ones_replace() -> None:
-    """Tags from the future do no harm, wherever they stand."""
+    """Unknown tags do no harm, at any position."""
 
     @struct
     class Tagged:

@@ -40,7 +40,7 @@ def test_a_dead_leader_costs_one_epoch_if_the_controller_is_elsewhere(generation
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_leader_and_controller_together_cost_two_epochs(generation: str) -> None:
-    """A new controller runs the replica machine first (nobody leads, +1), then elects (+1)."""
+    """A new controller runs the replica machine first (no leader, +1), then elects (+1)."""
     head = THREE.replace("controller=2", "controller=0")
     story = play(head, "crash 0\nwait unregistered 0", generation)
     assert written(story) == [
@@ -59,7 +59,7 @@ def test_a_dead_controller_costs_nothing(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_the_last_member_stays_listed_and_the_epoch_rises(generation: str) -> None:
-    """Nobody is left to lead: leader −1, the ISR keeps the one that has everything, one more epoch."""
+    """No candidate is left: leader −1, the ISR keeps the replica that has all records, one more epoch."""
     story = play(TWO, "crash 1\nwait isr 0\ncrash 0\nwait leader none", generation)
     assert written(story) == [
         (0, 1, [0], StateWriteReason.REPLICA_OFFLINE, 1),
@@ -87,7 +87,7 @@ def test_a_change_of_the_isr_by_its_leader_costs_nothing(generation: str) -> Non
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_the_return_of_a_broker_costs_nothing(generation: str) -> None:
-    """It is told what it missed; the leader lets it into the ISR within the epoch."""
+    """It receives the current state; the leader adds it to the ISR within the epoch."""
     story = play(THREE, "crash 1\nwait unregistered 1\nrestart 1\nwait isr 0,1,2", generation)
     assert after(story, "restart 1").after.live_brokers == (0, 1, 2)
     assert [epoch for _, epoch, *_ in written(story)] == [1, 1]
@@ -146,7 +146,7 @@ def test_assignment_order_elects_not_isr_order() -> None:
 
 
 def test_majority_deposes_before_it_elects() -> None:
-    """Two writes, two epochs: nobody leads while the votes come in, then the longest log of a majority."""
+    """Two writes, two epochs: no leader while the votes come in, then the longest log of a majority."""
     story = play(THREE, "crash 0\nwait leader 1", "majority")
     assert written(story) == [
         (-1, 1, [0, 1, 2], StateWriteReason.BALLOT_OPENED, None),
@@ -166,8 +166,8 @@ def test_majority_elects_nobody_without_a_majority() -> None:
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_a_leader_that_stops_hands_over_first(generation: str) -> None:
-    """The election leaves it out of the ISR and costs one epoch; nobody waits for a session to expire. (It
-    goes on fetching for a moment, so under 0.10 it may even come in again before it is gone.)"""
+    """The election removes it from the ISR and costs one epoch, without waiting for a session to expire. (It
+    still fetches for a moment, so under 0.10 it may rejoin the ISR before it stops.)"""
     story = play(THREE, "produce p a\nwait knows 2 a\nstop 0\nproduce p b", generation)
     stopped = after(story, "stop 0")
     assert written(stopped)[0] == (1, 1, [1, 2], ElectionKind.CONTROLLED_SHUTDOWN, 0)
@@ -200,7 +200,7 @@ def test_a_stopping_controller_is_succeeded_at_once() -> None:
 
 
 def test_a_stopping_leader_with_no_other_in_sync_leaves_the_partition_offline() -> None:
-    """Nobody may take over: it asks three times, then leaves; nobody leads, and it alone may come back."""
+    """No other replica may lead: it asks three times, then stops; there is no leader until it returns."""
     story = play(TWO, "crash 1\nwait isr 0\nproduce p a\nstop 0\nadvance 20s\nrestart 0\nwait leads 0")
     assert state(after(story, "advance 20s"))[0] == -1
     assert values(story, 0) == "a"

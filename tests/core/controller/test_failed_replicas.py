@@ -1,4 +1,5 @@
-"""A cluster in which one disk refuses: others lead, clients are told, and all is well when it is mended."""
+"""A cluster with one failed disk: other replicas lead, the metadata shows it, and a repaired disk
+recovers."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ class Refused(Administrator):
         return self.answer(number, ProduceResponse).error
 
     def mend(self, broker: int, topic: str = "new") -> None:
-        """The disk is in order again. Nobody is told."""
+        """The disk works again. The cores get no notice of it."""
         self.disk(broker).mend()
         self.until(lambda: bool(self.happened(ReplicaCameOnline)), 2 * RETRY_MS_MAX)
         tp = TopicPartition(topic, 0)
@@ -178,7 +179,7 @@ def test_a_broker_that_returns_with_a_mended_disk_says_so(cluster: Refused) -> N
 
 
 def test_a_topic_may_be_deleted_while_a_replica_is_offline() -> None:
-    """There is nothing to erase there, and nobody asks for it any more."""
+    """There is nothing to erase there, and the controller stops asking for it."""
     cluster = Refused()
     cluster.disk(1).refuse("open", NEW)
     cluster.assign("new", 1, 2)

@@ -89,7 +89,7 @@ def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, r
     ],
 )
 def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
-    """The first assigned replica or nobody."""
+    """The first assigned replica or none."""
     found = preferred_leader(ids(assignment), state(isr, leader=1), ids(live))
     assert found == made(choice, ElectionKind.PREFERRED), reason
 
@@ -118,7 +118,7 @@ def test_an_elected_leader_is_alive_assigned_and_in_the_new_isr(
     assignment: Ids, isr: Ids, live: Ids, unclean: bool
 ) -> None:
     """Whatever the lists: a clean choice is a member of the old ISR, any choice is alive and assigned, and
-    the new ISR holds the leader, nobody dead, and nobody new but an unclean leader."""
+    the new ISR holds the leader, no dead replica, and no new member except an unclean leader."""
     members = tuple(broker for broker in isr if broker in assignment)
     choice = offline_leader(ids(assignment), state(members), ids(live), unclean=unclean)
     electable = [b for b in assignment if b in live and b in members]

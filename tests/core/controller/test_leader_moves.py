@@ -1,4 +1,5 @@
-"""Elections that an administrator asks for (KIP-460): preferred ones, and unclean ones if nobody leads."""
+"""Elections that an administrator asks for (KIP-460): preferred ones, and unclean ones if there is no
+leader."""
 
 import pytest
 from tests.core.administrator import Administrator, replicas
@@ -81,7 +82,7 @@ def test_an_unclean_election_needs_somebody() -> None:
 
 
 def test_a_majority_does_not_elect_uncleanly() -> None:
-    """Without a majority nobody can lead, whatever an administrator wishes."""
+    """Without a majority there is no leader, even on request of an administrator."""
     admin = Administrator(Setup(brokers=4, generation="majority"))
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2, 3)}), CreateTopicResponse)
     admin.world.crash(1)

@@ -32,7 +32,7 @@ ISR_GENERATIONS = ("hw", "kip101", "epoch")
 OPERATIONS: list[Operation] = []
 """What the keeper was asked."""
 TOLD: list[UpdateMetadataRequest] = []
-"""What brokers were told."""
+"""The requests that brokers received."""
 
 
 @pytest.fixture(autouse=True)
@@ -170,7 +170,7 @@ def test_a_broker_that_leaves(generation: str) -> None:
 
 
 def test_the_last_broker_has_nothing_to_wait_for() -> None:
-    """No other broker could lead what it leads: it is told so at once, and need not ask again."""
+    """No other broker could lead its partitions: it gets that answer at once, and need not ask again."""
     cluster = Cluster()
     cluster.lose(1)
     cluster.lose(2)

@@ -1,4 +1,4 @@
-"""Replica placement: everybody leads and follows equally often, and no rack holds all of a partition."""
+"""Replica placement: all brokers lead and follow equally often, and no rack holds all of a partition."""
 
 from collections import Counter
 

@@ -203,7 +203,7 @@ def test_a_new_connection_repeats_the_request_in_flight() -> None:
 
 
 def test_requests_name_the_incarnation_they_are_meant_for() -> None:
-    """Controller, controller epoch and broker epoch stand in every request."""
+    """Controller, controller epoch and broker epoch are in every request."""
     lone = LoneController()
     for broker in (1, 2):
         request = next(send.message for send in lone.sent if send.to == broker)
@@ -242,7 +242,7 @@ def test_a_repeated_proposal_finds_its_own_write() -> None:
 
 
 def test_proposals_are_refused() -> None:
-    """A deposed leader, a former life, an outdated version, a partition nobody knows."""
+    """A deposed leader, an old registration, an outdated version, an unknown partition."""
     lone = LoneController()
     lone.create_topic()
     lone.ask(proposal(lone, (0, 1)), AlterIsrResponse)  # version 1 from here on
@@ -332,7 +332,8 @@ def test_requests_to_somebody_who_is_not_the_controller() -> None:
 
 def test_an_election_past_a_leaving_in_sync_replica_is_unclean() -> None:
     """Before KIP-497 a leader may write a leaving replica back into the ISR. That replica is alive and in
-    sync, but must not lead: whoever is elected in its place may lack records, and the election says so."""
+    sync, but must not lead: the replica elected in its place may lack records, and the kind of election shows
+    that."""
     lone = LoneController("hw")
     lone.create_topic((2, 0, 1))
     leaving = ControlledShutdownRequest(BrokerId(0), lone.broker_epoch(0))

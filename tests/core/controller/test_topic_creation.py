@@ -42,7 +42,7 @@ def test_a_topic_is_created_and_served_when_the_answer_comes() -> None:
 
 
 def test_the_watch_that_creation_fires_finds_nothing_to_do() -> None:
-    """Each partition's state is written once, each replica is told its role once."""
+    """Each partition's state is written once, each replica gets its role once."""
     admin = Administrator()
     admin.create("t", partitions=4)
     admin.world.advance(5_000)
@@ -240,7 +240,7 @@ def test_requests_in_the_queue_of_a_controller_that_loses_its_session_are_answer
 
 
 def test_an_answer_that_waits_for_the_controllers_own_broker_is_given_when_it_loses_its_office() -> None:
-    """The topic was created, and somebody else looks after it now: the administrator may know."""
+    """The topic was created, and another broker is controller now: the administrator gets the answer."""
     admin = Administrator()
     admin.world.network.hold(Channel("control", 0, 0))
     number = admin.send(CreateTopicRequest("t", 1, 3))
@@ -289,7 +289,7 @@ def test_a_lost_answer_does_not_add_partitions_twice(lost: int) -> None:
 
 
 def test_a_topic_without_any_live_replica_waits_for_one() -> None:
-    """It exists, nobody leads it, and the first replica that comes does."""
+    """It exists without a leader, and the first replica that returns leads it."""
     admin = Administrator()
     admin.world.crash(2)
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
@@ -427,7 +427,7 @@ def test_more_partitions_of_a_topic_that_a_tool_left_without_any() -> None:
 
 
 def test_a_keeper_without_the_standard_nodes_takes_no_topic() -> None:
-    """Somebody removed /config/topics: the administrator is told, and no half of a topic is left."""
+    """A tool removed /config/topics: the administrator gets an error, and no half of a topic is left."""
     admin = Administrator()
     admin.tool(Delete(keeper_paths.TOPIC_CONFIGS))
     assert admin.create("t").error is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""Deleting topics: nothing of them is left, whoever dies on the way, and nothing brings them back."""
+"""Deleting topics: nothing of them is left, even if brokers die on the way, and nothing brings them back."""
 
 import pytest
 from tests.core.administrator import Administrator, replicas
@@ -64,7 +64,7 @@ def produce(admin: Administrator, value: str, broker: int = 0) -> ProduceRespons
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_deleted_topic_leaves_nothing(generation: str) -> None:
-    """Not in the keeper, not on any disk, not in what clients are told."""
+    """Not in the keeper, not on any disk, not in the metadata for clients."""
     admin = Administrator(Setup(brokers=3, generation=generation))
     admin.create("t", partitions=3, factor=2, config={"retention.ms": "1"})
     admin.create("other")
@@ -112,7 +112,7 @@ def test_a_topic_created_anew_is_a_new_topic() -> None:
 
 
 def test_whoever_waits_for_the_topic_is_answered() -> None:
-    """Parked produces and fetches get an error: there is nobody left to wait for."""
+    """Parked produces and fetches get an error, because they cannot succeed any more."""
     admin = Administrator()
     admin.create("t")
     admin.world.network.hold(Channel("fetch", 1, 0))
@@ -136,7 +136,7 @@ def test_a_topic_that_does_not_exist_cannot_be_deleted() -> None:
 
 
 def test_only_the_controller_deletes() -> None:
-    """NOT_CONTROLLER from anybody else."""
+    """NOT_CONTROLLER from any other broker."""
     admin = Administrator()
     admin.create("t")
     answer = admin.ask(DeleteTopicRequest("t"), DeleteTopicResponse, to=2)
@@ -155,7 +155,8 @@ def test_a_tool_deletes_by_its_mark() -> None:
 
 
 def test_what_cannot_be_marked_is_not_deleted() -> None:
-    """Somebody removed /admin/delete_topics: without a mark, whoever took over half-way would not know."""
+    """A tool removed /admin/delete_topics: without a mark, a new controller could not continue the
+    deletion."""
     admin = Administrator()
     admin.create("t")
     admin.tool(Delete(keeper_paths.DELETE_TOPICS))
@@ -242,7 +243,7 @@ def test_a_dead_replica_makes_deletion_wait() -> None:
 
 
 def test_a_returning_broker_gives_up_its_replica() -> None:
-    """It is told to delete the log before it can serve it, and the deletion completes."""
+    """It gets StopReplica before it can serve the log, and the deletion completes."""
     admin = waiting_for_broker_2()
     admin.world.start(2)
     admin.until(lambda: traces(admin) == [])
@@ -251,7 +252,7 @@ def test_a_returning_broker_gives_up_its_replica() -> None:
 
 
 def test_a_new_controller_goes_on_with_the_deletion() -> None:
-    """It finds the mark, does not serve the topic, and completes when everybody is back."""
+    """It finds the mark, does not serve the topic, and completes when all brokers are back."""
     admin = waiting_for_broker_2()
     admin.world.crash(0)
     admin.until(lambda: admin.exists(keeper_paths.CONTROLLER) and admin.controller == 1)
@@ -265,7 +266,7 @@ def test_a_new_controller_goes_on_with_the_deletion() -> None:
 
 
 def test_a_replica_that_dies_while_it_deletes_is_asked_again() -> None:
-    """Its broker was told and did not answer: nobody knows, so it is told again when it is back."""
+    """Its broker did not answer the request, so it gets the request again when it is back."""
     admin = Administrator()
     admin.create("t")
     admin.world.network.hold(Channel("control", 0, 2))
@@ -287,7 +288,8 @@ def test_a_replica_that_dies_while_it_deletes_is_asked_again() -> None:
 
 
 def test_a_broker_that_was_cut_off_forgets_a_topic_that_was_deleted_meanwhile() -> None:
-    """It held no replica, so nobody waited for it; what a controller says first replaces all it knew."""
+    """It held no replica, so the deletion did not wait for it; the first request of a controller replaces all
+    its metadata."""
     admin = Administrator()
     admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
     admin.world.pause(2)

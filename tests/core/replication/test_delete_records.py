@@ -1,4 +1,5 @@
-"""DeleteRecords: the front of a log goes for good, and whoever asked hears when every replica has let go."""
+"""DeleteRecords: the front of a log is deleted for good, and the answer comes when every replica has done
+so."""
 
 import pytest
 from tests.core.harness import TP, Bench, leading, records
@@ -77,7 +78,7 @@ def test_all_followers_count() -> None:
 
 
 def test_a_leader_without_followers_answers_at_once() -> None:
-    """There is nobody to wait for."""
+    """It has no follower to wait for."""
     bench = Bench(replicas=(0,))
     bench.lead()
     bench.produce("a")
@@ -172,7 +173,7 @@ def test_a_leader_that_steps_down_says_so() -> None:
 
 
 def test_others_refuse() -> None:
-    """A follower: NOT_LEADER_OR_FOLLOWER; nobody's partition: UNKNOWN_TOPIC_OR_PARTITION."""
+    """A follower: NOT_LEADER_OR_FOLLOWER; an unknown partition: UNKNOWN_TOPIC_OR_PARTITION."""
     bench = Bench()
     bench.follow(1, 0)
     assert answer_to(bench, delete(bench, 0)) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

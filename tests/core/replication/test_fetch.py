@@ -17,7 +17,7 @@ from tidelog.wire.errors import ErrorCode
 
 
 def test_a_follower_reads_to_the_end_and_a_consumer_to_the_watermark() -> None:
-    """Records at or above the watermark are nobody's but the replicas'."""
+    """Only replicas may read records at or above the watermark."""
     bench = leading("ab")
     bench.produce("cd", acks=1)
     assert letters(bench.fetched(bench.fetch(1, 1))) == "bcd"
@@ -143,8 +143,8 @@ def test_a_consumer_without_an_epoch_is_only_asked_for_the_leader() -> None:
 
 
 def test_the_end_of_the_log_as_consumers_and_followers_see_it() -> None:
-    """ListOffsets: a consumer is told the watermark, but OFFSET_NOT_AVAILABLE (78) while a new leader cannot
-    know it; a follower is told the log end."""
+    """ListOffsets: a consumer gets the watermark, but OFFSET_NOT_AVAILABLE (78) while a new leader cannot
+    know it; a follower gets the log end."""
     bench = Bench(storage=disk((0, "abc"), high_watermark=1))
     bench.lead(epoch=1)
     for name, asker, answer in (

@@ -109,7 +109,7 @@ def test_epochs_are_learnt_from_records_only() -> None:
 
 
 def test_an_answer_to_another_offset_is_ignored() -> None:
-    """It was meant for an earlier request: what it brings would leave a gap, or stand there twice."""
+    """It was meant for an earlier request: its records would leave a gap, or be duplicates."""
     bench = following()
     bench.fed(0, records("ab"))
     sent = len(bench.sent)
@@ -203,7 +203,7 @@ def test_a_question_about_epochs_is_tried_again_too() -> None:
 
 
 def test_a_pause_outlived_by_the_role_does_nothing() -> None:
-    """When the back-off ends the broker leads: it must not fetch from anybody."""
+    """When the back-off ends the broker leads: it must not fetch."""
     bench = following(epoch=2)
     bench.fed(0, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     bench.lead(epoch=3)
@@ -369,7 +369,7 @@ def test_truncation_takes_epochs_and_watermark_along() -> None:
 
 
 def test_kip101_asks_once_and_believes_the_number() -> None:
-    """Not told of which epoch the answer speaks, it keeps d, which the leader never had (KIP-279)."""
+    """The answer does not name the epoch, so it keeps d, which the leader never had (KIP-279)."""
     bench = following(epoch=7, generation="kip101", storage=disk(*ABCDE, high_watermark=0))
     assert bench.last_sent(EpochEndRequest).asked_epoch == 5
     bench.told_epoch_end(asked=5, found=NO_EPOCH, end=4)
@@ -407,7 +407,7 @@ def test_a_new_epoch_of_the_same_leader(generation: str, question: type) -> None
     ("generation", "left"), [("epoch", "ab"), ("majority", "ab"), ("kip101", "ab"), ("hw", "a")]
 )
 def test_a_new_leader_in_the_same_life(generation: str, left: str) -> None:
-    """Another leader sends everybody through truncation: by epochs after a question, by watermark at once."""
+    """A new leader makes all followers truncate: by epochs after a request, by watermark at once."""
     epoch = NO_EPOCH if generation == "hw" else 0
     bench = following(epoch=0, generation=generation)
     bench.fed(0, records("ab", epoch=epoch), high_watermark=1)

@@ -71,7 +71,7 @@ def test_a_silent_follower(rule: IsrRule, isr: list[tuple[int, ...]]) -> None:
 
 
 def test_a_silent_follower_of_a_silent_partition_stays() -> None:
-    """Caught-up rule: whoever has the leader's log end is not lagging, however long ago it said so."""
+    """Caught-up rule: a follower at the leader's log end is not lagging, however long ago it fetched."""
     bench = leading()
     bench.pass_time(120_000)
     assert proposed(bench) == []
@@ -240,7 +240,7 @@ def test_before_kip_497_an_expansion_in_doubt_was_not_counted(generation: str) -
     state = PartitionState(BrokerId(0), 0, ids((1, 0)), 1, 1)
     bench.lead(isr=(0,))
     assert bench.leader.isr == (0,)
-    # Somebody wrote first: the leader's own write is refused, and it stays in doubt.
+    # Another broker wrote first: the leader's own write is refused, and its outcome stays unknown.
     write_state(bench, state, version=2)
     bench.fetch(1, 0)
     assert bench.leader.proposal is not None

@@ -198,7 +198,7 @@ def test_acks_1_is_answered_on_append() -> None:
 
 
 def test_acks_all_is_answered_in_the_order_of_commitment() -> None:
-    """One receipt may complete several sends; each is told its own offset."""
+    """One fetch may complete several sends; each gets its own offset."""
     bench = leading()
     tokens = [bench.produce(value) for value in "abc"]
     bench.fetch(1, 2)
@@ -208,7 +208,7 @@ def test_acks_all_is_answered_in_the_order_of_commitment() -> None:
 
 
 def test_acks_all_on_a_lone_replica_is_answered_at_once() -> None:
-    """ "All" is whoever is in sync, be it the leader alone."""
+    """ "All" means the ISR, even if it is the leader alone."""
     bench = Bench(replicas=(0, 1))
     bench.lead(isr=(0,))
     assert bench.answer_to(bench.produce("a")) == (ErrorCode.NONE, 0)
@@ -262,7 +262,7 @@ def test_each_send_has_a_deadline_of_its_own() -> None:
 
 
 def test_leadership_lost_while_parked() -> None:
-    """Whoever waits is told NOT_LEADER_OR_FOLLOWER (6): producers, followers and consumers."""
+    """Waiting requests get NOT_LEADER_OR_FOLLOWER (6): of producers, followers and consumers."""
     bench = leading("a")
     ack = bench.produce("b")
     follower = bench.fetch(1, 2)

@@ -65,8 +65,8 @@ def test_a_gap_is_out_of_order() -> None:
 
 @pytest.mark.parametrize("known", [0, 3])
 def test_what_follows_a_batch_that_the_disk_refused_waits_for_it(known: int) -> None:
-    """Five are in flight; the disk was full for the first. The others must not be told that records are
-    missing, nor be taken before it because nothing is known of their producer yet."""
+    """Five are in flight; the disk was full for the first. The others must not get an error that means lost
+    records, nor be stored before it because their producer is still unknown."""
     states = after(*(batch(n, offset=n) for n in range(known)))
     states.turned_away(batch(known))
     for later in (known + 1, known + 2):

@@ -46,7 +46,7 @@ LEADER = BrokerId(1)
 
 
 class Refusing(Bench):
-    """A bench whose disk can be told what to refuse."""
+    """A bench whose disk refuses what the test chooses."""
 
     def __init__(self, generation: str = "epoch") -> None:
         self.disk = RefusingStorage()
@@ -168,7 +168,7 @@ def test_an_offline_replica_of_a_topic_that_is_gone_is_forgotten() -> None:
 
 
 def test_a_log_that_cannot_be_deleted_costs_the_others_nothing() -> None:
-    """It plays no role any more; told again, it goes."""
+    """It has no role any more; a repeated request deletes it."""
     bench = Refusing()
     bench.tell(A, TP, B)
     bench.disk.refuse("delete", TP)
@@ -188,8 +188,8 @@ def test_a_log_that_cannot_be_deleted_costs_the_others_nothing() -> None:
 
 
 def test_an_epoch_that_cannot_be_opened_is_not_led() -> None:
-    """A majority leader opens its epoch with a record. Without it it is no leader, and says so at once; who
-    waited for it as leader of the epoch before is told to look elsewhere."""
+    """A majority leader opens its epoch with a record. Without it it is not the leader, and reports that at
+    once; requests that waited for its previous epoch get NOT_LEADER_OR_FOLLOWER."""
     bench = Refusing("majority")
     bench.tell(TP)
     parked = bench.produce("a")

@@ -155,6 +155,6 @@ def test_whatever_is_printed_is_read(form: Any) -> None:
 
 
 def test_values_are_known_by_their_text() -> None:
-    """A text stands for itself, everything else is printed as EDN."""
+    """A string is used as it is, everything else is printed as EDN."""
     (form,) = read('[[:a "b" 1 nil true #{2} {:c 3} #d 4]]')
     assert [written(part) for part in form] == [":a", "b", "1", "nil", "true", "#{2}", "{:c 3}", "#d 4"]

@@ -118,8 +118,8 @@ def test_a_consumer_waits_behind_what_it_got(tmp_path: Path) -> None:
     [("fail", "txn", 1), ("info", "txn", 1), ("ok", "txn", 3), ("fail", "poll", 5), ("info", "poll", 5)],
 )
 def test_only_what_committed_moves_a_consumer(tmp_path: Path, kind: str, f: str, waited: int) -> None:
-    """A transaction that did not commit leaves it where it was. After a lone poll that went wrong nobody
-    knows, and then it waits for what it gets."""
+    """A transaction that did not commit leaves the position unchanged. After a failed single poll the
+    position is unknown, and any record is expected."""
     history = History().ok(0, poll(x=[(0, "a")])).op(0, kind, [poll(x=[(1, "b"), (2, "c")])], f)
     assert places(imported(tmp_path, history.ok(0, poll(x=[(5, "d")]))))[-1] == (5, waited)
 

@@ -105,8 +105,8 @@ def test_moves_of_a_watermark_become_one_row(tmp_path: Path, clock: Clock) -> No
 
 
 def test_nothing_overtakes_the_watermark_of_its_partition(tmp_path: Path, clock: Clock) -> None:
-    """Before a truncation or a change of leadership stands how far the partition was committed; other
-    partitions go on waiting."""
+    """The high watermark is written before a truncation or a change of leadership; other partitions wait for
+    the flush."""
     recorder = EventRecorder(tmp_path, ME, clock)
     recorder.record(advanced(A, 0, 1), 0)
     recorder.record(advanced(A, 1, 2), 1)
@@ -210,7 +210,7 @@ def joined(told: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
 
 
 def test_a_clock_that_is_set_back_changes_only_the_stamps(tmp_path: Path, clock: Clock) -> None:
-    """Order is told by ``sequence``, and flushes are due by the broker's own time."""
+    """``sequence`` gives the order, and flushes are due by the broker's monotonic time."""
     recorder = EventRecorder(tmp_path, ME, clock, flush_interval_ms=100)
     recorder.record(advanced(A, 0, 1), 0)
     clock.now -= 3_600_000

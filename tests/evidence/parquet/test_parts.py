@@ -91,7 +91,7 @@ def test_a_table_that_nobody_wrote_is_empty(tmp_path: Path):
 
 
 def test_an_unfinished_file_is_not_seen(tmp_path: Path):
-    """Neither by us nor by anybody who follows the custom that hidden files are not data."""
+    """Neither by this package nor by other readers, which skip hidden files."""
     folder = tmp_path / "faults"
     write_part(folder, "part-000000", arrow_rows(FAULTS, [{"number": 1}]))
     (folder / ".part-000001.parquet.tmp").write_bytes(b"PAR1 half of a file")

@@ -59,7 +59,7 @@ def seal_now(folder: EvidenceFolder) -> Callable[[Slots], None]:
 
 
 def test_a_send_becomes_a_row_with_its_outcome(folder: EvidenceFolder, seal_now: Callable[[Slots], None]):
-    """The three outcomes, and the fourth way to the third: nobody ever said."""
+    """The three outcomes, and a send that was never settled, which is unknown too."""
     ledger = LedgerJournal(folder.journal, seal_now, **PRODUCER, rows=8)
     first, second, third, _ = intend(ledger, 4, b"k7")
     ledger.settle(first, OK, 42, 2_000)
@@ -284,7 +284,7 @@ def test_a_full_disk_is_an_error_at_once(folder: EvidenceFolder, monkeypatch: py
 
 
 def test_what_cannot_be_sealed_stays_a_journal(folder: EvidenceFolder):
-    """And whoever asked for it hears why."""
+    """And the caller gets the reason."""
     (folder.path / "ledger").write_text("in the way")
     heard: list[tuple[Path, Exception]] = []
     sealer = Sealer(folder.path, lambda path, error: heard.append((path, error)))

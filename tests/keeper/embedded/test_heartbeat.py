@@ -49,7 +49,7 @@ async def test_a_busy_loop_keeps_its_session(tmp_path: Path) -> None:
 
 
 def test_a_loop_that_hangs_is_not_vouched_for() -> None:
-    """While one heartbeat goes on and on, that of a loop which nobody has seen for too long says nothing."""
+    """One heartbeat keeps sending; that of a loop that has not run for too long sends nothing."""
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
         busy = Heartbeat(ours.fileno(), BEAT, 0.01)
@@ -62,7 +62,7 @@ def test_a_loop_that_hangs_is_not_vouched_for() -> None:
 
 
 def test_the_descriptor_is_its_own() -> None:
-    """Stopped, it writes no more, whoever has that number now; a peer that is gone does not trouble it."""
+    """After the stop it does not write to a reused descriptor number; a closed peer is no problem."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         beating = Heartbeat(ours.fileno(), BEAT, 0.01)

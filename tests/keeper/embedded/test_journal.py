@@ -163,7 +163,7 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_refused_log_is_left_as_it_is(tmp_path: Path) -> None:
-    """Somebody may still want to rescue it."""
+    """An administrator may want to repair it."""
     grown(tmp_path, story(4))
     path = log_of(tmp_path)
     damaged = bytearray(path.read_bytes())
@@ -286,7 +286,7 @@ def test_the_log_asks_for_a_snapshot_when_it_has_grown(tmp_path: Path) -> None:
 
 
 def test_two_keepers_cannot_share_a_directory(tmp_path: Path) -> None:
-    """The second is told who has it, in one line; when the first is gone it may have it."""
+    """The second gets an error that names the first; when the first has ended it may use it."""
     first = Recovered(tmp_path)
     with pytest.raises(KeeperStorageError, match=r"used by another keeper \(process \d+\)"):
         Recovered(tmp_path)

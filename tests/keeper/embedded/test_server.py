@@ -46,7 +46,7 @@ def in_memory() -> EmbeddedStage:
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path, run: Callable[..., bool]) -> None:
-    """At every moment; stopped once more by whoever started it; and the directory is free again."""
+    """At every moment; its caller may call stop again; and the directory is free again."""
 
     async def give_up(moment: int) -> bool:
         keeper = EmbeddedKeeper(tmp_path)
@@ -133,7 +133,7 @@ async def test_nothing_acknowledged_is_lost_when_the_keeper_is_killed(
 
 
 async def test_a_session_that_does_not_come_back_after_a_restart_expires(tmp_path: Path) -> None:
-    """It gets its full time first; then its ephemeral nodes go, and whoever watches hears of it."""
+    """It gets its full time first; then its ephemeral nodes are deleted, and watches fire."""
     keeper = EmbeddedKeeper(tmp_path, session_timeout_min_ms=100)
     await keeper.start()
     async with RawClient(keeper.port) as raw:
@@ -158,7 +158,7 @@ async def test_a_session_that_does_not_come_back_after_a_restart_expires(tmp_pat
 async def test_a_write_is_answered_when_it_is_on_disk(
     embedded: EmbeddedStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the disk is busy nobody sees the write, not even its own session, and readers do not wait."""
+    """While the disk is busy no client sees the write, not even its own session, and readers do not wait."""
     writer, reader = await embedded.client(), await embedded.client()
     await writer.do(Create("/x", 0))
     await reader.do(Get("/x", watch=True))
@@ -254,7 +254,7 @@ async def test_waiting_ends_when_the_keeper_is_stopped(tmp_path: Path) -> None:
 
 
 async def test_only_who_knows_the_secret_takes_up_a_session(in_memory: EmbeddedStage) -> None:
-    """A session id alone, which everybody can read in a node, gives a new session."""
+    """A session id alone, which every client can read in a node, gives a new session."""
     async with RawClient(in_memory.keeper.port) as mine, RawClient(in_memory.keeper.port) as thief:
         given = await mine.greet()
         await mine.ask(["create", "/e", None, True, False])
@@ -279,7 +279,7 @@ async def test_the_newest_connection_of_a_session_wins(in_memory: EmbeddedStage)
 
 
 async def test_time_outs_are_kept_within_bounds() -> None:
-    """What a client asks for is clipped, and it is told."""
+    """The requested time-out is limited, and the answer holds the result."""
     keeper = EmbeddedKeeper(None, session_timeout_min_ms=1000, session_timeout_max_ms=5000)
     await keeper.start()
     granted = []
@@ -291,7 +291,8 @@ async def test_time_outs_are_kept_within_bounds() -> None:
 
 
 async def test_whoever_runs_it_may_decide_when_sessions_end(in_memory: EmbeddedStage) -> None:
-    """Silence does not end those; and they end at once: nobody sees one gone and another still there."""
+    """Silence does not end those sessions; and they end together: no client sees one ended and another
+    open."""
     keeper, watcher = in_memory.keeper, await in_memory.client()
     await watcher.do(Create("/ids"))
     async with RawClient(keeper.port) as one, RawClient(keeper.port) as two, RawClient(keeper.port) as last:
@@ -328,10 +329,10 @@ async def test_there_is_a_limit_to_sessions(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_a_keeper_that_was_stopped_for_a_while_expires_nobody(in_memory: EmbeddedStage) -> None:
-    """A paused or starved process has heard nobody because it did not listen."""
+    """A paused or starved keeper could not receive anything."""
     client = await in_memory.client(timeout_ms=200)
     for _ in range(3):
-        time.sleep(0.5)  # the keeper's loop stands still
+        time.sleep(0.5)  # the keeper's loop is blocked
         await client.do(Get("/"))
     assert len(client.sessions) == 1
 
@@ -373,7 +374,7 @@ def nested(depth: int) -> Any:
 
 
 def multis(depth: int) -> Any:
-    """Each inside the one before: too deep for whoever follows them, and not too deep for JSON."""
+    """Each inside the one before: too deep for a recursive reader, and not too deep for JSON."""
     return ["multi", [multis(depth - 1)] if depth else []]
 
 
@@ -411,7 +412,7 @@ NONSENSE: list[Any] = [
 async def test_nonsense_in_a_session_closes_the_connection(
     in_memory: EmbeddedStage, message: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With one line in the log. The session itself lives on, for whoever comes back with better manners."""
+    """With one line in the log. The session itself lives on, for a client that reconnects."""
     async with RawClient(in_memory.keeper.port) as raw:
         given = await raw.greet()
         raw.send(message)

@@ -61,7 +61,7 @@ class Replica:
 
 
 class Partition:
-    """A leader and a follower, used as the replication core does; everything they were told in a list."""
+    """A leader and a follower, used as the replication core does; all their records in a list."""
 
     def __init__(self, path: Path) -> None:
         self.told: list[Found] = []
@@ -138,7 +138,7 @@ class Partition:
 
     def check(self) -> None:
         self._check_records(self.leader, self.leader.log.start_offset)
-        # A follower may start later than the records it was told of, if the leader had lost them by then.
+        # A follower may start after its first records, if the leader has deleted them.
         self._check_records(self.follower, self.leader.log.start_offset)
         restored = ProducerStates()
         for batch in read_all(self.leader.log):
@@ -161,7 +161,7 @@ class Partition:
         if log.end_offset < self.leader.sealed_to:
             return  # a follower: what made records obsolete may not have come yet
         for limit in {min(self.committed, log.end_offset), log.end_offset}:
-            # Whoever reads to the end knows the last value of every key. A deleted one may be forgotten.
+            # A reader of the whole log knows the last value of every key. A deleted key may be missing.
             last = {r[2]: r for r in told if r[0] < limit}
             got = {r[2]: r for r in found if r[0] < limit}
             for key, record in last.items():

@@ -48,7 +48,7 @@ def base(segment: Path) -> int:
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_last_segments_are_gone(tmp_path: Path, clean: bool) -> None:
-    """The recovery point knows how far the log went. It is told once: then that is what there is."""
+    """The recovery point shows how far the log went. The loss is reported once."""
     *_, third, last = filled(tmp_path)
     if not clean:
         (tmp_path / CLEAN_SHUTDOWN).unlink()
