@@ -64,7 +64,7 @@ tables that were written before there was such a column are read as if it were n
 
 `tidelog evidence import-jepsen HISTORY DIR` makes a folder of a history of Jepsen's Kafka workload (see the
 [guide](../guide/audit.md#a-history-of-jepsens)). Nobody reads everything once more at the end of such a
-history, so its `final_reader`, `everyone`, is made up: what anybody polled, each offset once, the latest
+history, so its `final_reader`, `everyone`, is made up: what all processes polled, each offset once, the latest
 value. `reads_to_end` in `trial.json` is false then: what was acknowledged behind the last offset may be
 there. `starts` and `ends` of a topic say from where to where its partitions are known.
 

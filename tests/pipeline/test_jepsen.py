@@ -379,6 +379,6 @@ def test_what_is_too_much_for_a_worker_is_named(
 def test_what_a_history_cannot_show_is_named(judged: tuple[Verdict, dict[str, Found]]) -> None:
     """There are no replicas, no events, and nobody read to the end."""
     said = "\n".join(judged[0].unjudged)
-    assert "what lies behind the last record polled" in said
+    assert "records behind the last one polled" in said
     assert "diverged: there are no replica logs" in said
     assert "reads above the high watermark: there are no events of brokers" in said

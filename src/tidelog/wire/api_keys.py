@@ -69,7 +69,7 @@ class Api(IntEnum):
     ALTER_CLIENT_QUOTAS = 49
     DESCRIBE_USER_SCRAM_CREDENTIALS = 50
     ALTER_USER_SCRAM_CREDENTIALS = 51
-    KRAFT_VOTE = 52  # Kafka's Vote; ours is VOTE
+    KRAFT_VOTE = 52  # Kafka's Vote; tidelog's own is VOTE
     BEGIN_QUORUM_EPOCH = 53
     END_QUORUM_EPOCH = 54
     DESCRIBE_QUORUM = 55

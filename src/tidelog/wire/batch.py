@@ -121,7 +121,7 @@ class RecordBatch:
         self.leader_epoch = leader_epoch
 
     def stamp_append_time(self, timestamp_ms: int) -> None:
-        """LogAppendTime: set one timestamp for all records. The CRC covers it and is computed anew."""
+        """LogAppendTime: set one timestamp for all records. The CRC covers it and is recomputed."""
         data = self.data
         self.attributes |= TIMESTAMP_TYPE_BIT
         self.max_timestamp = timestamp_ms

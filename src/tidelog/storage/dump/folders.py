@@ -78,7 +78,7 @@ def _log_dir_rows(folder: Path, *, records: bool) -> Rows:
     for partition in partitions:
         yield from partition_rows(partition, checkpoints, records=records, detailed=records)
     for leaving in sorted(path for path in folder.iterdir() if _LEAVING.fullmatch(path.name)):
-        yield note(leaving, "on its way out, not looked into")
+        yield note(leaving, "being deleted, not read")
     names = {partition.name for partition in partitions}
     for topic, number in checkpoints.orphans(names):
         yield note(folder, f"checkpoints know {topic}-{number}, of which there is no folder")

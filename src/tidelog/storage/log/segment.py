@@ -280,7 +280,7 @@ class Segment(BatchFile):
                 fault = str(error)
         if fault:
             self.rebuild_indexes()
-            fault += ": indexes built anew"
+            fault += ": indexes rebuilt"
             if self.corruption is not None:
                 fault += f", but {self.corruption}"
         elif trusted:

@@ -70,7 +70,7 @@ def import_history(history: Path, path: Path, *, idempotent: bool = True) -> Imp
         versions={"tidelog": __version__},
         settings={
             "history": str(history),
-            "final reader": f"{EVERYONE} is not a consumer: it is what anybody polled, each offset once",
+            "final reader": f"{EVERYONE} is not a consumer: it holds what all processes polled",
             "keys": f"a number is a partition of the topic {NUMBERED}, a name a topic with one partition",
         },
         final_reader=EVERYONE,
@@ -143,7 +143,7 @@ class _Importer:
         manifest.state = COMPLETE
         manifest.started_us = manifest.load_started_us = self._first_us or 0
         manifest.ended_us = manifest.load_ended_us = self._last_us
-        manifest.lacks("what lies behind the last record polled", "nobody read to the end of the logs")
+        manifest.lacks("records behind the last one polled", "no process read to the end of the logs")
         if self._unplaced:
             manifest.lacks(f"{self._unplaced:,} polled records", "the history does not tell their offsets")
         for empty in (self._folder.events_journal, self._folder.journal, self._folder.logs):
