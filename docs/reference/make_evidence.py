@@ -58,15 +58,15 @@ without retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never
 Sends of one transaction have its name in `transaction`, and one outcome, that of the transaction: `ok` if it
 committed, `failed` if it aborted, `unknown` if nobody heard. A read has the name of the transaction that
 commits its position. Trials of tidelog's own use no transactions; histories that were imported do. Files of
-tables that were written before there was such a column are read as if it were null, so the schema is still 1.
+tables that were written before there was such a column are read as if it were null, which needs no other schema.
 
 ## Imported histories
 
 `tidelog evidence import-jepsen HISTORY DIR` makes a folder of a history of Jepsen's Kafka workload (see the
-[guide](../guide/audit.md#a-history-of-jepsens)). Nobody reads everything once more at the end of such a
-history, so its `final_reader`, `everyone`, is made up: what all processes polled, each offset once, the latest
-value. `reads_to_end` in `trial.json` is false then: what was acknowledged behind the last offset may be
-there. `starts` and `ends` of a topic say from where to where its partitions are known.
+[guide](../guide/audit.md#a-history-of-jepsens)). Such a history has no final read of everything. Its
+`final_reader`, `everyone`, is derived: all that the processes polled, each offset once, with its latest value.
+`reads_to_end` in `trial.json` is false then: records that were acknowledged behind the last offset may exist.
+`starts` and `ends` of a topic give the range of offsets that is known of each partition.
 
 <!-- Written by docs/reference/make_evidence.py. -->
 """
