@@ -58,13 +58,13 @@ without retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never
 Sends of one transaction have its name in `transaction`, and one outcome, that of the transaction: `ok` if it
 committed, `failed` if it aborted, `unknown` if nobody heard. A read has the name of the transaction that
 commits its position. Trials of tidelog's own use no transactions; histories that were imported do. Files of
-tables that were written before there was such a column are read as if it were null, which needs no other schema.
+tables that were written before there was such a column are read as if it were null.
 
 ## Imported histories
 
 `tidelog evidence import-jepsen HISTORY DIR` makes a folder of a history of Jepsen's Kafka workload (see the
 [guide](../guide/audit.md#a-history-of-jepsens)). Such a history has no final read of everything. Its
-`final_reader`, `everyone`, is derived: all that the processes polled, each offset once, with its latest value.
+`final_reader`, `everyone`, is derived: all that the processes polled, each offset once, with the latest value.
 `reads_to_end` in `trial.json` is false then: records that were acknowledged behind the last offset may exist.
 `starts` and `ends` of a topic give the range of offsets that is known of each partition.
 
