@@ -198,7 +198,7 @@ def test_defaults_are_those_of_the_search():
     for name in ("unclean", "idempotent", "retries", "depth"):
         assert given[name] == getattr(options, name)
     assert given["fault_budget"] == options.faults.budget
-    assert given["power_loss"] == options.faults.power
+    assert given["power_loss"] == ("power" in options.faults.kinds)
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ for name in catalogue.names():
 
 SEARCH = """
 import sys
-from tidelog.lab.search.schedule import FaultChoice as Faults
+from tidelog.lab.search.schedule import FaultChoice
 from tidelog.lab.play import run
 from tidelog.lab.search.search import SearchOptions, search
 from tidelog.narrate.transcript import print_transcript
 
 generation, strategy = sys.argv[1:]
-faults = Faults(power=True, budget=8)
+faults = FaultChoice(budget=8).also("power")
 options = SearchOptions(generation, strategy, schedules=60, seed=5, acks=1, unclean=True, faults=faults)
 result = search(options, stop_at=None)
 print(result.schedules, result.broken)
@@ -82,7 +82,7 @@ def test_a_seed_names_a_schedule(generation: str, strategy: str) -> None:
 def test_a_found_schedule_replays_from_its_file(generation: str, strategy: str) -> None:
     """Printed as a scenario file and parsed back, a schedule plays to the identical transcript, and it breaks
     the invariant it was found for."""
-    faults = FaultChoice(power=True, budget=8)
+    faults = FaultChoice(budget=8).also("power")
     options = SearchOptions(generation, strategy, schedules=200, seed=11, acks=1, unclean=True, faults=faults)
     finding = search(options, stop_at=Grade.DATA).finding
     assert finding is not None

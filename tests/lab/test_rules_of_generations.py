@@ -56,7 +56,8 @@ class Observed:
 
 def options(generation: str, seed: int) -> SearchOptions:
     """Clusters that lose, fork and elect in many ways."""
-    faults = FaultChoice(power=seed % 5 == 0, keeper=seed % 7 == 0, blackout=seed % 11 == 0)
+    rare = (("power", 5), ("keeper", 7), ("blackout", 11))
+    faults = FaultChoice().also(*(kind for kind, every in rare if seed % every == 0))
     return SearchOptions(
         generation=generation, unclean=bool(seed % 2), acks=(-1, 1, 0)[seed % 3], faults=faults
     )

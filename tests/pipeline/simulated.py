@@ -47,7 +47,7 @@ OPTIONS = [
         unclean=unclean,
         idempotent=idempotent,
         min_insync=least,
-        faults=FaultChoice(power=power),
+        faults=FaultChoice().also("power") if power else FaultChoice(),
     )
     for generation in GENERATIONS
     for acks, idempotent, least in ((-1, False, 1), (-1, True, 2), (1, False, 1), (0, False, 1))

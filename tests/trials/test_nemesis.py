@@ -12,20 +12,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.evidence.journals.lines import LineJournal, read_lines
+from tidelog.faults import TRIAL_FAULTS
+from tidelog.faults.places import Channel, Node
 from tidelog.faults.schedule import (
-    WEIGHTS,
     FaultSettings,
     PlannedFault,
     ScheduleError,
     as_json,
     draw,
     from_file,
-    nodes,
 )
 from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
-from tidelog.faults.testbed import FaultFailed
+from tidelog.faults.targets import places
+from tidelog.faults.testbed import FaultFailed, HealingTestbed, Links
 from tidelog.trials.nemesis import Nemesis
 
+USUAL = [name for name, fault in TRIAL_FAULTS.items() if fault.by_default]
 TAKES_AWAY = ("kill", "power", "pause", "restart", "zone", "full", "slow", "clock")
 ZONES = {1: "az1", 2: "az2", 3: "az3"}
 FIVE = {1: "az1", 2: "az2", 3: "az3", 4: "az1", 5: "az2"}
@@ -38,7 +40,7 @@ def brokers_of(fault: PlannedFault, zones: dict[int, str]) -> set[int]:
     if fault.kind == "cut":
         ends = [set(target.split(">")) - {"keeper"} for target in fault.targets]
         return {int(broker) for broker in set.intersection(*ends)} if len(ends) > 2 else {int(min(ends[0]))}
-    return {int(target) for target in nodes(fault)}
+    return {int(target) for target in places(fault.targets)}
 
 
 # ---------------------------------------------------------------- schedules
@@ -46,7 +48,7 @@ def brokers_of(fault: PlannedFault, zones: dict[int, str]) -> set[int]:
 
 @given(
     st.integers(0, 2**32),
-    st.sets(st.sampled_from(sorted(WEIGHTS)), min_size=1),
+    st.sets(st.sampled_from(sorted(USUAL)), min_size=1),
     st.integers(300, 10_000),
     st.integers(1, 3),
     st.integers(500, 120_000),
@@ -94,7 +96,7 @@ def test_what_loses_power_is_missed_before_it_is_back(seed: int, total_ms: int):
 
 
 def test_the_same_seed_draws_the_same_faults_and_another_others():
-    settings = FaultSettings(tuple(WEIGHTS))
+    settings = FaultSettings(tuple(TRIAL_FAULTS))
     assert draw(7, settings, ZONES, 60_000) == draw(7, settings, ZONES, 60_000)
     assert draw(7, settings, ZONES, 60_000) != draw(8, settings, ZONES, 60_000)
 
@@ -106,15 +108,17 @@ def test_the_order_in_which_kinds_are_named_does_not_matter():
 
 
 def test_every_kind_is_drawn_some_day():
-    kinds = {fault.kind for fault in draw(1, FaultSettings(tuple(WEIGHTS), every_ms=500), ZONES, 600_000)}
-    assert kinds == set(WEIGHTS)
+    kinds = {
+        fault.kind for fault in draw(1, FaultSettings(tuple(TRIAL_FAULTS), every_ms=500), ZONES, 600_000)
+    }
+    assert kinds == set(TRIAL_FAULTS)
 
 
 @pytest.mark.parametrize("sequence", [TWO_LEADERS_DIE, STALE_REPLICA_RETURNS])
 def test_an_ordeal_comes_first_and_everybody_is_back_before_and_after(sequence: str):
     """In every minute there is one, whatever the seed; and what happens is in order."""
     for seed in range(50):
-        faults = draw(seed, FaultSettings(tuple(WEIGHTS), sequence=sequence), ZONES, 60_000)
+        faults = draw(seed, FaultSettings(tuple(TRIAL_FAULTS), sequence=sequence), ZONES, 60_000)
         kinds = [fault.kind for fault in faults]
         expected = ["elect", "delay", "hold", "kill", "kill"] if sequence == TWO_LEADERS_DIE else ["kill"] * 3
         assert kinds[: len(expected)] == expected
@@ -135,7 +139,7 @@ def test_no_kinds_no_faults():
 
 def test_a_schedule_can_be_done_again_from_the_evidence(tmp_path: Path):
     """From `trial.json`, or from the list in it."""
-    faults = draw(3, FaultSettings(tuple(WEIGHTS)), ZONES, 60_000)
+    faults = draw(3, FaultSettings(tuple(TRIAL_FAULTS)), ZONES, 60_000)
     (tmp_path / "trial.json").write_text(json.dumps({"schedule": as_json(faults)}))
     (tmp_path / "list.json").write_text(json.dumps(as_json(faults)))
     assert from_file(tmp_path / "trial.json", ZONES) == faults
@@ -170,7 +174,7 @@ def test_a_file_that_is_no_schedule_is_refused(tmp_path: Path, content: str | No
 # ---------------------------------------------------------------- carrying out
 
 
-class Ward:
+class Ward(HealingTestbed):
     """A cluster that only remembers what was done to it."""
 
     def __init__(self, refuses: str = "") -> None:
@@ -200,20 +204,23 @@ class Ward:
     def resume(self, broker: int) -> None:
         self._do(f"resume {broker}")
 
-    def cut(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._do(f"cut {list(pairs)}")
+    def border(self, zone: str) -> list[tuple[Node, Node]]:
+        return [(zone, "others")]
 
-    def mend(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._do(f"mend {list(pairs)}")
+    def cut(self, links: Links) -> None:
+        self._do(f"cut {list(links)}")
 
-    def delay(self, pairs: Iterable[tuple[str, str]], ms: int) -> None:
-        self._do(f"delay {list(pairs)} {ms}")
+    def mend(self, links: Links | None) -> None:
+        self._do(f"mend {list(links or ())}")
 
-    def hold(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._do(f"hold {list(pairs)}")
+    def delay(self, links: Links, ms: int) -> None:
+        self._do(f"delay {list(links)} {ms}")
 
-    def release(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._do(f"release {list(pairs)}")
+    def hold(self, channels: Iterable[Channel] | None) -> None:
+        self._do(f"hold {', '.join(map(str, channels or ()))}")
+
+    def release(self, channels: Iterable[Channel] | None) -> None:
+        self._do(f"release {', '.join(map(str, channels or ()))}")
 
     def fill_disk(self, broker: int) -> None:
         self._do(f"fill {broker}")
@@ -227,23 +234,15 @@ class Ward:
     def set_clock(self, broker: int, offset_ms: int) -> None:
         self._do(f"clock {broker} {offset_ms}")
 
-    def lose_keeper_member(self, member: int) -> None:
-        self._do(f"lose keeper {member}")
+    def keeper_member(self, member: int, *, running: bool) -> None:
+        self._do(f"{'start' if running else 'stop'} keeper {member}")
 
-    def isolate(self, zone: str) -> None:
-        self._do(f"isolate {zone}")
+    def keeper(self, *, running: bool) -> None:
+        self._do(f"{'start' if running else 'stop'} keeper")
 
-    def rejoin(self, zone: str) -> None:
-        self._do(f"rejoin {zone}")
-
-    def stop_keeper(self) -> None:
-        self._do("stop keeper")
-
-    def start_keeper(self) -> None:
-        self._do("start keeper")
-
-    def elect_preferred(self) -> None:
+    def elect_preferred(self) -> bool:
         self._do("elect")
+        return True
 
     def heal(self) -> list[str]:
         self._do("heal")
@@ -279,10 +278,11 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         PlannedFault(10, "clock", ("2", "-3000ms"), 190, 10),
         PlannedFault(11, "keeper", ("keeper-2",), 210, 10),
         PlannedFault(12, "elect", (), 230, 0),
+        PlannedFault(13, "hold", ("1>2", "1>3"), 250, 10),
     ]
     ward = Ward()
-    lines = carried_out(tmp_path, ward, faults, 24)
-    pairs = [("1", "2"), ("2", "1")]
+    lines = carried_out(tmp_path, ward, faults, 27)
+    pairs = [(1, 2), (2, 1)]
     assert ward.done == [
         "kill 1",
         "start 1",
@@ -292,8 +292,8 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         "start 3",
         f"cut {pairs}",
         f"mend {pairs}",
-        "isolate az3",
-        "rejoin az3",
+        "cut [('az3', 'others')]",
+        "mend [('az3', 'others')]",
         "stop keeper",
         "start keeper",
         "power off 1",
@@ -306,12 +306,15 @@ def test_each_fault_is_done_and_undone_in_its_way(tmp_path: Path):
         "slow 2 0",
         "clock 2 -3000",
         "clock 2 0",
-        "lose keeper 2",
+        "stop keeper 2",
+        "start keeper 2",
         "elect",
+        "hold fetch 1->2, fetch 1->3",
+        "release fetch 1->2, fetch 1->3",
         "heal",
     ]
-    assert [line["number"] for line in lines if "began_us" in line] == list(range(13))
-    assert [line["number"] for line in lines if "ended_us" in line] == list(range(13))
+    assert [line["number"] for line in lines if "began_us" in line] == list(range(14))
+    assert [line["number"] for line in lines if "ended_us" in line] == list(range(14))
     assert lines[0]["planned_ms"] == 0
     assert lines[0]["targets"] == ["1"]
 

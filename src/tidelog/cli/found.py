@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidelog.lab.invariants import INVARIANTS
 from tidelog.lab.play import run
-from tidelog.lab.search.schedule import FAULT_KINDS, Finding
+from tidelog.lab.search.schedule import USUAL_KINDS, Finding
 from tidelog.lab.search.search import SearchOptions
 from tidelog.scenario.run import Run
 from tidelog.scenario.scenario import VERDICT_KINDS, print_scenario, wrap_comment
@@ -49,13 +49,12 @@ def command_line(options: SearchOptions, seed: int) -> str:
             words += [flag, str(value)]
     for flag, given in (
         ("--unclean", options.unclean),
-        ("--power-loss", faults.power),
+        ("--power-loss", "power" in faults.kinds),
         ("--idempotent", options.idempotent),
     ):
         words += [flag] if given else []
-    kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power" and getattr(faults, kind)) or "none"
-    usual_kinds = ",".join(kind for kind in FAULT_KINDS if kind != "power")
-    words += ["--faults", kinds] if kinds != usual_kinds else []
+    kinds = tuple(kind for kind in USUAL_KINDS if kind in faults.kinds)
+    words += ["--faults", ",".join(kinds) or "none"] if kinds != USUAL_KINDS else []
     words += ["--invariant", options.invariant] if options.invariant is not None else []
     words += ["--from", options.story.name] if options.story is not None else []
     words += ["--flush", "always"] if options.flush_always else []

@@ -62,11 +62,12 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
 
 def faults_named(kinds: str, *, power: bool, budget: int) -> FaultChoice:
     """The faults in a comma-separated list, or ``none``."""
-    from tidelog.lab.search.schedule import FAULT_KINDS, FaultChoice
+    from tidelog.lab.search.schedule import USUAL_KINDS, FaultChoice
 
-    known = tuple(kind for kind in FAULT_KINDS if kind != "power")  # which has a flag of its own
-    wanted = [] if kinds == "none" else [one_of("fault", kind.strip(), known) for kind in kinds.split(",")]
-    return FaultChoice(**{kind: kind in wanted for kind in known}, power=power, budget=budget)
+    named = () if kinds == "none" else kinds.split(",")
+    wanted = dict.fromkeys(one_of("fault", kind.strip(), USUAL_KINDS) for kind in named)
+    chosen = FaultChoice(tuple(wanted), budget)
+    return chosen.also("power") if power else chosen
 
 
 def invariant_named(name: str) -> str:

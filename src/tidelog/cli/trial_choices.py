@@ -17,11 +17,12 @@ from tidelog.cli.options import one_of
 from tidelog.cli.show.output import counted
 from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
 from tidelog.cluster.spec import DIRECT, NETNS, RELAYS, ClusterSpec, Profile
-from tidelog.cluster.testbed import NETWORK_KINDS
 from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
+from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults import schedule as schedules
 from tidelog.faults.schedule import FaultSettings, PlannedFault, ScheduleError
 from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
+from tidelog.faults.testbed import Ability
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
 from tidelog.settings.table import SettingsError
@@ -84,10 +85,10 @@ class Choices:
             return ()
         if self.faults == "all":
             # Network namespaces see packets, not messages, so they cannot hold one.
-            return tuple(kind for kind in schedules.WEIGHTS if kind != "hold" or self.network != NETNS)
-        return tuple(
-            one_of("fault", kind.strip(), tuple(schedules.WEIGHTS)) for kind in self.faults.split(",")
-        )
+            lacks = {Ability.MESSAGES} if self.network == NETNS else set()
+            usual = (fault for fault in TRIAL_FAULTS.values() if fault.by_default)
+            return tuple(fault.name for fault in usual if not lacks & fault.needs)
+        return tuple(one_of("fault", kind.strip(), tuple(TRIAL_FAULTS)) for kind in self.faults.split(","))
 
     def workload(self) -> Workload:
         wanted = [one_of("acks", word.strip(), tuple(_ACKS)) for word in self.acks.split(",")]
@@ -121,7 +122,7 @@ class Choices:
             zones=self._zones(),
             generation=self.generation,
             network=self._network(kinds),
-            slow_disks="slow" in kinds,
+            slow_disks=_needed(Ability.SLOW_DISK, kinds),
             profile=Profile.TRIAL,
             settings=_PACE | given | {"tidelog.evidence.dir": str(folder.events_journal)},
         )
@@ -130,13 +131,17 @@ class Choices:
         """Relays only if a fault needs them."""
         if self.network == NETNS:
             return NETNS
-        return RELAYS if NETWORK_KINDS.intersection(kinds) else DIRECT
+        return RELAYS if _needed(Ability.LINKS, kinds) else DIRECT
+
+    @property
+    def _min_insync(self) -> int:
+        return self.min_insync or min(2, self.replicas)
 
     def topic_configs(self) -> dict[str, str]:
         """An existing cluster keeps its defaults unless an option changes them."""
         configs = {}
         if self.min_insync is not None or not self.foreign:
-            configs["min.insync.replicas"] = str(self.min_insync or min(2, self.replicas))
+            configs["min.insync.replicas"] = str(self._min_insync)
         if self.unclean:
             configs["unclean.leader.election.enable"] = "true"
         return configs
@@ -229,6 +234,7 @@ class Choices:
             every_ms=int(self.every * 1000),
             down_max=self.down_max or 1,
             session_ms=int(spec.settings[_SESSION]),
+            min_insync=self._min_insync,
             sequence=self._sequence(),
         )
         return schedules.draw(seed, faults, spec.zones_of_brokers(), int(self.seconds * 1000))
@@ -241,6 +247,10 @@ class Choices:
         if self.unclean:
             return STALE_REPLICA_RETURNS
         return TWO_LEADERS_DIE if self.generation == "hw" else None
+
+
+def _needed(ability: Ability, kinds: set[str]) -> bool:
+    return any(ability in TRIAL_FAULTS[kind].needs for kind in kinds)
 
 
 def _assignments(given: list[str], option: str) -> dict[str, Any]:

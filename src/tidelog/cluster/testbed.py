@@ -7,19 +7,17 @@ each fault is made of, and what it is not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.errors import ClusterError
-from tidelog.faults.places import KEEPER, Node
-from tidelog.faults.testbed import FaultFailed, Pairs
+from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog.faults.testbed import FaultFailed, Links, Testbed
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
 
-NETWORK_KINDS: Final = frozenset(("cut", "delay", "hold", "zone", "power", "keeper"))
-"""Kinds that need a network in which links can be cut."""
 _ADMIN_SECONDS: Final = 5.0
 _IN_SYNC_SECONDS: Final = 6.0
 _POLL_SECONDS: Final = 0.1
@@ -27,7 +25,7 @@ _NEXT_MEMBER_SECONDS: Final = 0.5
 """So long it takes a broker whose member of the keeper is gone to find another."""
 
 
-class ClusterTestbed:
+class ClusterTestbed(Testbed):
     """Signals, restarts, cuts and elections in a `Cluster`."""
 
     def __init__(self, cluster: Cluster, client_zones: dict[str, str]) -> None:
@@ -74,20 +72,30 @@ class ClusterTestbed:
     def resume(self, broker: int) -> None:
         _do(self._cluster.resume, broker)
 
-    def cut(self, pairs: Pairs) -> None:
-        _do(self._cluster.network.cut, _links(pairs))
+    def border(self, zone: str) -> list[tuple[Node, Node]]:
+        """The keeper's majority is always on the other side."""
+        spec = self._cluster.spec
+        zones: dict[Node, str] = {broker: spec.zone_of(broker) for broker in spec.broker_ids()}
+        zones.update((client, where) for client, where in self._client_zones.items())
+        inside = [node for node, where in zones.items() if where == zone]
+        outside: list[Node] = [node for node, where in zones.items() if where != zone]
+        return [pair for a in inside for b in (*outside, KEEPER) for pair in ((a, b), (b, a)) if _talk(a, b)]
 
-    def mend(self, pairs: Pairs) -> None:
-        _do(self._cluster.network.mend, _links(pairs))
+    def cut(self, links: Links) -> None:
+        _do(self._cluster.network.cut, list(links))
 
-    def delay(self, pairs: Pairs, ms: int) -> None:
-        _do(self._cluster.network.delay, _links(pairs), ms)
+    def mend(self, links: Links | None) -> None:
+        _do(self._cluster.network.mend, None if links is None else list(links))
 
-    def hold(self, pairs: Pairs) -> None:
-        _do(self._cluster.network.hold, _links(pairs))
+    def delay(self, links: Links, ms: int) -> None:
+        _do(self._cluster.network.delay, list(links), ms)
 
-    def release(self, pairs: Pairs) -> None:
-        _do(self._cluster.network.release, _links(pairs))
+    def hold(self, channels: Iterable[Channel] | None) -> None:
+        """Only fetches, of links that are named."""
+        _do(self._cluster.network.hold, [(a, b) for _, a, b in channels or ()])
+
+    def release(self, channels: Iterable[Channel] | None) -> None:
+        _do(self._cluster.network.release, [(a, b) for _, a, b in channels or ()])
 
     def fill_disk(self, broker: int) -> None:
         _do(self._cluster.fill_disk, broker)
@@ -101,27 +109,20 @@ class ClusterTestbed:
     def set_clock(self, broker: int, offset_ms: int) -> None:
         _do(self._cluster.set_clock, broker, offset_ms)
 
-    def isolate(self, zone: str) -> None:
-        _do(self._cluster.network.cut, self._border(zone))
-
-    def rejoin(self, zone: str) -> None:
-        _do(self._cluster.network.mend, self._border(zone))
-
-    def lose_keeper_member(self, member: int) -> None:
+    def keeper_member(self, member: int, *, running: bool) -> None:
         """Brokers that were connected to it, in turn, are without a keeper until they have found another."""
+        if running:
+            return
         theirs = [broker for broker in self._cluster.spec.broker_ids() if (broker - 1) % 3 + 1 == member]
         links: list[tuple[Node, Node]] = [pair for b in theirs for pair in ((b, KEEPER), (KEEPER, b))]
         _do(self._cluster.network.cut, links)
         time.sleep(_NEXT_MEMBER_SECONDS)
         _do(self._cluster.network.mend, links)
 
-    def stop_keeper(self) -> None:
-        _do(self._cluster.stop_keeper)
+    def keeper(self, *, running: bool) -> None:
+        _do(self._cluster.start_keeper if running else self._cluster.stop_keeper)
 
-    def start_keeper(self) -> None:
-        _do(self._cluster.start_keeper)
-
-    def elect_preferred(self) -> None:
+    def elect_preferred(self) -> bool:
         try:
             with Client.to(self._cluster.bootstrap_servers, _ADMIN_SECONDS) as first:
                 answer = first.metadata([])
@@ -135,31 +136,15 @@ class ClusterTestbed:
                 )
         except ClientError as error:
             raise FaultFailed(str(error)) from None
+        return True
 
     def heal(self) -> list[str]:
         return self._cluster.heal()
-
-    def _border(self, zone: str) -> list[tuple[Node, Node]]:
-        """All links across the border of a zone. The keeper's majority is always on the other side."""
-        spec = self._cluster.spec
-        zones: dict[Node, str] = {broker: spec.zone_of(broker) for broker in spec.broker_ids()}
-        zones.update((client, where) for client, where in self._client_zones.items())
-        inside = [node for node, where in zones.items() if where == zone]
-        outside: list[Node] = [node for node, where in zones.items() if where != zone]
-        return [pair for a in inside for b in (*outside, KEEPER) for pair in ((a, b), (b, a)) if _talk(a, b)]
 
 
 def _talk(a: Node, b: Node) -> bool:
     """Clients speak to brokers only."""
     return isinstance(a, int) or isinstance(b, int)
-
-
-def _links(pairs: Pairs) -> list[tuple[Node, Node]]:
-    return [(_node(a), _node(b)) for a, b in pairs]
-
-
-def _node(name: str) -> Node:
-    return int(name) if name.isdigit() else name
 
 
 def _do(action: Callable[..., None], *arguments: object) -> None:

@@ -11,37 +11,19 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.faults import sequences
+from tidelog.faults import TRIAL_FAULTS, sequences
+from tidelog.faults.base import Absence, Fault, Grounds
+from tidelog.faults.keeper import MEMBERS
+from tidelog.faults.places import KEEPER
+from tidelog.faults.targets import amount_ms, places
 
 VERSION: Final = 1
 
-WEIGHTS: Final = {
-    "kill": 4,
-    "power": 2,
-    "pause": 3,
-    "restart": 2,
-    "cut": 3,
-    "delay": 1,
-    "hold": 1,
-    "zone": 2,
-    "keeper": 2,
-    "full": 1,
-    "slow": 1,
-    "clock": 1,
-    "elect": 1,
-}
-"""Kinds of faults, and how often each is chosen against the others."""
-
-KEEPER_MEMBERS: Final = ("keeper-1", "keeper-2", "keeper-3")
-_WITH_AMOUNT: Final = ("delay", "slow", "clock")
-_RESTARTING: Final = ("kill", "power", "restart", "clock")
 _SEQUENCE_SHARE: Final = 0.35
-_MAJORITY_SHARE: Final = 0.6
-"""Of the losses of keepers, so many take the majority; the others one member of three."""
 _FIRST_MS: Final = 1_000
 _PAUSE_BETWEEN_MS: Final = 1_000
 """A broker that is back has at least so long until it is hit again."""
@@ -72,7 +54,8 @@ class FaultSettings:
     down_max: int = 1
     session_ms: int = 3_000
     """After so long a broker that is away counts as dead. Some faults are shorter than this, most longer."""
-    weights: Mapping[str, int] = field(default_factory=lambda: WEIGHTS)
+    min_insync: int = 1
+    """Of the topic that the load goes to."""
     sequence: str | None = None
     """Is the first thing that happens, and then now and then, whatever `down_max` says."""
 
@@ -80,12 +63,13 @@ class FaultSettings:
 def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms: int) -> list[PlannedFault]:
     """Faults for a load of `total_ms` on these brokers, in these zones; the last ones end with it."""
     dice = random.Random(seed)
-    kinds = [kind for kind in WEIGHTS if kind in settings.kinds]  # in a fixed order
+    grounds = Grounds(zones, settings.min_insync)
+    drawn = [fault for name, fault in TRIAL_FAULTS.items() if name in settings.kinds]  # in a fixed order
     sequence = settings.sequence if len(zones) >= sequences.BROKERS_MIN else None
     calendar = _Calendar(zones, settings.down_max)
     faults: list[PlannedFault] = []
     at = min(_FIRST_MS, total_ms // 4)
-    while kinds and at < total_ms:
+    while drawn and at < total_ms:
         if sequence is not None and (not faults or dice.random() < _SEQUENCE_SHARE):
             begins = calendar.all_back_at(at)
             suffered = sequences.steps(sequence, dice, list(zones), settings.session_ms)
@@ -96,20 +80,17 @@ def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms:
                 calendar.all_away(ends)
                 at = ends + _PAUSE_BETWEEN_MS
                 continue
-        (kind,) = dice.choices(kinds, [settings.weights[kind] for kind in kinds])
-        duration = min(_duration(dice, kind, settings.session_ms), total_ms - at)
-        if kind == "elect":
-            faults.append(PlannedFault(len(faults), kind, (), at, 0))
-        elif kind == "keeper":
-            members = ("keeper",) if dice.random() < _MAJORITY_SHARE else (dice.choice(KEEPER_MEMBERS),)
-            duration = calendar.keeper_away(at, duration)
-            if duration > 0:
-                faults.append(PlannedFault(len(faults), kind, members, at, duration))
-        elif group := calendar.choose(dice, kind, at):
-            duration = min(calendar.away(group, kind, at, duration), total_ms - at)
-            targets = _targets(dice, kind, group, zones)
-            if kind != "power" or duration >= settings.session_ms:
-                faults.append(PlannedFault(len(faults), kind, targets, at, duration))
+        (fault,) = dice.choices(drawn, [fault.weight for fault in drawn])
+        duration = min(fault.duration_ms(dice, settings.session_ms), total_ms - at)
+        group: list[int] = []
+        if fault.away is Absence.BROKERS:
+            group = calendar.choose(dice, fault, grounds, at)
+            duration = min(calendar.away(group, fault, at, duration), total_ms - at) if group else -1
+        targets = fault.draw(dice, group, grounds) if duration >= 0 else ()
+        if fault.away is Absence.KEEPER:
+            duration = calendar.keeper_away(at, duration) or -1
+        if duration >= (settings.session_ms if fault.missed else 0):
+            faults.append(PlannedFault(len(faults), fault.name, targets, at, duration))
         at += int(settings.every_ms * dice.uniform(0.5, 1.5))
     return faults
 
@@ -117,28 +98,27 @@ def draw(seed: int, settings: FaultSettings, zones: Mapping[int, str], total_ms:
 class _Calendar:
     """Who is away until when."""
 
-    def __init__(self, zones: Mapping[int, str], down_max: int) -> None:
-        self._zones = zones
+    def __init__(self, zones: Iterable[int], down_max: int) -> None:
         self._down_max = down_max
         self._back_at = dict.fromkeys(zones, -_PAUSE_BETWEEN_MS)
         self._starting_at: list[int] = []
         """When brokers are started again, for which they need the keeper."""
         self._keeper_back_at = 0
 
-    def choose(self, dice: random.Random, kind: str, at: int) -> list[int]:
-        """A broker, or the brokers of a zone, that may be taken away now; none if nobody may."""
+    def choose(self, dice: random.Random, fault: Fault, grounds: Grounds, at: int) -> list[int]:
+        """Brokers that may be taken away now, together; none if there are no such brokers."""
         away = sum(back > at for back in self._back_at.values())
-        free = [broker for broker, back in self._back_at.items() if back + _PAUSE_BETWEEN_MS <= at]
-        groups = [[broker] for broker in free]
-        if kind == "zone":
-            zones = dict.fromkeys(self._zones.values())
-            groups = [[b for b, zone in self._zones.items() if zone == wanted] for wanted in zones]
-        groups = [g for g in groups if away + len(g) <= self._down_max and set(g) <= set(free)]
+        free = {broker for broker, back in self._back_at.items() if back + _PAUSE_BETWEEN_MS <= at}
+        groups = [
+            group
+            for group in fault.groups(grounds)
+            if free.issuperset(group) and (fault.exceeds_down_max or away + len(group) <= self._down_max)
+        ]
         return dice.choice(groups) if groups else []
 
-    def away(self, group: list[int], kind: str, at: int, duration: int) -> int:
+    def away(self, group: list[int], fault: Fault, at: int, duration: int) -> int:
         """Take them away; for how long. Nobody is started while there is no keeper to register with."""
-        if kind in _RESTARTING:
+        if fault.restarts:
             duration = max(duration, self._keeper_back_at + 1 - at)
             self._starting_at.append(at + duration)
         self._back_at |= dict.fromkeys(group, at + duration)
@@ -160,59 +140,6 @@ class _Calendar:
         if duration > 0:
             self._keeper_back_at = at + duration
         return duration
-
-
-def _duration(dice: random.Random, kind: str, session_ms: int) -> int:
-    if kind == "elect":
-        return 0
-    if kind == "restart":
-        return dice.randrange(0, session_ms)
-    if kind != "power" and dice.random() < 0.3:  # too short for anybody to be elected meanwhile
-        return dice.randrange(session_ms // 10, session_ms)
-    return dice.randrange(session_ms, 2 * session_ms)
-
-
-def _targets(dice: random.Random, kind: str, group: list[int], zones: Mapping[int, str]) -> tuple[str, ...]:
-    if kind == "zone":
-        return (zones[group[0]],)
-    if kind == "cut":
-        return _links(dice, group[0], tuple(zones))
-    if kind == "delay":
-        links = [f"{group[0]}>{other}" for other in zones if other != group[0]]
-        return (*links, f"{dice.choice((20, 100, 400))}ms")
-    if kind == "hold":
-        return tuple(f"{group[0]}>{other}" for other in zones if other != group[0])
-    if kind == "slow":
-        return (str(group[0]), f"{dice.choice((50, 300, 1_000))}ms")
-    if kind == "clock":
-        return (str(group[0]), f"{dice.choice((-3_600_000, -30_000, 30_000, 3_600_000)):+}ms")
-    return (str(group[0]),)
-
-
-def _links(dice: random.Random, broker: int, everyone: tuple[int, ...]) -> tuple[str, ...]:
-    """What is cut: a broker from all others and the keeper, from the others only, or from the keeper only;
-    sometimes in one direction only."""
-    others = [str(other) for other in everyone if other != broker]
-    peers = {"all": [*others, "keeper"], "brokers": others, "keeper": ["keeper"]}[
-        dice.choice(("all", "brokers", "keeper"))
-    ]
-    away = [f"{broker}>{peer}" for peer in peers]
-    back = [f"{peer}>{broker}" for peer in peers]
-    return tuple(dice.choice(((*away, *back), (*away, *back), away, back)))
-
-
-def amount_ms(fault: PlannedFault) -> int | None:
-    """By how much a link or a disk is slow, or a clock wrong: the last of its targets."""
-    last = fault.targets[-1] if fault.targets else ""
-    try:
-        return int(last.removesuffix("ms")) if last.endswith("ms") else None
-    except ValueError:
-        return None
-
-
-def nodes(fault: PlannedFault) -> tuple[str, ...]:
-    """Whom or which links it concerns."""
-    return fault.targets if amount_ms(fault) is None else fault.targets[:-1]
 
 
 # ---------------------------------------------------------------- files
@@ -239,15 +166,16 @@ def from_file(path: Path, zones: Mapping[int, str]) -> list[PlannedFault]:
         raise ScheduleError(
             f"{path} holds no schedule: expected a trial.json, or its list 'schedule'"
         ) from None
-    known = {*map(str, zones), *zones.values(), "keeper", *KEEPER_MEMBERS}
+    known = {*map(str, zones), *zones.values(), KEEPER, *MEMBERS}
     for fault in faults:
-        if fault.kind not in WEIGHTS or min(fault.at_ms, fault.duration_ms) < 0:
+        known_fault = TRIAL_FAULTS.get(fault.kind)
+        if known_fault is None or min(fault.at_ms, fault.duration_ms) < 0:
             raise ScheduleError(f"{path}: fault {fault.number} cannot be: {fault.kind} at {fault.at_ms} ms")
-        if (fault.kind in _WITH_AMOUNT) != (amount_ms(fault) is not None):
+        if known_fault.has_amount != (amount_ms(fault.targets) is not None):
             raise ScheduleError(
                 f"{path}: fault {fault.number} ({fault.kind}): expected targets like 1, 300ms"
             )
-        for name in (name for target in nodes(fault) for name in target.split(">")):
+        for name in (name for target in places(fault.targets) for name in target.split(">")):
             if name not in known:
                 raise ScheduleError(f"{path}: fault {fault.number} is about {name}, which there is not")
     return faults

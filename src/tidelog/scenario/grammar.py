@@ -36,18 +36,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidelog.faults import FAULT_VERBS, MENDING_VERBS
 from tidelog.faults.places import CHANNEL_NAMES, Channel, Node
 from tidelog.faults.step import Duration, Sides, Step
+from tidelog.faults.targets import Takes
 from tidelog.scenario.conditions import CONDITIONS, Condition
 from tidelog.scenario.line import Line, did_you_mean, is_number
 from tidelog.settings.topic import TOPIC
 
 LONGEST_MS = 60 * 60_000
 """An hour of simulated time takes seconds; a year would never end."""
-
-BROKER_VERBS = ("crash", "power-off", "restart", "pause", "resume", "stop", "sync", "reset")
-"""Commands all of whose arguments are brokers."""
-
 
 ALTERABLE = {name: TOPIC[name].kind for name in ("min.insync.replicas", "unclean.leader.election.enable")}
 """The settings of a topic that replication obeys."""
@@ -127,14 +125,14 @@ def places(line: Line) -> Sides:
     return Sides(tuple(left.split(",")), tuple(right.split(",")), one_way)
 
 
-def _cut(line: Line) -> tuple[object, ...]:
+def _sides(line: Line) -> tuple[object, ...]:
     cut = places(line)
     line.end(4 if cut.one_way else 3)
     return (cut,)
 
 
-def _heal(line: Line) -> tuple[object, ...]:
-    return _cut(line) if len(line.words) > 1 else ()
+def _sides_or_nothing(line: Line) -> tuple[object, ...]:
+    return _sides(line) if len(line.words) > 1 else ()
 
 
 def _delay(line: Line) -> tuple[object, ...]:
@@ -144,7 +142,7 @@ def _delay(line: Line) -> tuple[object, ...]:
     return (cut, duration(line, last))
 
 
-def _reset(line: Line) -> tuple[object, ...]:
+def _pair(line: Line) -> tuple[object, ...]:
     pair = (line.number(1, "a broker's number"), line.number(2, "a broker's number"))
     line.end(3)
     return pair
@@ -218,42 +216,43 @@ def _wait(line: Line) -> tuple[object, ...]:
     return (Condition(name, args, within),)
 
 
-_VERBS: dict[str, Callable[[Line], tuple[object, ...]]] = {
+_PARSERS: dict[Takes, Callable[[Line], tuple[object, ...]]] = {
+    Takes.NOTHING: _nothing,
+    Takes.BROKER: _number("a broker's number"),
+    Takes.BROKERS: _brokers,
+    Takes.PAIR: _pair,
+    Takes.MEMBER: _number("a keeper member's number"),
+    Takes.ZONE: _one_word("a zone"),
+    Takes.SIDES: _sides,
+    Takes.SIDES_OR_NOTHING: _sides_or_nothing,
+    Takes.DELAY: _delay,
+    Takes.CHANNEL_OR_ALL: _channel_or_all,
+}
+TAKES: dict[str, Takes] = {
+    **{verb: fault.takes for verb, fault in FAULT_VERBS.items()},
+    **{verb: damage.takes for verb, damage in MENDING_VERBS.items()},
+    "sync": Takes.BROKERS,
+    "settle": Takes.NOTHING,
+    "tick": Takes.NOTHING,
+}
+"""Verbs whose arguments are places: what can be done to a cluster and undone, and a few more."""
+_OTHERS: dict[str, Callable[[Line], tuple[object, ...]]] = {
     "produce": _values,
     "send": _values,
     "read": _one_word("a consumer's name"),
     "poll": _one_word("a consumer's name"),
-    "crash": _brokers,
-    "power-off": _brokers,
-    "restart": _brokers,
-    "pause": _brokers,
-    "resume": _brokers,
-    "stop": _number("a broker's number"),
-    "sync": _brokers,
-    "cut": _cut,
-    "isolate": _one_word("a zone"),
-    "heal": _heal,
-    "reset": _reset,
-    "delay": _delay,
-    "keeper-stop": _number("a keeper member's number"),
-    "keeper-start": _number("a keeper member's number"),
-    "elect-preferred": _nothing,
     "configure": _configure,
-    "hold": _channel_or_all,
-    "release": _channel_or_all,
     "deliver": _one_channel,
     "drop": _one_channel,
-    "tick": _nothing,
     "advance": _advance,
-    "settle": _nothing,
     "wait": _wait,
 }
+VERBS = (*_OTHERS, *TAKES)
 
 
 def parse_step(line: Line, comment: str) -> Step:
     verb = line.word(0)
-    parser = _VERBS.get(verb)
-    if parser is None:
-        known = tuple(_VERBS)
-        raise line.error(0, f"a command{did_you_mean(verb, known)}; the commands are {', '.join(known)}")
+    if verb not in VERBS:
+        raise line.error(0, f"a command{did_you_mean(verb, VERBS)}; the commands are {', '.join(VERBS)}")
+    parser = _OTHERS[verb] if verb in _OTHERS else _PARSERS[TAKES[verb]]
     return Step(verb, parser(line), comment)

@@ -29,9 +29,10 @@ from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.faults.step import Sides, Step
+from tidelog.faults.targets import Takes
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.conditions import BROKER_CONDITIONS, Condition
-from tidelog.scenario.grammar import BROKER_VERBS, parse_step
+from tidelog.scenario.grammar import TAKES, parse_step
 from tidelog.scenario.head import (
     describe_cluster,
     describe_producer,
@@ -184,15 +185,15 @@ def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
     setup = scenario.setup
     if step.client is not None:
         _check_client(scenario, line, step)
-    elif step.verb in BROKER_VERBS:
+    elif TAKES.get(step.verb) in (Takes.BROKER, Takes.BROKERS, Takes.PAIR):
         for index, broker in enumerate(step.args, start=1):
             _check_broker(setup, line, index, broker)
-    elif step.verb in ("keeper-stop", "keeper-start"):
+    elif TAKES.get(step.verb) is Takes.MEMBER:
         if not 0 <= int(str(step.args[0])) < setup.keepers:
             raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
     elif step.verb == "configure":
         _check_configure(scenario, line, step)
-    elif step.verb == "isolate" and step.args[0] not in _places(scenario):
+    elif TAKES.get(step.verb) is Takes.ZONE and step.args[0] not in _places(scenario):
         raise line.error(1, f"a zone out of {', '.join(_zones(setup))}")
     for arg in step.args:
         if isinstance(arg, Condition) and arg.name in BROKER_CONDITIONS:

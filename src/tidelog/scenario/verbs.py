@@ -10,9 +10,15 @@ Where it plays is a ``Stage`` (``stage.py``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any, assert_never
 
+from tidelog.faults import FAULT_VERBS, MENDING_VERBS
+from tidelog.faults.base import Fault
+from tidelog.faults.damage import Damage
 from tidelog.faults.places import Channel, Node
 from tidelog.faults.step import Duration, Sides, Step
+from tidelog.faults.targets import Moot, Takes, Targets
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientError, Sent
 from tidelog.scenario.clients.producer import Producer
@@ -42,30 +48,16 @@ class ScriptRunner:
             "send": self._send,
             "read": self._read,
             "poll": self._poll,
-            "crash": self._each(self._crash),
-            "power-off": self._each(self._power_off),
-            "restart": self._each(self._restart),
-            "pause": self._each(self._pause),
-            "resume": self._each(self._resume),
-            "stop": self._stop,
-            "sync": self._each(self._sync),
-            "cut": self._cut,
-            "isolate": self._isolate,
-            "heal": self._heal,
-            "reset": self._reset,
-            "delay": self._delay,
-            "keeper-stop": lambda n: self._keeper(n, running=False),
-            "keeper-start": lambda n: self._keeper(n, running=True),
-            "elect-preferred": self._elect_preferred,
+            "sync": self._sync,
             "configure": self._configure,
-            "hold": self._hold,
-            "release": self._release,
             "deliver": self._deliver,
             "drop": self._drop,
             "tick": self._tick,
             "advance": self._advance,
             "settle": self._settle,
             "wait": self._wait,
+            **{verb: partial(self._inject, fault) for verb, fault in FAULT_VERBS.items()},
+            **{verb: partial(self._mend, damage) for verb, damage in MENDING_VERBS.items()},
         }
 
     def perform(self, step: Step) -> Remarks:
@@ -113,54 +105,51 @@ class ScriptRunner:
             return _remark(RemarkKind.READ_NOTHING, client=name)
         return _remark(RemarkKind.READ, client=name, records=records)
 
-    # ------------------------------------------------------------ processes
+    # ------------------------------------------------------------ faults
 
-    def _each(self, one: Callable[[int], Remarks]) -> Callable[..., Remarks]:
-        return lambda *brokers: tuple(remark for broker in brokers for remark in one(broker))
+    def _inject(self, fault: Fault, *args: object) -> Remarks:
+        remarks: Remarks = ()
+        for targets in self._targets(fault.takes, args):
+            moot = fault.moot(self._stage, targets) or fault.inject(self._stage, targets)
+            remarks += _moot(moot, targets)
+        return remarks
 
-    def _crash(self, broker: int) -> Remarks:
-        if not self._stage.is_up(broker):
-            return _remark(RemarkKind.ALREADY_DOWN, broker=broker)
-        self._stage.crash(broker)
+    def _mend(self, damage: Damage, *args: object) -> Remarks:
+        remarks: Remarks = ()
+        for targets in self._targets(damage.takes, args):
+            moot = damage.moot(self._stage, targets)
+            if moot is None:
+                damage.mend(self._stage, targets)
+            remarks += _moot(moot, targets)
+        return remarks
+
+    def _targets(self, takes: Takes, args: tuple[Any, ...]) -> list[Targets]:
+        """What to do one after the other: each broker alone, all links at once."""
+        match takes:
+            case Takes.NOTHING:
+                return [Targets()]
+            case Takes.BROKER | Takes.BROKERS:
+                return [Targets(brokers=(broker,)) for broker in args]
+            case Takes.PAIR:
+                return [Targets(brokers=args)]
+            case Takes.MEMBER:
+                return [Targets(members=args)]
+            case Takes.ZONE:
+                return [Targets(zone=args[0])]
+            case Takes.SIDES:
+                return [Targets(links=self._pairs(args[0]))]
+            case Takes.SIDES_OR_NOTHING:
+                return [Targets(links=self._pairs(args[0])) if args else Targets()]
+            case Takes.DELAY:
+                return [Targets(links=self._pairs(args[0]), ms=args[1].ms)]
+            case Takes.CHANNEL_OR_ALL:
+                return [Targets(channels=args) if isinstance(args[0], Channel) else Targets()]
+        assert_never(takes)
+
+    def _sync(self, *brokers: int) -> Remarks:
+        for broker in brokers:
+            self._stage.sync_disk(broker)
         return ()
-
-    def _power_off(self, broker: int) -> Remarks:
-        self._stage.power_off(broker)
-        return ()
-
-    def _restart(self, broker: int) -> Remarks:
-        if self._stage.is_up(broker):
-            return _remark(RemarkKind.ALREADY_RUNNING, broker=broker)
-        self._stage.start(broker)
-        return ()
-
-    def _pause(self, broker: int) -> Remarks:
-        if not self._stage.is_up(broker) or self._stage.is_paused(broker):
-            return _remark(RemarkKind.NOT_RUNNING, broker=broker)
-        self._stage.pause(broker)
-        return ()
-
-    def _resume(self, broker: int) -> Remarks:
-        if not self._stage.is_paused(broker):
-            return _remark(RemarkKind.NOT_PAUSED, broker=broker)
-        self._stage.resume(broker)
-        return ()
-
-    def _stop(self, broker: int) -> Remarks:
-        if not self._stage.is_up(broker):
-            return _remark(RemarkKind.ALREADY_DOWN, broker=broker)
-        self._stage.stop(broker)
-        return ()
-
-    def _sync(self, broker: int) -> Remarks:
-        self._stage.sync_disk(broker)
-        return ()
-
-    def _keeper(self, number: int, *, running: bool) -> Remarks:
-        self._stage.keeper_member(f"keeper-{number}", running=running)
-        return ()
-
-    # ------------------------------------------------------------ network
 
     def _nodes(self, places: tuple[str, ...]) -> list[Node]:
         """A place is a zone with everything in it, or a single node."""
@@ -174,38 +163,12 @@ class ScriptRunner:
                 found.append(place)
         return found
 
-    def _pairs(self, places: Sides) -> list[tuple[Node, Node]]:
-        left, right = self._nodes(places.left), self._nodes(places.right)
-        pairs = [(a, b) for a in left for b in right if a != b]
-        return pairs if places.one_way else pairs + [(b, a) for a, b in pairs]
+    def _pairs(self, sides: Sides) -> tuple[tuple[Node, Node], ...]:
+        left, right = self._nodes(sides.left), self._nodes(sides.right)
+        pairs = tuple((a, b) for a in left for b in right if a != b)
+        return pairs if sides.one_way else pairs + tuple((b, a) for a, b in pairs)
 
-    def _cut(self, places: Sides) -> Remarks:
-        self._stage.cut(self._pairs(places))
-        return ()
-
-    def _isolate(self, zone: str) -> Remarks:
-        others = tuple(other for other in self._stage.zones() if other != zone)
-        return self._cut(Sides((zone,), others))
-
-    def _heal(self, places: Sides | None = None) -> Remarks:
-        self._stage.heal(None if places is None else self._pairs(places))
-        return ()
-
-    def _reset(self, a: int, b: int) -> Remarks:
-        self._stage.reset_connections(a, b)
-        return ()
-
-    def _delay(self, places: Sides, delay: Duration) -> Remarks:
-        self._stage.delay(self._pairs(places), delay.ms)
-        return ()
-
-    def _hold(self, what: Channel | str) -> Remarks:
-        self._stage.hold(what if isinstance(what, Channel) else None)
-        return ()
-
-    def _release(self, what: Channel | str) -> Remarks:
-        self._stage.release(what if isinstance(what, Channel) else None)
-        return ()
+    # ------------------------------------------------------------ messages
 
     def _deliver(self, channel: Channel) -> Remarks:
         if self._stage.deliver(channel):
@@ -238,12 +201,16 @@ class ScriptRunner:
 
     # ------------------------------------------------------------ administration
 
-    def _elect_preferred(self) -> Remarks:
-        return () if self._stage.elect_preferred(self._tp) else _remark(RemarkKind.NO_CONTROLLER)
-
     def _configure(self, topic: str, *settings: str) -> Remarks:
         self._stage.configure_topic(topic, dict(setting.split("=", 1) for setting in settings))
         return ()
+
+
+def _moot(moot: Moot | None, targets: Targets) -> Remarks:
+    if moot is None:
+        return ()
+    where = {"broker": targets.brokers[0]} if targets.brokers else {}
+    return (Remark(RemarkKind[moot.name], {**where}),)
 
 
 def _remark(kind: RemarkKind, **fields: str | int | ClientError) -> Remarks:

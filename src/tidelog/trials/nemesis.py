@@ -16,8 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.evidence.journals.lines import LineJournal
-from tidelog.faults.schedule import PlannedFault, amount_ms, nodes
-from tidelog.faults.testbed import FaultFailed, Faults
+from tidelog.faults import TRIAL_FAULTS
+from tidelog.faults.base import Absence
+from tidelog.faults.schedule import PlannedFault
+from tidelog.faults.targets import read_targets
+from tidelog.faults.testbed import FaultFailed, HealingTestbed
 
 _AT_ONCE_SECONDS: Final = 0.3
 """What takes longer puts off what comes next."""
@@ -35,14 +38,14 @@ class _Moment:
 class Nemesis:
     def __init__(
         self,
-        faults: Faults,
+        bed: HealingTestbed,
         schedule: Sequence[PlannedFault],
         journal: LineJournal,
         *,
         told: Callable[[str], None] = lambda text: None,
     ) -> None:
         """`told` hears, in the nemesis's thread, what is done."""
-        self._faults = faults
+        self._bed = bed
         self._journal = journal
         self._told = told
         self._moments = _moments(schedule)
@@ -69,12 +72,12 @@ class Nemesis:
     def heal(self) -> list[str]:
         """Undo everything. What could not be undone."""
         self.stop()
-        for fault in sorted(self._active.values(), key=_undone_in_order):
-            if fault.kind == "power":
+        for fault in sorted(self._active.values(), key=lambda fault: TRIAL_FAULTS[fault.kind].heal_rank):
+            if TRIAL_FAULTS[fault.kind].missed:
                 planned = min(fault.duration_ms / 1000, _POWER_BACK_SECONDS_MAX)
                 time.sleep(max(self._began[fault.number] + planned - time.monotonic(), 0.0))
             self._end(fault)
-        return self._faults.heal()
+        return self._bed.heal()
 
     def active(self) -> list[PlannedFault]:
         return list(self._active.values())
@@ -116,81 +119,23 @@ class Nemesis:
         self._active[fault.number] = fault
         self._began[fault.number] = time.monotonic()
         try:
-            self._do(fault)
+            TRIAL_FAULTS[fault.kind].inject(self._bed, read_targets(fault.targets))
         except FaultFailed as error:
             self._journal.write({"number": fault.number, "began_us": None, "error": str(error)})
             self._active.pop(fault.number)
             return
         self.done += 1
-        if fault.kind == "elect":
+        if _is_over_at_once(fault):
             self._end(fault)
 
     def _end(self, fault: PlannedFault) -> None:
         self._active.pop(fault.number, None)
         try:
-            self._undo(fault)
+            TRIAL_FAULTS[fault.kind].undo(self._bed, read_targets(fault.targets))
         except FaultFailed as error:
             self._journal.write({"number": fault.number, "error": str(error)})
             return
         self._journal.write({"number": fault.number, "ended_us": _now_us()})
-
-    def _do(self, fault: PlannedFault) -> None:
-        faults = self._faults
-        match fault.kind:
-            case "kill":
-                faults.kill(int(fault.targets[0]))
-            case "power":
-                faults.lose_power(int(fault.targets[0]))
-            case "pause":
-                faults.pause(int(fault.targets[0]))
-            case "restart":
-                faults.stop(int(fault.targets[0]))
-            case "cut":
-                faults.cut(_pairs(fault))
-            case "delay":
-                faults.delay(_pairs(fault), amount_ms(fault) or 0)
-            case "hold":
-                faults.hold(_pairs(fault))
-            case "zone":
-                faults.isolate(fault.targets[0])
-            case "keeper" if fault.targets == ("keeper",):
-                faults.stop_keeper()
-            case "keeper":
-                faults.lose_keeper_member(int(fault.targets[0].rpartition("-")[2]))
-            case "full":
-                faults.fill_disk(int(fault.targets[0]))
-            case "slow":
-                faults.slow_disk(int(fault.targets[0]), amount_ms(fault) or 0)
-            case "clock":
-                faults.set_clock(int(fault.targets[0]), amount_ms(fault) or 0)
-            case "elect":
-                faults.elect_preferred()
-            case _:
-                raise FaultFailed(f"nobody knows how to {fault.kind}")
-
-    def _undo(self, fault: PlannedFault) -> None:
-        faults = self._faults
-        match fault.kind:
-            case "kill" | "power" | "restart":
-                faults.start(int(fault.targets[0]))
-            case "pause":
-                faults.resume(int(fault.targets[0]))
-            case "cut":
-                faults.mend(_pairs(fault))
-            case "delay":
-                faults.delay(_pairs(fault), 0)
-            case "hold":
-                faults.release(_pairs(fault))
-            case "zone":
-                faults.rejoin(fault.targets[0])
-            case "keeper" if fault.targets == ("keeper",):
-                faults.start_keeper()
-            case "full":
-                faults.free_disk(int(fault.targets[0]))
-            case "slow":
-                faults.slow_disk(int(fault.targets[0]), 0)
-            case "clock":
-                faults.set_clock(int(fault.targets[0]), 0)
 
 
 def _moments(schedule: Sequence[PlannedFault]) -> list[_Moment]:
@@ -198,20 +143,15 @@ def _moments(schedule: Sequence[PlannedFault]) -> list[_Moment]:
     moments = []
     for fault in schedule:
         moments.append(_Moment(fault.at_ms, True, fault))
-        if fault.kind != "elect":
+        if not _is_over_at_once(fault):
             moments.append(_Moment(fault.end_ms, False, fault))
     return sorted(
         moments, key=lambda m: (m.at_ms, m.begins and m.fault.duration_ms > 0, m.fault.number, not m.begins)
     )
 
 
-def _undone_in_order(fault: PlannedFault) -> int:
-    return {"keeper": 0, "power": 2}.get(fault.kind, 1)
-
-
-def _pairs(fault: PlannedFault) -> list[tuple[str, str]]:
-    pairs = [target.partition(">") for target in nodes(fault)]
-    return [(source, target) for source, _, target in pairs]
+def _is_over_at_once(fault: PlannedFault) -> bool:
+    return TRIAL_FAULTS[fault.kind].away is Absence.NOTHING
 
 
 def _now_us() -> int:

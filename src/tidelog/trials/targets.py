@@ -15,7 +15,7 @@ from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.cluster.testbed import ClusterTestbed
 from tidelog.evidence.folder import EvidenceFolder
-from tidelog.faults.testbed import Faults
+from tidelog.faults.testbed import HealingTestbed
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.trials.collection import collect_replicas
 from tidelog.trials.load.topic import Topic
@@ -39,7 +39,7 @@ class Venue(Protocol):
         """Enter what there is, and what there is not, into `trial.json`."""
         ...
 
-    def faults(self, client_zones: dict[str, str]) -> Faults | None: ...
+    def faults(self, client_zones: dict[str, str]) -> HealingTestbed | None: ...
     def trouble(self) -> list[str]:
         """What happened here that nobody had planned, in words."""
         ...
@@ -93,7 +93,7 @@ class OwnVenue:
             for broker in self._cluster.brokers
         ]
 
-    def faults(self, client_zones: dict[str, str]) -> Faults | None:
+    def faults(self, client_zones: dict[str, str]) -> HealingTestbed | None:
         return ClusterTestbed(self._cluster, client_zones)
 
     def trouble(self) -> list[str]:
@@ -134,7 +134,7 @@ class ForeignVenue:
         for what in ("events", "replicas", "faults"):
             manifest.lacks(what, why)
 
-    def faults(self, client_zones: dict[str, str]) -> Faults | None:
+    def faults(self, client_zones: dict[str, str]) -> HealingTestbed | None:
         return None
 
     def trouble(self) -> list[str]:

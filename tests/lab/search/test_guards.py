@@ -7,7 +7,7 @@ elections that one follower sleeps through): there the search starts from that s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import pytest
 from tests.effort import tries
@@ -19,7 +19,7 @@ from tidelog.lab.search.search import SearchOptions, SearchResult, search
 from tidelog.scenario.scenario import parse
 from tidelog.scenario.violations import Grade
 
-NONE = FaultChoice(crash=False, pause=False, cut=False, reset=False, elect=False, budget=0)
+NONE = FaultChoice((), budget=0)
 
 # The follower sleeps through two elections: it still follows 0 in epoch 0, and holds b where 0 now holds c.
 ZOMBIE_FOLLOWER = """
@@ -223,7 +223,7 @@ CASES = (
         "reset_followers_on_new_leadership",
         story=LED_BEFORE,
         operations=2,
-        faults=replace(NONE, elect=True, budget=2),
+        faults=FaultChoice(("elect",), budget=2),
     ),
     Case("count_unknown_followers"),
     Case("isr_entry_above_high_watermark"),

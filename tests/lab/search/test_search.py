@@ -16,7 +16,7 @@ from tidelog.narrate.transcript import print_transcript
 from tidelog.scenario.scenario import parse, print_scenario
 from tidelog.scenario.violations import Grade
 
-CRASH_ONLY = FaultChoice(pause=False, cut=False, reset=False, elect=False)
+CRASH_ONLY = FaultChoice(("crash",))
 
 UNSAFE = {
     "truncation by high watermark": SearchOptions(generation="hw"),
@@ -25,8 +25,8 @@ UNSAFE = {
     "unclean election": SearchOptions(unclean=True),
     "acks=1": SearchOptions(acks=1),
     "acks=0": SearchOptions(acks=0),
-    "power loss without flush": SearchOptions(faults=FaultChoice(power=True)),
-    "power loss under majority": SearchOptions(generation="majority", faults=FaultChoice(power=True)),
+    "power loss without flush": SearchOptions(faults=FaultChoice().also("power")),
+    "power loss under majority": SearchOptions(generation="majority", faults=FaultChoice().also("power")),
 }
 SAFE = {
     "epochs": SearchOptions(),
@@ -34,7 +34,7 @@ SAFE = {
     "epochs with min.insync.replicas=2": SearchOptions(min_insync=2),
     "epochs with two replicas": SearchOptions(replicas=2, operations=8),
     "epochs, idempotent": SearchOptions(idempotent=True),
-    "epochs with power loss and flush": SearchOptions(faults=FaultChoice(power=True), flush_always=True),
+    "epochs with power loss and flush": SearchOptions(faults=FaultChoice().also("power"), flush_always=True),
     "majority": SearchOptions(generation="majority"),
     "majority, pct": SearchOptions(generation="majority", strategy="pct"),
 }
@@ -67,7 +67,7 @@ def test_idempotent_producers_leave_no_duplicates() -> None:
     def duplicates(options: SearchOptions) -> int:
         found = 0
         for seed in range(150):
-            trial = Schedule(options.scenario(), 10, FaultChoice(reset=True))
+            trial = Schedule(options.scenario(), 10, FaultChoice())
             trial.begin()
             decide_randomly(trial, Random(seed))
             trial.finish()

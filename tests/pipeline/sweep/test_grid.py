@@ -100,8 +100,7 @@ def test_a_mix_has_one_name() -> None:
     assert canonical("power+crash") == canonical("crash+power") == "crash+power"
     assert canonical("reset+cut") == "network"
     assert faults_of("none").budget == 0
-    assert faults_of("blackout").blackout
-    assert not faults_of("blackout").power
+    assert faults_of("blackout").kinds == ("blackout",)
 
 
 @pytest.mark.parametrize(

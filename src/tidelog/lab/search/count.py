@@ -18,6 +18,8 @@ from typing import Any, assert_never
 from tidelog.core import events as e
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
+from tidelog.faults import SEARCH_FAULTS
+from tidelog.faults.step import Step
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Decider, FaultChoice, Schedule, decide_randomly
 from tidelog.lab.world.convergence import is_converged
 from tidelog.lab.world.snapshot import judge
@@ -52,14 +54,6 @@ MARKS = (
 """Rules and transitions of replication that a trial may pass through; a row counts how often it did."""
 
 _TOO_FEW = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-_FAULT_OF_VERB = {
-    "crash": "crash",
-    "pause": "pause",
-    "cut": "cut",
-    "reset": "reset",
-    "elect-preferred": "elect",
-    "keeper-stop": "keeper",
-}
 MEASURES = (
     "sent",
     "acknowledged",
@@ -224,27 +218,15 @@ class CountedTrial(Schedule):
         """Before ``focus`` left some out."""
         self.inflicted = dict.fromkeys(ALL_FAULT_KINDS, 0)
 
-    def inflict(self, verb: str, args: tuple[object, ...]) -> None:
-        super().inflict(verb, args)
-        for kind in self._kinds(verb, args):
-            self.inflicted[kind] += getattr(self.allowed, kind)
+    def inflict(self, step: Step) -> None:
+        super().inflict(step)
+        for kind in self.allowed.kinds:
+            if SEARCH_FAULTS[kind].is_step(step, self.world.zone_of, self.world.broker_ids()):
+                self.inflicted[kind] += 1
 
     def perform(self, verb: str, *args: object) -> None:
         super().perform(verb, *args)
         self.census.look()
-
-    def _kinds(self, verb: str, args: tuple[object, ...]) -> tuple[str, ...]:
-        """Under which names a fault counts, if they were asked for: a zone of one broker loses power as that
-        broker does."""
-        if verb == "power-off":
-            zone = self.world.zone_of(args[0])  # type: ignore[arg-type]
-            whole = all(b in args for b in self.world.broker_ids() if self.world.zone_of(b) == zone)
-            kinds = ("power",) if len(args) == 1 else ()
-            return (*kinds, "blackout") if whole else kinds
-        if verb == "isolate":
-            return ("zone", "cut")
-        kind = _FAULT_OF_VERB.get(verb)
-        return () if kind is None else (kind,)
 
 
 def play(

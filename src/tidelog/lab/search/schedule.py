@@ -16,14 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from random import Random
 from typing import Protocol
 
 from tidelog.core.types import InvariantViolation
 from tidelog.core.values import immutable
+from tidelog.faults import MENDING_VERBS, SEARCH_FAULTS
+from tidelog.faults.active import Active
+from tidelog.faults.base import Fault, SearchView
+from tidelog.faults.damage import DOWN, KEEPER_DOWN, PAUSED
 from tidelog.faults.places import Channel
-from tidelog.faults.step import Sides, Step
+from tidelog.faults.step import Step
 from tidelog.lab.invariants import Watch
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.stage import script_runner
@@ -35,35 +38,32 @@ from tidelog.scenario.violations import Broken, Grade
 CONVERGENCE_LIMIT_MS = 120_000
 _EXHAUSTIVE_TICKS = 12
 """How far the exhaustive search looks: so many timers, which is long enough for a session to expire twice."""
-_PROCESS_VERBS = ("crash", "power-off", "restart", "pause", "resume")
-_BOOKED_VERBS = (*_PROCESS_VERBS, "keeper-stop", "keeper-start")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-FAULT_KINDS = ("crash", "pause", "cut", "reset", "power", "elect")
-ALL_FAULT_KINDS = (*FAULT_KINDS, "zone", "blackout", "keeper")
-"""The last three hit more than one machine, or the keeper: a sweep asks for them by name."""
-_RECOVERIES = ("restart", "resume", "heal", "keeper-start")
+_OPTIONS_ORDER = ("crash", "power", "pause", "cut", "reset", "elect", "zone", "blackout", "keeper")
+_FOCUS_ORDER = ("crash", "pause", "cut", "reset", "power", "elect", "zone", "blackout", "keeper")
+"""Seeds name schedules, so these orders stay as they are. Faults that they do not name come last."""
+ALL_FAULT_KINDS = (*_FOCUS_ORDER, *(name for name in SEARCH_FAULTS if name not in _FOCUS_ORDER))
+USUAL_KINDS = ("crash", "pause", "cut", "reset", "elect")
 
 
 @immutable
 class FaultChoice:
     """Which failures a search may use."""
 
-    crash: bool = True
-    pause: bool = True
-    cut: bool = True
-    reset: bool = True
-    power: bool = False
-    elect: bool = True
-    zone: bool = False
-    """A whole zone is cut off. (``cut`` does that too, and cuts single links between zones.)"""
-    blackout: bool = False
-    """All brokers of a zone lose power at once."""
-    keeper: bool = False
-    """A member of the keeper stops."""
+    kinds: tuple[str, ...] = USUAL_KINDS
     budget: int = 6
     """How many failures at most in one schedule; recoveries are free."""
+
+    def also(self, *kinds: str) -> FaultChoice:
+        return replace(self, kinds=(*self.kinds, *kinds))
+
+    def in_order(self) -> tuple[Fault, ...]:
+        """In the order of options, without those that others of the choice include."""
+        kinds = [kind for kind in (*_OPTIONS_ORDER, *ALL_FAULT_KINDS) if kind in self.kinds]
+        faults = [SEARCH_FAULTS[kind] for kind in dict.fromkeys(kinds)]
+        return tuple(fault for fault in faults if not set(fault.covered_by) & set(kinds))
 
 
 @dataclass(slots=True)
@@ -98,6 +98,7 @@ class Schedule:
         self.scenario = scenario
         self.operations = operations
         self.faults = faults
+        self._in_order = faults.in_order()
         self.steps: list[tuple[str, tuple[object, ...]]] = []
         self.watch: ScheduleObserver = Watch() if witness is None else witness
         self.world = booted(scenario.setup, self.watch)
@@ -105,9 +106,7 @@ class Schedule:
         self.actions = script_runner(scenario, self.world)
         self.left = operations
         self.fault_budget = faults.budget
-        self.down: list[int] = []
-        self.paused: list[int] = []
-        self.stopped_keepers: list[int] = []
+        self.active = Active()
         told = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
         self._letters = [letter for letter in _LETTERS if letter not in told] if told else _LETTERS
         """Values for new records: every record of a trial must be recognisable."""
@@ -121,16 +120,15 @@ class Schedule:
         chosen."""
         for step in self.scenario.steps:
             self.actions.perform(step)
-            for broker in step.args if step.verb in _PROCESS_VERBS else ():
-                assert isinstance(broker, int)
-                self._book(step.verb, broker)
+            self.active.note(step.verb, step.args)
         self.world.network.hold_all = True
 
     def focus(self, rng: Random) -> None:
         """Swarm testing: leave out some kinds of failure in this schedule, so that the others meet more."""
-        kinds = [kind for kind in ALL_FAULT_KINDS if getattr(self.faults, kind)]
+        kinds = [kind for kind in ALL_FAULT_KINDS if kind in self.faults.kinds]
         kept = [kind for kind in kinds if rng.random() < 0.6] or kinds
-        self.faults = replace(self.faults, **dict.fromkeys((k for k in kinds if k not in kept), False))
+        self.faults = replace(self.faults, kinds=tuple(kept))
+        self._in_order = self.faults.in_order()
 
     # ------------------------------------------------------------ moves
 
@@ -159,96 +157,46 @@ class Schedule:
         else:
             self.perform("poll", self.consumers[choice - len(self.producers) * 3])
 
-    def possible_faults(self) -> list[tuple[str, tuple[object, ...]]]:
+    def possible_faults(self) -> list[Step]:
         """Everything that could fail or recover now."""
-        faults, world = self.faults, self.world
-        running = [b for b in world.broker_ids() if b not in self.down and b not in self.paused]
-        found: list[tuple[str, tuple[object, ...]]] = [("restart", (b,)) for b in self.down]
-        found += [("resume", (b,)) for b in self.paused]
-        if world.network.blocked:
-            found.append(("heal", ()))
-        found += [("keeper-start", (member,)) for member in self.stopped_keepers]
+        world, active = self.world, self.active
+        links_cut = bool(world.network.blocked)
+        found = active.recoveries(links_cut=links_cut)
         if self.fault_budget <= 0:
             return found
-        if faults.crash:
-            found += [("crash", (b,)) for b in running]
-        if faults.power:
-            found += [("power-off", (b,)) for b in running]
-        if faults.pause:
-            found += [("pause", (b,)) for b in running]
-        if faults.cut and not world.network.blocked:
-            found += self._partings
-        if faults.reset:
-            found += [("reset", (a, b)) for a in running for b in running if a < b]
-        if faults.elect:
-            found.append(("elect-preferred", ()))
-        if faults.zone or faults.blackout or faults.keeper:
-            found += self._large_faults(running)
-        return found
-
-    @cached_property
-    def _partings(self) -> list[tuple[str, tuple[object, ...]]]:
-        """A zone that is cut off, or two zones that are cut from each other."""
-        zones = self.world.zones()
-        found: list[tuple[str, tuple[object, ...]]] = [("isolate", (zone,)) for zone in zones]
-        found += [("cut", (Sides((a,), (b,)),)) for i, a in enumerate(zones) for b in zones[i + 1 :]]
-        return found
-
-    def _large_faults(self, running: list[int]) -> list[tuple[str, tuple[object, ...]]]:
-        """What hits more than one machine, or the keeper."""
-        faults, world = self.faults, self.world
-        found: list[tuple[str, tuple[object, ...]]] = []
-        if faults.zone and not faults.cut and not world.network.blocked:
-            found += [("isolate", (zone,)) for zone in world.zones()]
-        if faults.blackout:
-            homes = dict.fromkeys(map(world.zone_of, running))
-            found += [("power-off", tuple(b for b in running if world.zone_of(b) == zone)) for zone in homes]
-        if faults.keeper:
-            members = range(world.setup.keepers)
-            found += [("keeper-stop", (member,)) for member in members if member not in self.stopped_keepers]
+        down, paused, keepers_down = active[DOWN], active[PAUSED], active[KEEPER_DOWN]
+        topic = world.setup.topics[0]
+        view = SearchView(
+            [broker for broker in world.broker_ids() if broker not in down and broker not in paused],
+            world.zone_of,
+            world.zones(),
+            links_cut,
+            [member for member in range(world.setup.keepers) if member not in keepers_down],
+            topic.replicas,
+            topic.config.min_insync_replicas,
+        )
+        for fault in self._in_order:
+            found += fault.options(view)
         return found
 
     def inflict_any(self, pick: Callable[[int], int]) -> None:
         options = self.possible_faults()
         if options:
-            self.inflict(*options[pick(len(options))])
+            self.inflict(options[pick(len(options))])
 
-    def inflict(self, verb: str, args: tuple[object, ...]) -> None:
-        if verb not in _RECOVERIES:
+    def inflict(self, step: Step) -> None:
+        if step.verb not in MENDING_VERBS:
             self.fault_budget -= 1
-        for place in args if verb in _BOOKED_VERBS else ():
-            assert isinstance(place, int)
-            self._book(verb, place)
-        self.perform(verb, *args)
-
-    def _book(self, verb: str, broker: int) -> None:
-        """Remember who is down and who sleeps."""
-        if verb == "keeper-stop":
-            self.stopped_keepers.append(broker)
-        elif verb == "keeper-start":
-            self.stopped_keepers.remove(broker)
-        if verb in ("crash", "power-off", "resume") and broker in self.paused:
-            self.paused.remove(broker)
-        if verb in ("crash", "power-off") and broker not in self.down:
-            self.down.append(broker)
-        elif verb == "restart" and broker in self.down:
-            self.down.remove(broker)
-        elif verb == "pause" and broker not in self.paused:
-            self.paused.append(broker)
+        self.active.note(step.verb, step.args)
+        self.perform(step.verb, *step.args)
 
     # ------------------------------------------------------------ the end
 
     def finish(self) -> None:
         """Heal everything, wait for the cluster to recover, check what must hold in the end."""
         self.perform("release", "all")
-        if self.world.network.blocked:
-            self.perform("heal")
-        for member in self.stopped_keepers:
-            self.perform("keeper-start", member)
-        for broker in self.paused:
-            self.perform("resume", broker)
-        for broker in self.down:
-            self.perform("restart", broker)
+        for step in self.active.heal_steps(links_cut=bool(self.world.network.blocked)):
+            self.perform(step.verb, *step.args)
         self.perform("wait", Condition("converged", (), CONVERGENCE_LIMIT_MS))
         self.watch.at_end()
 
@@ -454,7 +402,7 @@ def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
             options = trial.possible_faults()
             options_seen.append(len(options))
             if position in wanted and wanted[position] < len(options):
-                trial.inflict(*options[wanted[position]])
+                trial.inflict(options[wanted[position]])
             position += 1
             channel = trial.world.oldest_message()
             if trial.left and position % 3 == 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tidelog.faults.active import Active
 from tidelog.faults.step import Duration, Step
 from tidelog.lab.play import first_failure
 from tidelog.lab.search.schedule import CONVERGENCE_LIMIT_MS, Finding
@@ -146,37 +147,10 @@ def _split(scenario: Scenario) -> tuple[list[Step], list[Step]]:
 
 def _needed(body: list[Step], recovery: list[Step]) -> list[Step]:
     """The recovery without the repair of what is not broken."""
-    down: dict[object, None] = {}
-    paused: dict[object, None] = {}
-    keepers: dict[object, None] = {}
-    cut = held = False
+    active = Active()
     for step in body:
-        if step.verb == "keeper-stop":
-            keepers[step.args] = None
-        elif step.verb == "keeper-start":
-            keepers.pop(step.args, None)
-        if step.verb in ("crash", "power-off"):
-            down.update(dict.fromkeys(step.args))
-        elif step.verb == "pause":
-            paused.update(dict.fromkeys(step.args))
-        for broker in step.args if step.verb == "restart" else ():
-            down.pop(broker, None)
-        for broker in step.args if step.verb in ("resume", "crash", "power-off") else ():
-            paused.pop(broker, None)
-        cut = step.verb in ("cut", "isolate") or (cut and step.verb != "heal")
-        held = held or step.verb == "hold"
-    needed = {
-        "release": [Step("release", ("all",))] if held else [],
-        "heal": [Step("heal")] if cut else [],
-        "resume": [Step("resume", tuple(paused))] if paused else [],
-        "restart": [Step("restart", tuple(down))] if down else [],
-    }
-    return [
-        kept
-        for step in recovery
-        if step.verb != "keeper-start" or step.args in keepers
-        for kept in needed.get(step.verb, [step])
-    ]
+        active.note(step.verb, step.args)
+    return [needed for step in recovery if (needed := active.needed(step)) is not None]
 
 
 def _without_idle_clients(scenario: Scenario) -> Scenario:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tidelog.core.types import Millis, TopicConfig, TopicPartition
 from tidelog.faults.places import Channel, Node
+from tidelog.faults.testbed import Links
 from tidelog.lab.world.convergence import converge
 from tidelog.lab.world.view import WorldView
 from tidelog.lab.world.world import World
@@ -14,6 +15,7 @@ from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.scenario.conditions import CONVERGED, Condition, holds
 from tidelog.scenario.head import topic_config
 from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.stage import Stage
 from tidelog.scenario.verbs import ScriptRunner
 
 
@@ -22,7 +24,7 @@ def script_runner(scenario: Scenario, world: World) -> ScriptRunner:
     return ScriptRunner(scenario, SimStage(world, scenario.partition))
 
 
-class SimStage:
+class SimStage(Stage):
     def __init__(self, world: World, tp: TopicPartition) -> None:
         """``tp`` is the partition that conditions speak of."""
         self._world = world
@@ -51,10 +53,10 @@ class SimStage:
     def start(self, broker: int) -> None:
         self._world.start(broker)
 
-    def crash(self, broker: int) -> None:
+    def kill(self, broker: int) -> None:
         self._world.crash(broker)
 
-    def power_off(self, broker: int) -> None:
+    def lose_power(self, broker: int) -> None:
         self._world.crash(broker, power=True)
 
     def pause(self, broker: int) -> None:
@@ -69,8 +71,12 @@ class SimStage:
     def sync_disk(self, broker: int) -> None:
         self._world.sync_disk(broker)
 
-    def keeper_member(self, member: str, *, running: bool) -> None:
-        self._world.keeper_member(member, running=running)
+    def keeper_member(self, member: int, *, running: bool) -> None:
+        self._world.keeper_member(f"keeper-{member}", running=running)
+
+    def keeper(self, *, running: bool) -> None:
+        for member in range(self._world.setup.keepers):
+            self.keeper_member(member, running=running)
 
     # ------------------------------------------------------------ network
 
@@ -80,29 +86,28 @@ class SimStage:
     def nodes_in(self, zone: str) -> list[Node]:
         return self._world.nodes_in(zone)
 
-    def cut(self, pairs: list[tuple[Node, Node]]) -> None:
-        self._world.cut(pairs)
+    def cut(self, links: Links) -> None:
+        self._world.cut(list(links))
 
-    def heal(self, pairs: list[tuple[Node, Node]] | None) -> None:
-        self._world.heal(pairs)
+    def mend(self, links: Links | None) -> None:
+        self._world.heal(None if links is None else list(links))
 
     def reset_connections(self, a: int, b: int) -> None:
         self._world.reset_connections(a, b)
 
-    def delay(self, pairs: list[tuple[Node, Node]], delay: Millis) -> None:
-        for pair in pairs:
-            self._world.network.delays[pair] = delay
+    def delay(self, links: Links, ms: int) -> None:
+        self._world.network.delays.update(dict.fromkeys(links, ms))
 
-    def hold(self, channel: Channel | None) -> None:
-        if channel is None:
+    def hold(self, channels: Iterable[Channel] | None) -> None:
+        if channels is None:
             self._world.network.hold_all = True
-        else:
+        for channel in channels or ():
             self._world.network.hold(channel)
 
-    def release(self, channel: Channel | None) -> None:
-        if channel is None:
+    def release(self, channels: Iterable[Channel] | None) -> None:
+        if channels is None:
             self._world.network.release_everything()
-        else:
+        for channel in channels or ():
             self._world.network.release(channel)
 
     def deliver(self, channel: Channel) -> bool:
@@ -149,8 +154,8 @@ class SimStage:
 
     # ------------------------------------------------------------ administration
 
-    def elect_preferred(self, tp: TopicPartition) -> bool:
-        return self._world.elect_preferred(tp)
+    def elect_preferred(self) -> bool:
+        return self._world.elect_preferred(self._tp)
 
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         config = self._world.processes[0].topic_configs.get(topic, TopicConfig())

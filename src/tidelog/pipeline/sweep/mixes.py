@@ -6,19 +6,10 @@ a trial, when, and to whom, is the seed's business.
 
 from __future__ import annotations
 
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, FaultChoice
+from tidelog.faults import SEARCH_FAULTS
+from tidelog.lab.search.schedule import FaultChoice
 
-KINDS = {
-    "crash": "a broker's process dies (kill -9); its disk keeps everything",
-    "power": "a broker's machine loses power; what was not flushed is gone",
-    "pause": "a broker stands still (a long collection, a frozen machine) and comes back",
-    "cut": "a link between two zones, or of one zone to all others, is cut",
-    "zone": "a whole zone is cut off from the others",
-    "blackout": "all brokers of a zone lose power at once",
-    "reset": "connections between two brokers break and are made anew",
-    "keeper": "a member of the coordination service stops",
-    "elect": "an operator asks for the preferred leader",
-}
+KINDS = {name: fault.words.en for name, fault in SEARCH_FAULTS.items()}
 """Every kind, in one line each."""
 
 NAMED_MIXES = {
@@ -62,4 +53,4 @@ def canonical(mix: str) -> str:
 
 def faults_of(mix: str) -> FaultChoice:
     kinds = kinds_of(mix)
-    return FaultChoice(**{kind: kind in kinds for kind in ALL_FAULT_KINDS}, budget=BUDGET if kinds else 0)
+    return FaultChoice(kinds, BUDGET if kinds else 0)

@@ -18,15 +18,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from tidelog.cluster.disks import Disks
 from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
-from tidelog.core.types import Millis, TopicPartition
+from tidelog.core.types import Millis
 from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog.faults.testbed import Links
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.scenario.clients.consumer import Consumer
@@ -35,6 +36,7 @@ from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.snapshot import Snapshot
+from tidelog.scenario.stage import Stage
 from tidelog.trials.stage.clients import Clients
 from tidelog.trials.stage.clock import ScenarioClock
 from tidelog.trials.stage.cluster_boot import create_topics, start_brokers, start_keeper
@@ -67,7 +69,7 @@ DELIVER_SECONDS_MAX = 2.0
 Result = TypeVar("Result")
 
 
-class ClusterStage:
+class ClusterStage(Stage):
     def __init__(self, scenario: Scenario, processes: Processes, pace: Pace) -> None:
         """Raises ``TrialError`` if this scenario needs what only the simulator can do."""
         require_playable(scenario)
@@ -242,14 +244,14 @@ class ClusterStage:
         if self._topology.reaches_keeper(broker):
             await self._processes.registered(broker)
 
-    def crash(self, broker: int) -> None:
+    def kill(self, broker: int) -> None:
         self._silent(broker)
         self._run(self._processes.kill(broker))
 
-    def power_off(self, broker: int) -> None:
-        self._run(self._power_off(broker))
+    def lose_power(self, broker: int) -> None:
+        self._run(self._lose_power(broker))
 
-    async def _power_off(self, broker: int) -> None:
+    async def _lose_power(self, broker: int) -> None:
         """Nothing that it says from now on arrives, so how far its logs are synced cannot matter any more."""
         self._switchboard.freeze(broker)
         view = await self._observation.view(broker)
@@ -278,8 +280,8 @@ class ClusterStage:
 
     # ------------------------------------------------------------ the keeper
 
-    def keeper_member(self, member: str, *, running: bool) -> None:
-        self._reach_changed(self._topology.keeper_member(member, running=running))
+    def keeper_member(self, member: int, *, running: bool) -> None:
+        self._reach_changed(self._topology.keeper_member(f"keeper-{member}", running=running))
 
     def _reach_changed(self, reach: Reach) -> None:
         for broker in reach.lost:
@@ -307,29 +309,31 @@ class ClusterStage:
     def nodes_in(self, zone: str) -> list[Node]:
         return self._topology.nodes_in(zone)
 
-    def cut(self, pairs: list[tuple[Node, Node]]) -> None:
-        self._reach_changed(self._topology.cut(pairs))
+    def cut(self, links: Links) -> None:
+        self._reach_changed(self._topology.cut(list(links)))
 
-    def heal(self, pairs: list[tuple[Node, Node]] | None) -> None:
-        self._reach_changed(self._topology.heal(pairs))
+    def mend(self, links: Links | None) -> None:
+        self._reach_changed(self._topology.heal(None if links is None else list(links)))
 
     def reset_connections(self, a: int, b: int) -> None:
         self._switchboard.reset(a, b)
 
-    def delay(self, pairs: list[tuple[Node, Node]], delay: Millis) -> None:
-        self._switchboard.delay(pairs, self._pace.ms(delay))
+    def delay(self, links: Links, ms: int) -> None:
+        self._switchboard.delay(list(links), self._pace.ms(ms))
 
-    def hold(self, channel: Channel | None) -> None:
+    def hold(self, channels: Iterable[Channel] | None) -> None:
         """Before a step of the lab everything has arrived: a follower's fetch waits at its leader when the
         next one is held. Here it is held right after one has passed."""
-        if channel is not None and channel.name == "fetch":
-            wait_s = fetch_wait_ms(self._setup, self._pace) / 1000
-            self._run(self._settling.next_fetch(channel, wait_s))
-        self._settling.hold(channel)
+        for channel in (None,) if channels is None else channels:
+            if channel is not None and channel.name == "fetch":
+                wait_s = fetch_wait_ms(self._setup, self._pace) / 1000
+                self._run(self._settling.next_fetch(channel, wait_s))
+            self._settling.hold(channel)
         self._is_settled = True
 
-    def release(self, channel: Channel | None) -> None:
-        self._settling.release(channel)
+    def release(self, channels: Iterable[Channel] | None) -> None:
+        for channel in (None,) if channels is None else channels:
+            self._settling.release(channel)
 
     def deliver(self, channel: Channel) -> bool:
         if isinstance(channel.target, int) and self.is_paused(channel.target):
@@ -385,8 +389,8 @@ class ClusterStage:
 
     # ------------------------------------------------------------ administration
 
-    def elect_preferred(self, tp: TopicPartition) -> bool:
-        parts = [TopicPartitions(topic=tp.topic, partitions=[tp.partition])]
+    def elect_preferred(self) -> bool:
+        parts = [TopicPartitions(topic=self._tp.topic, partitions=[self._tp.partition])]
         question = ElectLeadersRequest(election_type=0, topic_partitions=parts, timeout_ms=10_000)
         return self._ask_controller(Api.ELECT_LEADERS, 2, question)
 
