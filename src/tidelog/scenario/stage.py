@@ -11,6 +11,7 @@ from tidelog.faults.testbed import Processes, Testbed
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.scenario.conditions import Condition
+from tidelog.scenario.line import is_number
 
 
 class Stage(Testbed, Processes, Protocol):
@@ -25,10 +26,16 @@ class Stage(Testbed, Processes, Protocol):
     def zones(self) -> list[str]: ...
     def nodes_in(self, zone: str) -> list[Node]: ...
     def border(self, zone: str) -> list[tuple[Node, Node]]:
-        inside = self.nodes_in(zone)
         others = [node for other in self.zones() if other != zone for node in self.nodes_in(other)]
-        pairs = [(a, b) for a in inside for b in others]
+        pairs = [(a, b) for a in self.nodes_at(zone) for b in others if a != b]
         return pairs + [(b, a) for a, b in pairs]
+
+    def nodes_at(self, place: str) -> list[Node]:
+        """A place is a zone with everything in it, or a single node."""
+        if place in self.zones():
+            return self.nodes_in(place)
+        number = place.removeprefix("broker-")
+        return [int(number) if is_number(number) else place]
 
     # ------------------------------------------------------------ messages
     def deliver(self, channel: Channel) -> bool:

@@ -23,7 +23,6 @@ from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientError, Sent
 from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.conditions import Condition
-from tidelog.scenario.line import is_number
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.stage import Stage
@@ -151,20 +150,10 @@ class ScriptRunner:
             self._stage.sync_disk(broker)
         return ()
 
-    def _nodes(self, places: tuple[str, ...]) -> list[Node]:
-        """A place is a zone with everything in it, or a single node."""
-        zones, found = self._stage.zones(), []
-        for place in places:
-            if place in zones:
-                found += self._stage.nodes_in(place)
-            elif is_number(place.removeprefix("broker-")):
-                found.append(int(place.removeprefix("broker-")))
-            else:
-                found.append(place)
-        return found
-
     def _pairs(self, sides: Sides) -> tuple[tuple[Node, Node], ...]:
-        left, right = self._nodes(sides.left), self._nodes(sides.right)
+        nodes = self._stage.nodes_at
+        left = [node for place in sides.left for node in nodes(place)]
+        right = [node for place in sides.right for node in nodes(place)]
         pairs = tuple((a, b) for a in left for b in right if a != b)
         return pairs if sides.one_way else pairs + tuple((b, a) for a, b in pairs)
 

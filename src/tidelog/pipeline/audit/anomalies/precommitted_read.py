@@ -68,6 +68,7 @@ def _above_the_watermark(inputs: Inputs) -> DataFrame:
         "offset",
         f"read_us + {inputs.slack_us} as at_us",
         "cast(null as bigint) as watermark",
+        "false as moved",
     ).unionByName(
         inputs.events.where("event in ('high_watermark_advanced', 'became_leader')").selectExpr(
             *PLACE,
@@ -76,6 +77,7 @@ def _above_the_watermark(inputs: Inputs) -> DataFrame:
             "cast(null as bigint) as offset",
             "time_ms * 1000 as at_us",
             "greatest(high_watermark, previous_high_watermark) as watermark",
+            "event = 'high_watermark_advanced' as moved",
         )
     )
     so_far = (
@@ -85,8 +87,8 @@ def _above_the_watermark(inputs: Inputs) -> DataFrame:
     )
     early = (
         line.withColumn("committed", f.max("watermark").over(so_far))
-        .withColumn("told", f.max("watermark").over(Window.partitionBy(*PLACE)))
-        .where("consumer is not null and told is not null and offset >= coalesce(committed, 0)")
+        .withColumn("told", f.max("moved").over(Window.partitionBy(*PLACE)))
+        .where("consumer is not null and told and offset >= coalesce(committed, 0)")
         .select(*PLACE, "consumer", "read_us", "offset", "committed")
     )
     deaths = inputs.faults.where("kind in ('kill', 'power') and began_us is not null").selectExpr(
