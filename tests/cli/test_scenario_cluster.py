@@ -138,10 +138,10 @@ def test_an_interrupted_trial_stops_everything_and_says_so(tmp_path: Path, sent:
 
 @pytest.mark.slow
 def test_a_killed_trial_leaves_nothing_running(tmp_path: Path) -> None:
-    """Brokers see that it is gone and end, a paused one too; its files are removed by whoever plays next."""
+    """Brokers see that it is gone and end, a paused one too; the next trial removes its files."""
     trial = _start(tmp_path)
     brokers = _processes(tmp_path)
-    assert any(map(_is_paused, brokers))
+    eventually(lambda: any(map(_is_paused, brokers)), "a broker is paused")  # a busy kernel takes a moment
     try:
         trial.kill()
         trial.communicate(timeout=60)
