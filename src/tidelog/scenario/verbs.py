@@ -138,7 +138,8 @@ class ScriptRunner:
             case Takes.SIDES:
                 return [Targets(links=self._pairs(args[0]))]
             case Takes.SIDES_OR_NOTHING:
-                return [Targets(links=self._pairs(args[0])) if args else Targets()]
+                pairs = self._pairs(args[0]) if args else ()
+                return [Targets(links=pairs)] if pairs or not args else []
             case Takes.DELAY:
                 return [Targets(links=self._pairs(args[0]), ms=args[1].ms)]
             case Takes.CHANNEL_OR_ALL:

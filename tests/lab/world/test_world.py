@@ -92,6 +92,15 @@ def test_a_stopped_member_is_no_loss() -> None:
 # ---------------------------------------------------------------- sessions
 
 
+def test_a_place_may_be_one_node_and_a_node_has_no_link_to_itself() -> None:
+    """`isolate 1` cuts all links of broker 1; `heal 1 1` names no link, and mends none."""
+    on = stage(THREE)
+    on.do("isolate 1", "heal 1 1")
+    cut = on.world.network.blocked
+    assert {(1, 0), (0, 1), (1, "keeper-0"), ("keeper-2", 1)} <= cut
+    assert all(1 in pair for pair in cut)
+
+
 @pytest.mark.parametrize("fault", ["crash 1", "pause 1", "isolate az2"])
 def test_a_session_expires_after_its_time_out(fault: str) -> None:
     """Six seconds after the last sign of life, not before: the clock is the majority's."""
