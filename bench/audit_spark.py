@@ -16,9 +16,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from tidelog.cli.audit_run import is_small
 from tidelog.pipeline.audit.anomalies import AUDITS, Audit
 from tidelog.pipeline.audit.inputs import Inputs, load
+from tidelog.pipeline.audit.run import is_small
 from tidelog.pipeline.audit.verdict import judge
 from tidelog.pipeline.spark.session import open_session
 

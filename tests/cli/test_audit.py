@@ -10,11 +10,11 @@ import pytest
 from tests.cli.calling import call, refused
 from tests.pipeline import samples
 
-from tidelog.cli.audit_run import Audited
 from tidelog.cli.show.audit import exit_code, present
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import LEDGER
+from tidelog.pipeline.audit.run import Audited
 
 
 @pytest.fixture

@@ -81,6 +81,14 @@ def write_durably(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_file(path: Path, text: str) -> None:
+    """Replace a file atomically; write to a device or a pipe directly. Raises ``OSError``."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, "utf-8")
+    else:
+        write_synced(path, text.encode())
+
+
 def unlink_all(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)

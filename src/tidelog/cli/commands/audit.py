@@ -118,20 +118,25 @@ def audit(
         )
     if folder is None:
         raise Refusal("name the evidence folder of a trial")
-    from tidelog.cli.audit_folder import judgeable
-    from tidelog.cli.audit_run import Auditor
     from tidelog.cli.show.audit import exit_code, present
     from tidelog.cli.show.trial_progress import watched
+    from tidelog.pipeline.audit import run
     from tidelog.pipeline.errors import PipelineError
 
-    with judgeable(folder):
-        try:
-            with watched(quiet=as_json) as watcher:
-                auditor = Auditor(watcher, master=master, remote=remote, ui=ui)
-                audited = auditor.audit(folder, report=report, with_report=not no_report)
-        except PipelineError as error:
-            raise Refusal(str(error)) from None
-        except KeyboardInterrupt:
-            raise Refusal(f"interrupted; only audit/ was changed in {folder}") from None
+    try:
+        with watched(quiet=as_json) as watcher:
+            audited = run.audit(
+                folder,
+                report=report,
+                with_report=not no_report,
+                master=master,
+                remote=remote,
+                ui=ui,
+                watcher=watcher,
+            )
+    except PipelineError as error:
+        raise Refusal(str(error)) from None
+    except KeyboardInterrupt:
+        raise Refusal(f"interrupted; only audit/ was changed in {folder}") from None
     present(audited, as_json=as_json)
     return exit_code(audited)

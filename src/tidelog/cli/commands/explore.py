@@ -19,7 +19,8 @@ from tidelog.cli.options import (
     one_of,
     scenario_named,
 )
-from tidelog.cli.show.output import console, write_file, write_json, write_text
+from tidelog.cli.show.output import console, write_json, write_text
+from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
     from tidelog.cli.hunt import Hunt

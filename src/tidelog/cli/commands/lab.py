@@ -11,7 +11,8 @@ import typer
 
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.options import generation_named, scenario_named, scenario_text
-from tidelog.cli.show.output import counted, write_file, write_text
+from tidelog.cli.show.output import counted, write_text
+from tidelog.storage.durable import write_file
 
 EXAMPLES = """\b
 Examples:

@@ -13,7 +13,8 @@ import typer
 from tidelog.cli.errors import ExitCode, Refusal
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute, make_folder
-from tidelog.cli.show.output import console, write_file, write_json, write_text
+from tidelog.cli.show.output import console, write_json, write_text
+from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
     from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate, Listener

@@ -12,10 +12,10 @@ from tidelog.cli.options import JsonOption, generation_named, one_of
 from tidelog.cli.paths import absolute
 
 if TYPE_CHECKING:
-    from tidelog.cli.audit_run import Auditor
     from tidelog.cli.show.trial_progress import Quiet
     from tidelog.cli.trial_choices import Choices
     from tidelog.evidence.folder import EvidenceFolder
+    from tidelog.pipeline.audit.run import Auditor
     from tidelog.trials.targets import Venue
 
 EXAMPLES = """\b
@@ -212,10 +212,10 @@ def trial(
 
 
 def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
-    from tidelog.cli.audit_run import Auditor
     from tidelog.cli.show.audit import exit_code, present
     from tidelog.cli.show.trial import check_quickly
     from tidelog.cli.show.trial_progress import watched
+    from tidelog.pipeline.audit.run import Auditor
     from tidelog.pipeline.errors import PipelineError
 
     with choices.opened() as (folder, venue):

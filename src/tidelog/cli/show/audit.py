@@ -19,7 +19,7 @@ from tidelog.pipeline.report.words import HELD, VIOLATED, headline, load_ms
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tidelog.cli.audit_run import Audited
+    from tidelog.pipeline.audit.run import Audited
 
 _LABEL = 12
 _CAUSES = 4

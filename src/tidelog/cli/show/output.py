@@ -1,15 +1,13 @@
-"""Output: text through rich, exact text and JSON on stdout, and files that the user names."""
+"""Output: text through rich, and exact text and JSON on stdout."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.errors import OutputClosed
-from tidelog.storage.durable import write_synced
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,14 +30,6 @@ def write_lines(screen: Console, lines: Iterable[Text]) -> None:
     """Print lines as they are, without wrapping."""
     for line in lines:
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
-
-
-def write_file(path: Path, text: str) -> None:
-    """Replace a file atomically; write to a device or a pipe directly. Raises ``OSError``."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, "utf-8")
-    else:
-        write_synced(path, text.encode())
 
 
 def write_text(text: str) -> None:

@@ -1,7 +1,8 @@
 """An audit from the start of Spark to the report, with progress.
 
-Spark takes seconds to start. A caller that knows early that an audit will follow calls `warm_up`, which
-starts Spark in the background.
+`audit` does all of it. Spark takes seconds to start: a caller that knows early that an audit will follow uses
+an `Auditor` and calls its `warm_up`, which starts Spark in the background. For the same reason the modules
+that need pyspark are imported when they are used, and the evidence is checked first.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from tidelog.cli.show.output import write_file
-from tidelog.cli.show.trial_progress import Quiet
+from tidelog.evidence.folder import RUNNING, EvidenceError, EvidenceFolder, reason
+from tidelog.evidence.parquet.parts import dataset
+from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
     from tidelog.evidence.folder import Manifest
@@ -37,14 +41,79 @@ class Audited:
     report: Path | None
 
 
+class AuditWatcher(Protocol):
+    """Receives the progress of an audit."""
+
+    def phase(self, name: str, seconds: float | None) -> None:
+        """One of spark, open, judge, draw begins."""
+
+    def tasks(self, done: int, all_: int) -> None:
+        """How many tasks of Spark's running jobs are done. Called from another thread."""
+
+    def said(self, text: str) -> None:
+        """What the start of Spark reported."""
+
+
+class _Silent:
+    def phase(self, name: str, seconds: float | None) -> None: ...
+    def tasks(self, done: int, all_: int) -> None: ...
+    def said(self, text: str) -> None: ...
+
+
+def audit(
+    folder: Path,
+    *,
+    report: Path | None = None,
+    with_report: bool = True,
+    master: str | None = None,
+    remote: str | None = None,
+    ui: bool = False,
+    watcher: AuditWatcher | None = None,
+) -> Audited:
+    """Audit the evidence in a folder; write verdict, findings and report. Raises `PipelineError`."""
+    with locked_evidence(folder):
+        auditor = Auditor(watcher or _Silent(), master=master, remote=remote, ui=ui)
+        return auditor.audit(folder, report=report, with_report=with_report)
+
+
+@contextmanager
+def locked_evidence(folder: Path) -> Iterator[EvidenceFolder]:
+    """Lock the evidence against other writers. Refuses a folder without evidence, one that a trial still
+    writes to, and one without sends."""
+    try:
+        claimed = EvidenceFolder.claim(folder)
+    except EvidenceError as error:
+        raise PipelineError(str(error)) from None
+    try:
+        if claimed.manifest.state == RUNNING:
+            raise PipelineError(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
+        _refuse_empty(folder)
+        yield claimed
+    finally:
+        claimed.release()
+
+
+def _refuse_empty(folder: Path) -> None:
+    try:
+        sends = dataset(folder, LEDGER).count_rows()
+    except OSError as error:
+        raise PipelineError(
+            f"{folder}/{LEDGER.name} cannot be read: {' '.join(str(error).split())}"
+        ) from None
+    except ValueError:
+        return  # a damaged file: the audit skips and reports it
+    if not sends:
+        raise PipelineError(f"{folder} contains no sends: nothing to audit")
+
+
 class Auditor:
     def __init__(
-        self, watcher: Quiet, *, master: str | None = None, remote: str | None = None, ui: bool = False
+        self, watcher: AuditWatcher, *, master: str | None = None, remote: str | None = None, ui: bool = False
     ) -> None:
         self._watcher = watcher
         self._wanted: dict[str, Any] = {"master": master, "remote": remote, "ui": ui}
         self._thread: threading.Thread | None = None
-        self._spark: Any = None  # only the pipeline knows its type
+        self._spark: Any = None
         self._failure: Exception | None = None
         self._words = ""
 
@@ -88,7 +157,7 @@ class Auditor:
     # ------------------------------------------------------------ the audit
 
     def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
-        """Audit the evidence; write verdict, findings and report. Raises `PipelineError`."""
+        """Audit evidence that the caller has locked. Raises `PipelineError`."""
         from tidelog.pipeline.audit.inputs import load
         from tidelog.pipeline.audit.verdict import judge
         from tidelog.pipeline.spark.progress import report_tasks
@@ -137,4 +206,4 @@ def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Ma
         write_file(path, page)
         write_file(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
     except OSError as error:
-        raise PipelineError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise PipelineError(f"{path}: {reason(error)}") from None
