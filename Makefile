@@ -79,7 +79,7 @@ soak: $(STAMP) ## load and every fault for an hour, with audits (HOURS=1, MINUTE
 
 # Players mostly wait, so there are more of them than cores.
 scenarios: $(STAMP) ## play every scenario on real processes, and compare with the simulator
-	$(BIN)/python -m pytest -n 5 --dist worksteal tests/trials/test_cluster_stage.py
+	$(BIN)/python -m pytest -n 5 --dist worksteal tests/process_stage/test_cluster_stage.py
 
 pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
 	$(BIN)/python -m docs.images.make_pictures

@@ -15,7 +15,7 @@ from tests.zookeeper import ZooKeeper
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 PIPELINE = "tests/pipeline/"
-ONE_BY_ONE = "tests/trials/test_cluster_stage.py::test_the_whole_catalogue"
+ONE_BY_ONE = "tests/process_stage/test_cluster_stage.py::test_the_whole_catalogue"
 """Long, many, and with nothing to share but their file."""
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
+from tidelog.process_stage.pace import Pace
+from tidelog.process_stage.play import compare_stages
+from tidelog.process_stage.processes import Processes
 from tidelog.scenario import catalogue
 from tidelog.scenario.run import Run
-from tidelog.trials.stage.pace import Pace
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stages import compare_stages
 
 PAGE = Path("docs/reference/scenarios.md")
 BEGIN, END = "<!-- stages: written by make_stages.py -->", "<!-- end of stages -->"

@@ -19,12 +19,12 @@ from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.snapshot import judge, take
 from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
+from tidelog.process_stage import evidence as lab_evidence
 from tidelog.scenario import catalogue
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.verdict import ledger_of
 from tidelog.scenario.violations import Broken
-from tidelog.trials import lab_evidence
 
 GENERATIONS = ("hw", "kip101", "epoch", "majority")
 

@@ -122,7 +122,7 @@ def run_scenario(
 
 def _leave_evidence(played: Run, folder: Path) -> None:
     from tidelog.evidence.folder import EvidenceError
-    from tidelog.trials.lab_evidence import export
+    from tidelog.process_stage.evidence import export
 
     try:
         export(played, folder)

@@ -17,12 +17,12 @@ from tidelog.cli.show.output import console
 
 if TYPE_CHECKING:
     from tidelog.faults.step import Step
+    from tidelog.process_stage.compare import StageComparison
+    from tidelog.process_stage.pace import Pace
+    from tidelog.process_stage.play import OnStep
+    from tidelog.process_stage.processes import Processes
     from tidelog.scenario.run import Run
     from tidelog.scenario.scenario import Scenario
-    from tidelog.trials.comparison import StageComparison
-    from tidelog.trials.stage.pace import Pace
-    from tidelog.trials.stage.processes import Processes
-    from tidelog.trials.stages import OnStep
 
 Result = TypeVar("Result")
 
@@ -33,7 +33,7 @@ def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
         from tidelog.lab.play import run
 
         return run(scenario)
-    from tidelog.trials.stages import play_on_cluster
+    from tidelog.process_stage.play import play_on_cluster
 
     chosen = _paces(pace)[0]
     return _on_processes(scenario, lambda processes, show: play_on_cluster(scenario, processes, chosen, show))
@@ -42,7 +42,7 @@ def play(scenario: Scenario, stage: str, pace: float | None = None) -> Run:
 def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
     """Compare the simulator with broker processes. A difference is confirmed at slower paces, because a busy
     machine can cause one."""
-    from tidelog.trials.stages import compare_stages
+    from tidelog.process_stage.play import compare_stages
 
     paces = _paces(pace)
     return _on_processes(scenario, lambda processes, show: compare_stages(scenario, processes, paces, show))
@@ -50,7 +50,7 @@ def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
 
 def _paces(factor: float | None) -> list[Pace]:
     """The given pace, or the paces that suit this machine."""
-    from tidelog.trials.stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
+    from tidelog.process_stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
 
     if factor is None:
         return suitable_paces()
@@ -62,7 +62,7 @@ def _paces(factor: float | None) -> list[Pace]:
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Call ``work`` with broker processes, and show its progress."""
     from tidelog.cluster.errors import ClusterError
-    from tidelog.trials.stage.processes import Processes
+    from tidelog.process_stage.processes import Processes
 
     at = "the start"
     try:

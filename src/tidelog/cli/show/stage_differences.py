@@ -9,8 +9,8 @@ from tidelog.cli.judgement import headline
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import wrap
 from tidelog.cli.show.run import page_width
+from tidelog.process_stage.compare import StageComparison
 from tidelog.scenario.run import Run
-from tidelog.trials.comparison import StageComparison
 
 
 def differences(screen: Console, compared: StageComparison) -> list[Text]:

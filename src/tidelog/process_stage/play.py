@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 
 from tidelog.faults.step import Step
 from tidelog.lab.play import run
+from tidelog.process_stage.cluster_stage import ClusterStage
+from tidelog.process_stage.compare import StageComparison, compare
+from tidelog.process_stage.pace import Pace, suitable_paces
+from tidelog.process_stage.processes import Processes
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.verbs import ScriptRunner
 from tidelog.scenario.verdict import judge_end, ledger_of
-from tidelog.trials.comparison import StageComparison, compare
-from tidelog.trials.stage.cluster_stage import ClusterStage
-from tidelog.trials.stage.pace import Pace, suitable_paces
-from tidelog.trials.stage.processes import Processes
 
 OnStep = Callable[[int, Step], None]
 

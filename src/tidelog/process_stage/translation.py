@@ -7,9 +7,9 @@ from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, Write
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
+from tidelog.process_stage.pace import Pace
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.setup import Setup, TopicSetup
-from tidelog.trials.stage.pace import Pace
 from tidelog.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.types import PartitionState, TopicPartition
 from tidelog.faults.places import Channel
+from tidelog.process_stage.observation import BrokerView, Observation, ReplicaView
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.conditions import CONVERGED, OF_REPLICA, Condition, converged, holds
 from tidelog.scenario.setup import Setup
-from tidelog.trials.stage.observation import BrokerView, Observation, ReplicaView
 
 
 class Conditions:

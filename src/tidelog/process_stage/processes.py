@@ -24,8 +24,8 @@ from tidelog.cluster.brokers import Brokers, LogFiles, ignore
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.forkserver import ForkServers
 from tidelog.cluster.network.networks import LOOPBACK, reserve_port
+from tidelog.process_stage.folders import TrialFolder
 from tidelog.settings.properties import write
-from tidelog.trials.stage.folders import TrialFolder
 
 END_SECONDS = 20.0
 

@@ -30,6 +30,18 @@ from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.faults.testbed import Links
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.process_stage.boot import create_topics, start_brokers, start_keeper
+from tidelog.process_stage.clients import Clients
+from tidelog.process_stage.clock import ScenarioClock
+from tidelog.process_stage.conditions import Conditions
+from tidelog.process_stage.events import Happenings
+from tidelog.process_stage.observation import Observation
+from tidelog.process_stage.pace import Pace
+from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.sessions import Sessions
+from tidelog.process_stage.settling import Settling, Views
+from tidelog.process_stage.topology import Reach, Topology
+from tidelog.process_stage.translation import alteration, broker_settings, fetch_wait_ms, require_playable
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
@@ -37,18 +49,6 @@ from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.snapshot import Snapshot
 from tidelog.scenario.stage import Stage
-from tidelog.trials.stage.clients import Clients
-from tidelog.trials.stage.clock import ScenarioClock
-from tidelog.trials.stage.cluster_boot import create_topics, start_brokers, start_keeper
-from tidelog.trials.stage.conditions import Conditions
-from tidelog.trials.stage.happenings import Happenings
-from tidelog.trials.stage.observation import Observation
-from tidelog.trials.stage.pace import Pace
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stage.sessions import Sessions
-from tidelog.trials.stage.settling import Settling, Views
-from tidelog.trials.stage.topology import Reach, Topology
-from tidelog.trials.stage.translation import alteration, broker_settings, fetch_wait_ms, require_playable
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from tidelog.cluster.network.relays.switchboard import Passed, Switchboard
 from tidelog.core.types import TopicPartition
 from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog.process_stage.observation import BrokerView, Observation
+from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.topology import Topology
 from tidelog.scenario.setup import Setup
-from tidelog.trials.stage.observation import BrokerView, Observation
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stage.topology import Topology
 
 QUIET_MS = 12.0
 QUIET_SECONDS_MAX = 0.1

@@ -12,12 +12,12 @@ from tidelog.cluster.errors import TrialError
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
 from tidelog.narrate.run import run_json
+from tidelog.process_stage.pace import suitable_paces
+from tidelog.process_stage.play import compare_stages, play_on_cluster
+from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.translation import require_playable
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import Scenario, parse
-from tidelog.trials.stage.pace import suitable_paces
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stage.translation import require_playable
-from tidelog.trials.stages import compare_stages, play_on_cluster
 
 FEW = (("hw-loss", "hw"), ("hw-loss", "epoch"), ("isolate-leader-zone", "epoch"), ("acks-1-loss", "hw"))
 

@@ -17,10 +17,10 @@ from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
 from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.process_stage.observation import Observation
+from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.translation import creation, creation_with_a_past
 from tidelog.scenario.setup import Setup, TopicSetup
-from tidelog.trials.stage.observation import Observation
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stage.translation import creation, creation_with_a_past
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 

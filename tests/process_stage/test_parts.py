@@ -22,6 +22,17 @@ from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.faults.places import KEEPER
 from tidelog.faults.step import Step
 from tidelog.lab.play import run
+from tidelog.process_stage import folders
+from tidelog.process_stage.clock import ScenarioClock
+from tidelog.process_stage.compare import compare
+from tidelog.process_stage.conversations import to_wire
+from tidelog.process_stage.events import NARRATED, Happenings, event_of
+from tidelog.process_stage.folders import TrialFolder, clean_up
+from tidelog.process_stage.observation import Observation
+from tidelog.process_stage.pace import Pace
+from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.sessions import Sessions
+from tidelog.process_stage.topology import Topology
 from tidelog.scenario import catalogue
 from tidelog.scenario.clients.events import ClientFailure, Outcome
 from tidelog.scenario.remarks import Remark, RemarkKind
@@ -31,17 +42,6 @@ from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.lock_file import start_time
 from tidelog.storage.log_folder import LOCK
 from tidelog.storage.memory import MemoryBatch
-from tidelog.trials.comparison import compare
-from tidelog.trials.stage import folders
-from tidelog.trials.stage.clock import ScenarioClock
-from tidelog.trials.stage.conversations import to_wire
-from tidelog.trials.stage.folders import TrialFolder, clean_up
-from tidelog.trials.stage.happenings import NARRATED, Happenings, event_of
-from tidelog.trials.stage.observation import Observation
-from tidelog.trials.stage.pace import Pace
-from tidelog.trials.stage.processes import Processes
-from tidelog.trials.stage.sessions import Sessions
-from tidelog.trials.stage.topology import Topology
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.records import Record, build_batch, read_records

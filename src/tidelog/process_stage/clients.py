@@ -25,12 +25,12 @@ from tidelog.core.messages import Message
 from tidelog.core.types import Millis
 from tidelog.faults.places import Node
 from tidelog.kafka_client.aio import Address, Connection
+from tidelog.process_stage.clock import ScenarioClock
+from tidelog.process_stage.conversations import from_wire, gets_an_answer, to_wire
+from tidelog.process_stage.pace import Pace
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
-from tidelog.trials.stage.clock import ScenarioClock
-from tidelog.trials.stage.conversations import from_wire, gets_an_answer, to_wire
-from tidelog.trials.stage.pace import Pace
 
 FIRST_PRODUCER_ID = 1_000
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.process_stage.pace import Pace
 from tidelog.storage.memory import MemoryBatch
-from tidelog.trials.stage.pace import Pace
 from tidelog.wire.api import Api
 from tidelog.wire.batch import RecordBatch, split
 from tidelog.wire.errors import ErrorCode

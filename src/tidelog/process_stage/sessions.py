@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from tidelog.core.types import Millis
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.trials.stage.clock import ScenarioClock
+from tidelog.process_stage.clock import ScenarioClock
 
 
 class Sessions:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tidelog.core.types import Millis
-from tidelog.trials.stage.pace import Pace
+from tidelog.process_stage.pace import Pace
 
 TICK_SECONDS = 0.002
 

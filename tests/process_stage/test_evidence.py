@@ -10,9 +10,9 @@ from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.play import run
 from tidelog.narrate.run import client_lines
+from tidelog.process_stage.evidence import export
 from tidelog.scenario import catalogue
 from tidelog.scenario.clients.events import Outcome
-from tidelog.trials.lab_evidence import export
 
 
 @pytest.mark.parametrize("generation", ["hw", "epoch", "majority"])

@@ -17,12 +17,12 @@ from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path,
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper
+from tidelog.process_stage.conversations import as_memory, state_of
+from tidelog.process_stage.processes import Processes
 from tidelog.scenario.setup import Setup
 from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
-from tidelog.trials.stage.conversations import as_memory, state_of
-from tidelog.trials.stage.processes import Processes
 from tidelog.wire.api import Api
 from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.messages.metadata import MetadataRequest
