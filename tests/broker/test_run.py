@@ -67,6 +67,12 @@ class Run:
             and all(row.get(name) == value for name, value in values.items())
         ]
 
+    @property
+    def successor_end(self) -> int:
+        """Where the log of the new leader ended at its election. The killed one is truncated to it."""
+        end: int = self.of("became_leader", self.successor, topic=TOPIC)[0]["log_end_offset"]
+        return end
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
@@ -82,8 +88,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         others = [number for number in cluster.pids if number != killed]
         for number in others:
             cluster.pause(number)
-        # The followers had asked for the next record before they were paused. It is on its way to them.
-        assert produce(cluster, TOPIC, ["on its way"], acks="1") == []
+        # A follower that had asked for the next record before it was paused gets it; another one does not.
+        assert produce(cluster, TOPIC, ["perhaps on its way"], acks="1") == []
         assert produce(cluster, TOPIC, ["only here"] * 3, acks="1") == []
         cluster.kill(killed)
         for number in others:
@@ -123,15 +129,14 @@ def test_the_evidence_tells_what_happened(run: Run):
     assert run.of("controller_elected")
     assert run.of("became_leader", run.killed, topic=TOPIC, leader_epoch=0, log_end_offset=0)
     assert len(run.of("became_follower", topic=TOPIC, leader_epoch=0, leader=run.killed)) == 2
-    moved = run.of("became_leader", run.successor, topic=TOPIC)
-    assert moved[0]["log_end_offset"] == 11
+    assert run.successor_end in (10, 11)
     assert run.of("partition_state_written", leader=run.successor, rule=ElectionKind.CLEAN)
     (cut,) = run.of("truncated", run.killed, topic=TOPIC)
-    assert (cut["previous_log_end_offset"], cut["log_end_offset"]) == (14, 11)
+    assert (cut["previous_log_end_offset"], cut["log_end_offset"]) == (14, run.successor_end)
     assert cut["rule"] == TruncationRule.EPOCH_END_ON_LEADER
     assert run.of("isr_change_proposed", run.successor, rule=IsrChange.CAUGHT_UP)
-    returned = run.of("isr_changed", run.successor)[-1]
-    assert sorted(returned["isr"]) == [1, 2, 3]
+    # Not the last one: at the end brokers leave one after the other, and some are removed once more.
+    assert any(sorted(row["isr"]) == [1, 2, 3] for row in run.of("isr_changed", run.successor))
     (crashed,) = run.of("storage_recovered", run.killed, clean_shutdown=False, partitions=1)
     assert crashed["findings"] == 0
     assert {row["broker"] for row in run.of("controlled_shutdown_begun", cause="SIGTERM")} == {1, 2, 3}
@@ -143,7 +148,7 @@ def test_the_log_tells_it_too(run: Run):
     said = run.lines.with_words
     assert len(said("is the controller now, epoch 1")) == 1
     assert len(said(f"elected a leader of {TOPIC}-0", "first live in-sync replica")) == 1
-    assert len(said(f"truncated {TOPIC}-0 from 14 to 11: ")) == 1
+    assert len(said(f"truncated {TOPIC}-0 from 14 to {run.successor_end}: ")) == 1
     # Once more, perhaps, at the end: the next controller does not know who was leaving already.
     assert 1 <= len(said(f"broker {run.killed} joined the in-sync replicas of {TOPIC}-0")) <= 2
     assert len(said("opened 1 logs in", "after a crash")) == 1
