@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
-from tidelog.process_stage.pace import Pace
+from tidelog.process_stage.clock import Pace
 from tidelog.process_stage.play import compare_stages
 from tidelog.process_stage.processes import Processes
 from tidelog.scenario import catalogue

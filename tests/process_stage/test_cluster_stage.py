@@ -12,10 +12,10 @@ from tidelog.cluster.errors import TrialError
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
 from tidelog.narrate.run import run_json
-from tidelog.process_stage.pace import suitable_paces
+from tidelog.process_stage.boot import require_playable
+from tidelog.process_stage.clock import suitable_paces
 from tidelog.process_stage.play import compare_stages, play_on_cluster
 from tidelog.process_stage.processes import Processes
-from tidelog.process_stage.translation import require_playable
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import Scenario, parse
 
@@ -49,7 +49,7 @@ def _assert_same_end(scenario: Scenario, processes: Processes) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "generation"), FEW)
 def test_real_brokers_end_where_the_lab_ends(processes: Processes, name: str, generation: str) -> None:
-    """Leader, epochs, ISR, every record of every replica, and what each client was told."""
+    """Leader, epochs, ISR, every record of every replica, and the outcomes of every client."""
     _assert_same_end(catalogue.load(name).under(generation), processes)
 
 
@@ -106,7 +106,7 @@ REST = """
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processes) -> None:
-    """Orderly shutdown, a keeper without a majority (nobody expires), delays, resets, ticks."""
+    """Controlled shutdown, a keeper without a majority (no session expires), delays, resets, ticks."""
     scenario = parse(REST, "rest")
     assert not any(played.timed_out for played in run(scenario).played)
     _assert_same_end(scenario, processes)
@@ -114,7 +114,7 @@ def test_the_commands_that_no_scenario_of_the_catalogue_uses(processes: Processe
 
 @pytest.mark.slow
 def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Processes) -> None:
-    """The same fields, every step with what happened during it, and times in the scenario's own."""
+    """The same fields, every step with its events, and scenario time."""
     scenario = catalogue.load("watermark-rounds")
     simulated, played = run(scenario), play_on_cluster(scenario, processes, suitable_paces()[0])
     document = run_json(played)
@@ -131,7 +131,7 @@ def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Proces
 
 
 def test_what_only_the_simulator_can_do_is_refused() -> None:
-    """A real broker has all its guards, and a machine has only so much room for brokers."""
+    """A real broker has all its guards, and the number of brokers is limited."""
     with pytest.raises(TrialError, match=r"without=incarnation_in_isr.*--stage sim"):
         require_playable(catalogue.load("kafka-14140-rebooted-replica"))
     many = parse("scenario many\ncluster brokers=40\ntopic t replicas=0", "many")

@@ -18,7 +18,7 @@ from tidelog.scenario.clients.events import Outcome
 @pytest.mark.parametrize("generation", ["hw", "epoch", "majority"])
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_known_failure_can_be_exported(name: str, generation: str, tmp_path: Path):
-    """Whole: each send, each read, each record of each replica, as the run itself has them."""
+    """Each send, each read, each record of each replica is there, equal to the run's."""
     played = run(catalogue.load(name).under(generation))
     path = export(played, tmp_path / "e")
     manifest = Manifest.read(path)

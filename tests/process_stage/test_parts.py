@@ -1,4 +1,4 @@
-"""The parts of the cluster stage that need no cluster: topology, disks, folders, clock, events, comparing."""
+"""Parts of the cluster stage that need no cluster: topology, disks, folders, clock, events, comparison."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cluster.holding import held
 
+from tidelog.broker.translation.clients import to_wire
 from tidelog.cluster.disks import Disks
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
@@ -23,13 +24,11 @@ from tidelog.faults.places import KEEPER
 from tidelog.faults.step import Step
 from tidelog.lab.play import run
 from tidelog.process_stage import folders
-from tidelog.process_stage.clock import ScenarioClock
+from tidelog.process_stage.clock import Pace, ScenarioClock
 from tidelog.process_stage.compare import compare
-from tidelog.process_stage.conversations import to_wire
-from tidelog.process_stage.events import NARRATED, Happenings, event_of
+from tidelog.process_stage.events import NARRATED, BrokerEventReader, event_of
 from tidelog.process_stage.folders import TrialFolder, clean_up
 from tidelog.process_stage.observation import Observation
-from tidelog.process_stage.pace import Pace
 from tidelog.process_stage.processes import Processes
 from tidelog.process_stage.sessions import Sessions
 from tidelog.process_stage.topology import Topology
@@ -58,7 +57,7 @@ def topology() -> Iterator[Topology]:
 
 
 def test_a_broker_that_is_cut_off_with_its_member_loses_the_keeper(topology: Topology) -> None:
-    """By the lab's rule: its member has no majority. With the other two the keeper goes on."""
+    """By the lab's rule: its member has no majority. The other two members still serve."""
     others = [node for zone in ("az2", "az3") for node in topology.nodes_in(zone)]
     pairs = [(a, b) for a in topology.nodes_in("az1") for b in others]
     assert topology.cut(pairs + [(b, a) for a, b in pairs]).lost == [0]
@@ -89,7 +88,7 @@ def test_a_client_that_appears_in_a_zone_that_is_cut_off_is_cut_off(topology: To
 
 
 def _appended(folder: Path, *values: str) -> None:
-    """A broker's folder in which these were appended, and nothing was synced, when the process was killed."""
+    """A broker's folder after these records were appended and the process was killed without a sync."""
     storage = FileStorage(folder, broker_id=0)
     log = storage.open(TP)
     for value in values:
@@ -110,7 +109,7 @@ def _values(folder: Path) -> list[str]:
 
 
 def test_a_power_cut_takes_what_was_not_synced(tmp_path: Path) -> None:
-    """What was synced from outside survives, what came later does not."""
+    """Records that were synced from outside survive, later ones do not."""
     disks = Disks()
     _appended(tmp_path, "a", "b")
     disks.sync(tmp_path)
@@ -126,7 +125,7 @@ def test_a_power_cut_leaves_what_the_broker_itself_synced(tmp_path: Path) -> Non
 
 
 def test_what_replaced_synced_records_is_not_synced(tmp_path: Path) -> None:
-    """After a truncation other records stand where synced ones stood."""
+    """After a truncation other records are at the offsets of synced ones."""
     disks = Disks()
     _appended(tmp_path, "a", "b")
     disks.sync(tmp_path)
@@ -194,14 +193,14 @@ def test_a_place_that_cannot_be_written_is_one_line() -> None:
 
 
 def test_the_scenario_clock_stands_still_while_somebody_looks() -> None:
-    """What was to happen at a time waits for that time."""
+    """A timer fires at its scenario time."""
 
     async def play() -> None:
         clock = ScenarioClock(asyncio.get_running_loop(), Pace(0.1))
         clock.start()
         woken: list[int] = []
         clock.call_at(clock.now + 800, lambda: woken.append(clock.now))
-        with clock.standing_still():
+        with clock.stopped():
             at = clock.now
             await asyncio.sleep(0.1)
             assert clock.now == at
@@ -218,7 +217,7 @@ def test_the_scenario_clock_stands_still_while_somebody_looks() -> None:
 
 
 class _Kept:
-    """An embedded keeper, as far as whoever runs it in the own process sees it."""
+    """The part of an embedded keeper that `Sessions` uses."""
 
     def __init__(self) -> None:
         self.kept: list[int] = []
@@ -242,7 +241,7 @@ async def _sessions(keeper: _Kept) -> tuple[Sessions, ScenarioClock]:
 
 
 def test_sessions_that_fall_silent_in_one_step_end_together() -> None:
-    """Whichever process was killed first; and a new process does not revive the session of the old one."""
+    """The order of the kills does not matter; a new process does not revive the session of the old one."""
 
     async def play() -> None:
         keeper = _Kept()
@@ -250,7 +249,7 @@ def test_sessions_that_fall_silent_in_one_step_end_together() -> None:
         began = clock.now
         for session in (5, 3, 5, None, 4):
             sessions.silent(session, began)
-        sessions.forsake(3)
+        sessions.expire_after_restart(3)
         sessions.heard(3, 0.0)
         sessions.heard(4, 0.0)
         assert keeper.kept == [5, 3]
@@ -264,7 +263,7 @@ def test_sessions_that_fall_silent_in_one_step_end_together() -> None:
 
 
 def test_without_a_majority_no_session_ends() -> None:
-    """When there is one again, everybody gets the full time."""
+    """When there is one again, every session gets the full time-out."""
 
     async def play() -> None:
         keeper = _Kept()
@@ -319,7 +318,7 @@ def test_every_event_that_is_told_is_tried() -> None:
 
 
 def test_events_are_read_once_and_in_the_order_of_time(tmp_path: Path) -> None:
-    happenings = Happenings(tmp_path / "events")
+    happenings = BrokerEventReader(tmp_path / "events")
     assert happenings.new() == []
     clock = iter(range(100, 1_000, 10))
     recorders = [EventRecorder(tmp_path / "events", BrokerId(b), lambda: next(clock)) for b in (0, 1)]
@@ -339,15 +338,15 @@ def test_events_are_read_once_and_in_the_order_of_time(tmp_path: Path) -> None:
 def test_clients_speak_kafka() -> None:
     """One record a batch, with its sequence number; the time-out is scaled; a consumer does not wait."""
     batch = MemoryBatch("a", producer_id=1_000, producer_epoch=2, base_sequence=3)
-    _, _, body = to_wire(ProduceRequest(TP, -1, batch, 3_000), Pace(0.5))
+    _, _, body = to_wire(ProduceRequest(TP, -1, batch, 3_000), Pace(0.5).ms)
     assert (body.acks, body.timeout_ms) == (-1, 1_500)
     sent = RecordBatch.parse(body.topic_data[0].partition_data[0].records)
     assert (sent.producer_id, sent.producer_epoch, sent.base_sequence) == (1_000, 2, 3)
     assert [record.value for record in read_records(sent)] == [b"a"]
-    _, _, body = to_wire(FetchRequest(TP, BrokerId(-1), 5, 2, 0), Pace())
+    _, _, body = to_wire(FetchRequest(TP, BrokerId(-1), 5, 2, 0), Pace().ms)
     part = body.topics[0].partitions[0]
     assert (body.replica_id, body.max_wait_ms, part.fetch_offset, part.current_leader_epoch) == (-1, 0, 5, 2)
-    _, _, body = to_wire(MetadataRequest(), Pace())
+    _, _, body = to_wire(MetadataRequest(), Pace().ms)
     assert body.topics is None
     assert not body.allow_auto_topic_creation
 

@@ -1,1 +1,1 @@
-"""A scenario on real processes: what each of its commands does, and what its conditions ask."""
+"""A scenario on real processes: its commands, its conditions, and the comparison with the simulator."""

@@ -1,19 +1,17 @@
-"""The lab's clients on real sockets.
+"""The scenario's clients on real sockets.
 
-Many scenarios are about a producer that retries exactly as often as it is configured, and a consumer that
-asks only the leader it believes in; a client library would batch, retry and refresh as it sees fit. The
-clients of scenarios (``scenario/clients``) do no IO: they ask their host to send, to wake them, and whether a
-broker can be reached. So the same code is driven here by sockets and clocks: one behaviour, two worlds. What
-a library does on a tidelog cluster is tested in ``tests/clients``.
+Many scenarios need a producer that retries exactly as often as it is configured, and a consumer that asks
+only the leader it knows; a client library would batch, retry and refresh by its own rules. The clients of
+scenarios (``scenario/clients``) do no IO: they ask their host to send, to wake them, and whether a broker can
+be reached. Here sockets and clocks drive the same code. ``tests/clients`` tests real client libraries.
 
 Rules of this file:
 
-* Time is the scenario's (``clock``), also that of their time-outs.
-* Whether a connection could be made is what the trial knows, since it holds the processes and the links; so
-  an attempt that would fail takes no time, as in the lab. Everything else happens on connections, one for
-  each client and broker, through the switchboard.
-* A time-out leaves the connection as it is: late answers arrive and are ignored by those they come too late
-  for.
+* Time is the scenario's (``clock``), also for time-outs.
+* The stage knows whether a connection can be made, since it controls the processes and the links. So an
+  attempt that would fail takes no time, as in the lab. Requests and responses use one connection for each
+  client and broker, through the switchboard.
+* A time-out does not close the connection: the client ignores a late response.
 """
 
 from __future__ import annotations
@@ -21,13 +19,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tidelog.broker.translation.clients import from_wire, gets_an_answer, to_wire
 from tidelog.core.messages import Message
 from tidelog.core.types import Millis
 from tidelog.faults.places import Node
 from tidelog.kafka_client.aio import Address, Connection
-from tidelog.process_stage.clock import ScenarioClock
-from tidelog.process_stage.conversations import from_wire, gets_an_answer, to_wire
-from tidelog.process_stage.pace import Pace
+from tidelog.process_stage.clock import Pace, ScenarioClock
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
@@ -36,7 +33,7 @@ FIRST_PRODUCER_ID = 1_000
 
 
 class Clients:
-    """The clients of a trial, and what they may ask of the world (``ClientHost``)."""
+    """The clients of a play, and their ``ClientHost``."""
 
     def __init__(
         self,
@@ -76,7 +73,7 @@ class Clients:
             connection.close()
         self._connections.clear()
 
-    # ------------------------------------------------------------ what clients ask
+    # ------------------------------------------------------------ ClientHost
 
     @property
     def now(self) -> Millis:
@@ -84,7 +81,7 @@ class Clients:
 
     @now.setter
     def now(self, _value: Millis) -> None:
-        raise AttributeError("time passes by itself")
+        raise AttributeError("the clock sets the time")
 
     def broker_ids(self) -> tuple[int, ...]:
         return self._brokers
@@ -96,7 +93,7 @@ class Clients:
         connection = self._connections.get((client, broker))
         if connection is None or connection.ended:
             connection = self._connections[client, broker] = self._connect(client, broker)
-        api, version, body = to_wire(message, self._pace)
+        api, version, body = to_wire(message, self._pace.ms)
         connection.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
 
     # ------------------------------------------------------------ connections

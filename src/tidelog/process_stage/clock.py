@@ -1,8 +1,14 @@
-"""The scenario's clock: what clients go by, and what the times in a run mean.
+"""The scenario's time on real processes.
 
-It runs with real time, as many times faster as the trial is played, but stands still while the stage only
-looks (snapshots, waiting for what is on its way). The brokers' own clocks do not stand still: for them more
-time passes between two steps than for the scenario, and no scenario may need it to be the same.
+Scenario files use seconds: sessions of six, checkpoints every five. On real processes all of them, the
+settings of brokers, the time-outs of clients and the pauses of the scenario, pass faster by one factor, the
+`Pace`, so that their order stays as it is. The speed of the machine cannot be scaled: the faster a scenario
+is played, the less a broker may be delayed.
+
+The `ScenarioClock` is what clients use, and what the times in a run mean. It follows real time at the pace,
+but stops while the stage only looks (snapshots, waiting for messages on their way). The brokers' own clocks
+do not stop: for them more time passes between two steps than for the scenario, and no scenario may need it to
+be the same.
 """
 
 from __future__ import annotations
@@ -10,11 +16,46 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tidelog.core.types import Millis
-from tidelog.process_stage.pace import Pace
+
+FACTORS = (0.25, 0.5, 1.0)
+"""The first is for an idle machine: sessions take 1.5 s, within which a broker must be able to start. The
+others are for when that was too fast."""
+FACTOR_MIN, FACTOR_MAX = 0.05, 4.0
+BUSY = (8.0, 24.0)
+"""Runnable processes per core from which the second and the third factor are used."""
+
+
+@dataclass(slots=True, frozen=True)
+class Pace:
+    factor: float = FACTORS[0]
+    """Real seconds per second of the scenario."""
+
+    def seconds(self, scenario_ms: float) -> float:
+        return scenario_ms * self.factor / 1000
+
+    def ms(self, scenario_ms: float) -> int:
+        """As a setting: a whole number, at least 1."""
+        return max(round(scenario_ms * self.factor), 1)
+
+    def scenario_ms(self, seconds: float) -> Millis:
+        return int(seconds * 1000 / self.factor)
+
+
+def suitable_paces() -> list[Pace]:
+    """The pace that this machine can keep now, and the slower ones to fall back on."""
+    try:
+        load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        load = 0.0
+    first = sum(load > busy for busy in BUSY)
+    return [Pace(factor) for factor in FACTORS[first:]]
+
 
 TICK_SECONDS = 0.002
 
@@ -26,7 +67,7 @@ class ScenarioClock:
         self._scenario_ms = 0.0
         self._since = loop.time()
         self._rate = 0.0
-        """Scenario time that passes in a second of real time, in ms; 0: it stands still."""
+        """Scenario time per second of real time, in ms; 0 while the clock is stopped."""
         self._due: list[tuple[Millis, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._ticking: asyncio.Task[None] | None = None
@@ -50,7 +91,7 @@ class ScenarioClock:
         heapq.heappush(self._due, (at, next(self._sequence), action))
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
+    def stopped(self) -> Iterator[None]:
         rate = self._rate
         self._set_rate(0.0)
         try:
@@ -59,7 +100,7 @@ class ScenarioClock:
             self._set_rate(rate)
 
     async def pass_time(self, duration: Millis) -> None:
-        """Let so much scenario time pass."""
+        """Wait until this much scenario time has passed."""
         end = self.now + duration
         while self.now < end:
             await asyncio.sleep(self._pace.seconds(end - self.now))

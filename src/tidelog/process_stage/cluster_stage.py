@@ -1,21 +1,21 @@
 """Real broker processes as a stage: what the commands of a scenario do to them.
 
-The processes are exactly those that ship; faults come from outside. Signals for crashes and pauses, the
-switchboard for everything about the network, the files for power cuts. Time is scaled (``pace``). Where the
-lab is exact and reality is not, this file sees to it that both mean the same:
+The processes are those that users run. Faults come from outside: signals for crashes and pauses, the
+switchboard for the network, the files for power cuts. Time is scaled (``clock``). The lab is exact and
+processes are not, so this file makes both mean the same:
 
-* A session runs out its time-out after the fault that ended its broker's heartbeats, as in the lab, not after
-  the last heartbeat before it (``sessions``); and what one step does to several brokers happens to all of
-  them at once.
-* After every step what is on its way arrives: until nothing has moved for a moment.
-* Looking takes real time, but none of the scenario's (``clock``).
-* A wait gets the scenario's time only where the lab waits in vain as well. Everywhere else it gets as long as
-  a busy machine may need: slowness is no finding.
+* A session expires one time-out after the fault that ended its broker's heartbeats, as in the lab, not after
+  the last heartbeat before the fault (``sessions``). A step that hits several brokers hits them at once.
+* After every step the stage waits until messages on their way have arrived and the network is quiet.
+* Snapshots take real time, but no scenario time (``clock``).
+* A wait is limited to the scenario's time only where the lab's wait times out as well. Everywhere else the
+  limit allows for a busy machine: slowness is no finding.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -30,18 +30,24 @@ from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.faults.testbed import Links
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.process_stage.boot import create_topics, start_brokers, start_keeper
+from tidelog.process_stage.boot import (
+    alteration,
+    broker_settings,
+    create_topics,
+    fetch_wait_ms,
+    require_playable,
+    start_brokers,
+    start_keeper,
+)
 from tidelog.process_stage.clients import Clients
-from tidelog.process_stage.clock import ScenarioClock
+from tidelog.process_stage.clock import Pace, ScenarioClock
 from tidelog.process_stage.conditions import Conditions
-from tidelog.process_stage.events import Happenings
+from tidelog.process_stage.events import BrokerEventReader
 from tidelog.process_stage.observation import Observation
-from tidelog.process_stage.pace import Pace
 from tidelog.process_stage.processes import Processes
 from tidelog.process_stage.sessions import Sessions
 from tidelog.process_stage.settling import Settling, Views
 from tidelog.process_stage.topology import Reach, Topology
-from tidelog.process_stage.translation import alteration, broker_settings, fetch_wait_ms, require_playable
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
@@ -54,10 +60,10 @@ from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartit
 
 PATIENCE_SECONDS = 20.0
 LONGEST_WAIT_MS = 45_000
-"""No wait of the catalogue that ends well takes longer in the lab; on a cluster ``PATIENCE_SECONDS`` come on
-top, because starting a process is not scaled."""
-IN_VAIN_MS = 20_000
-"""Where the lab waits in vain for two minutes, so much is enough to see that nothing comes."""
+"""The longest wait of the catalogue that succeeds in the lab. On a cluster ``PATIENCE_SECONDS`` are added,
+because the start of a process is not scaled."""
+TIMED_OUT_MS = 20_000
+"""How long to wait where the lab's wait of two minutes times out."""
 POLL_SECONDS = 0.005
 FINAL_SECONDS_MAX = 3.0
 FINAL_PAUSE_SECONDS = 0.15
@@ -84,10 +90,10 @@ class ClusterStage(Stage):
         self._topology = Topology(setup, self._switchboard)
         self._disks = Disks()
         self._keeper_log = logging.FileHandler(self._folder / "keeper.log", delay=True)
-        self._happenings = Happenings(self._folder / "events")
-        self._told: list[tuple[int, Millis, object]] = []
-        """What clients heard, with the time of day and the scenario's."""
-        self._told_until: Millis = 0
+        self._broker_events = BrokerEventReader(self._folder / "events")
+        self._client_events: list[tuple[int, Millis, object]] = []
+        """Events of clients, with the time of day and the scenario's."""
+        self._events_until: Millis = 0
         self._clock = ScenarioClock(self._loop, pace)
         self._clients = Clients(
             self._clock,
@@ -106,8 +112,8 @@ class ClusterStage(Stage):
         self._settling: Settling
         self._views: Views = {}
         self._is_settled = False
-        """Nothing was set in motion by the last command."""
-        self._waits_in_vain = False
+        """The last command caused no messages."""
+        self._times_out = False
         self._step_began: Millis = 0
 
     # ------------------------------------------------------------ beginning and end
@@ -130,18 +136,17 @@ class ClusterStage(Stage):
         )
         await start_brokers(self._setup, self._observation, self._start)
         if self._setup.latency_ms > 1:
-            everybody = [*range(self._setup.brokers)]
-            pairs = [(a, b) for a in everybody for b in everybody if a != b]
-            self._switchboard.delay(pairs, self._pace.ms(self._setup.latency_ms))
+            links = itertools.permutations(range(self._setup.brokers), 2)
+            self._switchboard.delay(list(links), self._pace.ms(self._setup.latency_ms))
         self._clock.start()
-        with self._clock.standing_still():
+        with self._clock.stopped():
             await create_topics(self._setup, self._processes, self._observation, self._keeper)
             self._views = await self._settling.settle()
-            self._happenings.new()
+            self._broker_events.new()
 
-    def begin_step(self, *, in_vain: bool) -> None:
-        """``in_vain``: the lab found that the condition of this step does not come true in its time."""
-        self._waits_in_vain = in_vain
+    def begin_step(self, *, times_out: bool) -> None:
+        """``times_out``: in the lab the wait of this step timed out."""
+        self._times_out = times_out
         self._step_began = self.now
 
     def close(self) -> None:
@@ -166,12 +171,12 @@ class ClusterStage(Stage):
 
     def snapshot(self) -> Snapshot:
         """As it was when it last settled."""
-        with self._clock.standing_still():
+        with self._clock.stopped():
             return self._run(self._observation.take(self.now, self._views))
 
     def final_snapshot(self) -> Snapshot:
-        """The end: when it looks the same twice. Epochs are written to their file in the background, which on
-        a busy disk may take a while."""
+        """The snapshot at the end, once two in a row are equal: brokers write epochs to their file in the
+        background, which takes time on a busy disk."""
         deadline = self._loop.time() + FINAL_SECONDS_MAX
         found = self.snapshot()
         while self._loop.time() < deadline:
@@ -183,19 +188,19 @@ class ClusterStage(Stage):
         return found
 
     def events(self) -> list[tuple[Millis, object]]:
-        """What happened since the last call, to brokers and clients, in the order of time. When it happened
-        to a broker is known by the time of day alone, and so in scenario time only about."""
+        """Events of brokers and clients since the last call, in the order of time. Brokers record the time of
+        day, so the scenario time of their events is approximate."""
         now, wall_ms = self.now, time.time() * 1000
         happened = [
-            (at, max(now - self._pace.scenario_ms((wall_ms - at) / 1000), self._told_until), event)
-            for at, event in self._happenings.new()
+            (at, max(now - self._pace.scenario_ms((wall_ms - at) / 1000), self._events_until), event)
+            for at, event in self._broker_events.new()
         ]
-        merged = sorted([*happened, *self._told], key=lambda entry: entry[0])
-        self._told, self._told_until = [], now
+        merged = sorted([*happened, *self._client_events], key=lambda entry: entry[0])
+        self._client_events, self._events_until = [], now
         return [(at_ms, event) for _, at_ms, event in merged]
 
     def _observed(self, event: ClientEvent) -> None:
-        self._told.append((int(time.time() * 1000), self.now, event))
+        self._client_events.append((int(time.time() * 1000), self.now, event))
 
     # ------------------------------------------------------------ clients
 
@@ -226,7 +231,7 @@ class ClusterStage(Stage):
         self._run(self._start(broker))
 
     async def _start(self, broker: int) -> None:
-        self._sessions.forsake(self._observation.session_of(broker))
+        self._sessions.expire_after_restart(self._observation.session_of(broker))
         routes = {
             peer: self._switchboard.route(broker, peer)
             for peer in range(self._setup.brokers)
@@ -252,7 +257,7 @@ class ClusterStage(Stage):
         self._run(self._lose_power(broker))
 
     async def _lose_power(self, broker: int) -> None:
-        """Nothing that it says from now on arrives, so how far its logs are synced cannot matter any more."""
+        """The freeze comes first: what the broker syncs after it was asked must not reach anyone."""
         self._switchboard.freeze(broker)
         view = await self._observation.view(broker)
         self._silent(broker)
@@ -262,7 +267,7 @@ class ClusterStage(Stage):
         self._switchboard.thaw(broker)
 
     def pause(self, broker: int) -> None:
-        self._run(self._observation.view(broker, beliefs=True))  # as it is, as long as it sleeps
+        self._run(self._observation.view(broker, beliefs=True))  # views show this while it is paused
         self._silent(broker)
         self._processes.pause(broker)
 
@@ -293,7 +298,7 @@ class ClusterStage(Stage):
                 self._heard_again(broker)
 
     def _silent(self, broker: int) -> None:
-        """From this step on nobody renews a broker's session, unless that was so before."""
+        """The broker's session is not renewed from this step on, if it was before."""
         if self.is_up(broker):
             self._sessions.silent(self._observation.session_of(broker), self._step_began)
 
@@ -322,8 +327,8 @@ class ClusterStage(Stage):
         self._switchboard.delay(list(links), self._pace.ms(ms))
 
     def hold(self, channels: Iterable[Channel] | None) -> None:
-        """Before a step of the lab everything has arrived: a follower's fetch waits at its leader when the
-        next one is held. Here it is held right after one has passed."""
+        """In the lab a follower's fetch waits at its leader when a step begins to hold fetches. So here the
+        hold begins right after a fetch has passed."""
         for channel in (None,) if channels is None else channels:
             if channel is not None and channel.name == "fetch":
                 wait_s = fetch_wait_ms(self._setup, self._pace) / 1000
@@ -347,7 +352,7 @@ class ClusterStage(Stage):
     # ------------------------------------------------------------ time
 
     def tick(self) -> bool:
-        """Nobody can look at the timers of a process: the shortest that a broker has is a follower's wait."""
+        """A process does not show its timers. The shortest one of a broker is a follower's fetch wait."""
         self.advance(self._setup.config.replica_fetch_wait_max_ms)
         return True
 
@@ -355,7 +360,7 @@ class ClusterStage(Stage):
         self._run(self._clock.pass_time(duration))
 
     def settle(self) -> None:
-        with self._clock.standing_still():
+        with self._clock.stopped():
             self._views = self._run(self._settling.settle())
 
     def settle_after_step(self) -> None:
@@ -373,8 +378,8 @@ class ClusterStage(Stage):
         return self._run(self._poll(check, seconds))
 
     def reaches(self, condition: Condition, limit: Millis) -> bool:
-        if self._waits_in_vain:
-            seconds = self._pace.seconds(min(limit, IN_VAIN_MS))
+        if self._times_out:
+            seconds = self._pace.seconds(min(limit, TIMED_OUT_MS))
         else:
             seconds = self._pace.seconds(LONGEST_WAIT_MS) + PATIENCE_SECONDS
         return self._run(self._poll(lambda: self._conditions.holds(condition), seconds))
@@ -398,7 +403,7 @@ class ClusterStage(Stage):
         self._ask_controller(Api.INCREMENTAL_ALTER_CONFIGS, 0, alteration(topic, settings))
 
     def _ask_controller(self, api: Api, version: int, question: Any) -> bool:
-        """As an administrator next to it would, past all faults. False if there is nobody to ask."""
+        """Ask on a direct connection, which no fault affects. False if there is no controller."""
         controller = self._observation.controller()
         if controller is None or not self.is_up(controller):
             return False

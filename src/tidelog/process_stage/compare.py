@@ -1,25 +1,25 @@
-"""One scenario on two stages: do both end in the same place?
+"""One scenario on two stages: do both end in the same state?
 
 What is compared, and how strictly:
 
 ==================  ==========================================================================================
-partition           leader, leader epoch and ISR, as the keeper holds them at the end; the order of the ISR
-                    where the scenario expects one, for which of two followers catches up first is a race
-replicas            offset, epoch and value of every record, the epochs' starts, the high watermark; of a
-                    process that is down its high watermark is what was last written down, which is a matter
-                    of moments, and is not compared
-ledger              what each producer was told of each record: ok and at which offset, or which error, and
+partition           leader, leader epoch and ISR in the keeper at the end; the order of the ISR only where the
+                    scenario expects one, because two followers race to catch up
+replicas            offset, epoch and value of every record, the epochs' starts, the high watermark; not the
+                    high watermark of a process that is down: it is its last checkpoint, whose moment varies
+ledger              the outcome of each record for its producer: ok and at which offset, or which error, and
                     whether a copy may exist; how often it was sent
-reads               what each ``read`` brought
-remarks             steps that found nothing to do, waits in vain; not those of ``drop``: what is held when
-                    its sender dies is gone with the connection, so there may be nothing left to drop
+reads               what each ``read`` returned
+remarks             steps that found nothing to do, waits that timed out; not those of ``drop``: messages that
+                    are held when their sender dies are lost with the connection
 controller          where the scenario decides it: it names the controller in a step, or the first one stays
-expectation         what the file says of this generation, on both stages
+expectation         what the file expects of this generation, on both stages
 ==================  ==========================================================================================
 
 Time is not compared: how long something took, how often a client looked for a leader, which of two racing
-brokers became controller. A producer whose time is up is told the error of its last attempt, and that depends
-on where in its retries it was: two errors that leave a copy equally possible count as one (``_GIVING_UP``).
+brokers became controller. A producer whose delivery timeout expires reports the error of its last attempt,
+which depends on its place in the retries: errors that leave a copy equally possible count as one
+(``_GIVING_UP``).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.snapshot import PartitionSnapshot, ReplicaState
 
 _GIVING_UP = (ClientFailure.NO_ANSWER, ClientFailure.CONNECTION_LOST, ClientFailure.DELIVERY_TIMED_OUT)
-"""What a client says that hears nothing: which of these depends on what it was waiting for."""
+"""Failures of a client that gets no response. Which one depends on what it was waiting for."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,7 +158,7 @@ def _remarks(first: Run, second: Run) -> list[Difference]:
 
 
 def _remark(played: Played) -> str:
-    """All ways of giving up are one."""
+    """The remarks of a step. Failures in ``_GIVING_UP`` are equal."""
     return remark_words(_given_up(remark) for remark in played.remarks)
 
 

@@ -1,7 +1,7 @@
-"""The conditions of scenarios, asked of a real cluster from outside: ``wait leads 1``, ``wait isr 0,1``.
+"""The conditions of scenarios (``wait leads 1``, ``wait isr 0,1``) on a real cluster.
 
-Brokers are asked first, those that the condition is about; then it is tested on what they said, as in the
-lab. A condition is looked at again and again until it holds.
+The stage asks the brokers that a condition is about, and tests it on their answers with the lab's own
+functions. It repeats that until the condition holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Conditions:
         self._observation = observation
         self._switchboard = switchboard
         self._asked: dict[int, BrokerView | None] = {}
-        """What brokers said when they were asked for this condition."""
+        """Answers of the brokers for this condition."""
 
     async def holds(self, condition: Condition) -> bool:
         self._asked = {broker: await self._observation.view(broker) for broker in self._involved(condition)}
@@ -49,7 +49,7 @@ class Conditions:
         controller = self._observation.controller()
         return (controller,) if condition.name == "controller" and controller is not None else ()
 
-    # ------------------------------------------------------------ what was seen
+    # ------------------------------------------------------------ ClusterView
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         return self._observation.partition_state(tp)

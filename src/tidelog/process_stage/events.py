@@ -1,7 +1,7 @@
-"""What brokers wrote down about themselves while a scenario was played, as the events of the core.
+"""Events that brokers recorded while a scenario was played, as events of the core.
 
-Brokers of a trial record evidence; a row that narration has words for becomes the event it was made of. Rows
-are handed to the operating system as they happen, so that also the last ones of a killed process are there.
+Brokers record evidence. A row that narration has words for becomes the event it was made of. A broker writes
+each row to the file at once, so the last rows of a killed process are there too.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ NARRATED = (
 _CLASS_OF = {KINDS[kind].name: kind for kind in NARRATED}
 
 
-class Happenings:
+class BrokerEventReader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[Path, int] = {}
-        """How far each file is known."""
+        """How many bytes of each file were read."""
 
     def new(self) -> list[tuple[int, object]]:
-        """What happened since the last call, with the time of day in ms, in the order of time."""
+        """Events since the last call, with the time of day in ms, in the order of time."""
         if not self._folder.is_dir():
             return []
         rows = [row for file in event_files(self._folder) for row in self._rows(file.path)]
@@ -60,7 +60,7 @@ class Happenings:
 
 
 def event_of(row: Row) -> object | None:
-    """The event that a row was made of; None if it is not one that is told."""
+    """The event that a row was made of; None if narration has no words for it."""
     kind = _CLASS_OF.get(row["event"])
     if kind is None:
         return None

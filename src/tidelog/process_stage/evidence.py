@@ -1,7 +1,7 @@
-"""A run of the simulator as evidence: the same tables that real processes leave.
+"""A run of the simulator as evidence: the same tables that a trial on real processes writes.
 
-So an audit can judge a simulated run exactly like a real one, and its verdict can be held against the lab's
-own. Times are virtual; the records of every replica are rows, since there are no segment files.
+An audit can judge a simulated run like a real one, and tests compare its verdict with the lab's. Times are
+virtual. The records of every replica are rows, since there are no segment files.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _teller(event: object) -> int:
         found = getattr(event, name, None)
         if found is not None:
             return int(found)
-    raise ValueError(f"nobody tells of {event}")
+    raise ValueError(f"no broker reports {event}")
 
 
 def _records(partition: PartitionSnapshot) -> Iterator[Row]:

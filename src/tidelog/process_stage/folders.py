@@ -1,8 +1,8 @@
-"""Where the processes of a trial keep their files, and how those of a trial that died are found again.
+"""Files of the processes of a play, and the clean-up after a play that was killed.
 
-All trials of a user live below one folder, each in one of its own, which is locked for as long as the trial
-runs. A lock that is free means that its trial is gone, however it ended. Brokers end by themselves when their
-trial is gone; those that were paused cannot. They are found by the locks on their data, and ended here.
+All plays of a user are below one folder, each in a folder that is locked while the play runs. A free lock
+means that the play has ended. Its brokers end by themselves, except paused ones: `clean_up` finds them by the
+locks on their data and kills them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def all_trials() -> Path:
 
 
 class TrialFolder:
-    """The files of one trial, from its beginning to ``close``."""
+    """The files of one play, from its beginning to ``close``."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        """Raises ``TrialError`` if there is no room, or no right, to write there."""
+        """Raises ``TrialError`` if the disk is full or the folder cannot be written."""
         parent = all_trials() if parent is None else parent
         try:
             parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ class TrialFolder:
                     f"{parent}: only {free // 2**20} MB are free and brokers need {ROOM_BYTES_MIN // 2**20}; "
                     "make room, or set TMPDIR to a directory with more"
                 )
-            # Under a name of its own until it is locked: whoever cleans up would take it for a leftover.
+            # Under another name until it is locked: `clean_up` of another process would remove it.
             unlocked = Path(tempfile.mkdtemp(prefix="new-", dir=parent))
             self._lock = DirectoryLock(unlocked)
             self._lock.acquire()
@@ -54,7 +54,7 @@ class TrialFolder:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """A broker whose start was interrupted ends by itself, but may write until it does."""
+        """Remove the files. A broker whose start was interrupted ends by itself, but may write until then."""
         deadline = time.monotonic() + REMOVE_SECONDS_MAX
         shutil.rmtree(self.path, ignore_errors=True)
         while self.path.exists() and time.monotonic() < deadline:
@@ -65,7 +65,7 @@ class TrialFolder:
 
 
 def clean_up(parent: Path) -> None:
-    """End what trials left behind that are gone, and remove their files."""
+    """Kill processes of plays that have ended, and remove their files."""
     for folder in parent.glob("trial-*"):
         lock = DirectoryLock(folder)
         try:

@@ -1,8 +1,8 @@
-"""What a trial can see of its cluster, from outside only.
+"""What the stage can observe of its cluster, from outside only.
 
-The keeper's tree (the truth about who leads), each broker's metrics page (its role, its watermarks), its
-Metadata answer (what it would tell a client) and the files in its folder. A broker that is paused or down
-cannot be asked: a paused one is as it was when it was last asked, of one that is down only the files remain.
+The keeper's tree (leaders and ISRs), each broker's metrics page (roles, watermarks), its Metadata response
+and the files in its folder. A paused broker does not answer: its last answer counts. Of a broker that is
+down only the files remain.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tidelog.broker.translation.clients import as_memory, state_of
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper
-from tidelog.process_stage.conversations import as_memory, state_of
 from tidelog.process_stage.processes import Processes
 from tidelog.scenario.setup import Setup
 from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
@@ -36,7 +36,7 @@ _SAMPLE = re.compile(r'^tidelog_(\w+)(?:\{partition="(\d+)",topic="([^"]*)"\})? 
 
 @dataclass(slots=True)
 class ReplicaView:
-    """One replica, as its broker's metrics tell."""
+    """One replica in its broker's metrics."""
 
     values: dict[str, int] = field(default_factory=dict)
 
@@ -66,13 +66,13 @@ class ReplicaView:
 
 @dataclass(slots=True)
 class BrokerView:
-    """One broker at the moment it was asked."""
+    """One broker when it answered."""
 
     acts_as_controller: bool = False
     replicas: dict[TopicPartition, ReplicaView] = field(default_factory=dict)
     isr_shrinks: int = 0
     believes: dict[TopicPartition, PartitionState] = field(default_factory=dict)
-    """What it would tell a client, if it was asked for that too."""
+    """Its Metadata response, if that was requested too."""
 
 
 class Observation:
@@ -100,10 +100,10 @@ class Observation:
         node = self._keeper.node(broker_path(BrokerId(broker)))
         return None if node is None else node.stat.owner
 
-    # ------------------------------------------------------------ a broker's own words
+    # ------------------------------------------------------------ answers of brokers
 
     async def view(self, broker: int, *, beliefs: bool = False) -> BrokerView | None:
-        """None if it is down. A paused one, or one that does not answer, is as it was before."""
+        """None if it is down; the last answer if it is paused or does not respond."""
         running = self._processes.brokers[broker]
         if not running.is_up:
             self._last.pop(broker, None)
@@ -141,13 +141,13 @@ class Observation:
         return self._processes.brokers[broker].folder / f"{tp.topic}-{tp.partition}"
 
     def records(self, broker: int, tp: TopicPartition) -> tuple[Record, ...]:
-        """What is in a replica's segment files: whole batches, up to the first byte that is none."""
+        """The records of the whole batches in a replica's segment files."""
         return tuple(_read_records(self.log_folder(broker, tp)))
 
     # ------------------------------------------------------------ everything
 
     async def take(self, at_ms: Millis, views: dict[int, BrokerView | None]) -> Snapshot:
-        """``views`` is what brokers just said of themselves."""
+        """``views``: the newest answers of the brokers."""
         epoch = self._keeper.node(CONTROLLER_EPOCH)
         partitions = [
             await self._partition(views, TopicPartition(topic.name, 0), topic.replicas)
@@ -176,7 +176,9 @@ class Observation:
         for _ in range(READ_TRIES):
             if replica is None or len(records) >= replica.log_end_offset:
                 break
-            await asyncio.sleep(READ_PAUSE_SECONDS)  # the file is a moment behind
+            await asyncio.sleep(
+                READ_PAUSE_SECONDS
+            )  # the broker writes the file after its metrics show the record
             records = self.records(broker, tp)
         state = view.believes.get(tp) if view is not None else None
         believes: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Where a scenario can be played: the simulator or real processes. Both end in the same kind of run."""
+"""Playing a scenario in the simulator or on real processes. Both return a `Run`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from tidelog.faults.step import Step
 from tidelog.lab.play import run
+from tidelog.process_stage.clock import Pace, suitable_paces
 from tidelog.process_stage.cluster_stage import ClusterStage
 from tidelog.process_stage.compare import StageComparison, compare
-from tidelog.process_stage.pace import Pace, suitable_paces
 from tidelog.process_stage.processes import Processes
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import Scenario
@@ -35,9 +35,9 @@ def play_on_cluster(
     pace: Pace,
     on_step: OnStep = lambda number, step: None,
 ) -> Run:
-    """Play a scenario on real brokers. ``processes`` may serve one play after the other. ``on_step`` is told
-    of every step, counted from 1, before it is taken."""
-    in_vain = [played.timed_out for played in run(scenario).played[1:]]
+    """Play a scenario on real brokers. ``processes`` can be used for several plays in turn. ``on_step`` is
+    called with the number, from 1, and the step, before each step."""
+    timed_out = [played.timed_out for played in run(scenario).played[1:]]
     stage = ClusterStage(scenario, processes, pace)
     try:
         stage.open()
@@ -45,9 +45,9 @@ def play_on_cluster(
         played = [Played(None, (), stage.events(), stage.snapshot())]
         for number, step in enumerate(scenario.steps):
             on_step(number + 1, step)
-            stage.begin_step(in_vain=number < len(in_vain) and in_vain[number])
+            stage.begin_step(times_out=number < len(timed_out) and timed_out[number])
             remarks = commands.perform(step)
-            # Holding back what is still to come changes nothing, and what follows is often urgent.
+            # A hold changes no state, and the next step is often urgent.
             after = played[-1].after if step.verb == "hold" else stage.snapshot()
             played.append(Played(step, remarks, stage.events(), after))
         played[-1].after = stage.final_snapshot()
@@ -63,8 +63,8 @@ def compare_stages(
     paces: Sequence[Pace],
     on_step: OnStep = lambda number, step: None,
 ) -> StageComparison:
-    """Play a scenario in the simulator and on real brokers. Where the ends differ, the brokers get more time
-    before that is believed: the last pace is the one that counts."""
+    """Play a scenario in the simulator and on real brokers. If the ends differ, play it again at the next,
+    slower pace: only a difference at the last pace counts."""
     simulated = run(scenario)
     for pace in paces:
         compared = compare(simulated, play_on_cluster(scenario, processes, pace, on_step))

@@ -1,10 +1,10 @@
 """The brokers of a scenario as processes, from one play to the next.
 
-Each broker is what ``tidelog up`` starts, forked from a process that has loaded their code. They are run from
-an event loop that turns only while the scenario waits for something: so nothing happens behind its back, and
-there is nothing to lock. How a cluster ends is not part of a scenario: its brokers are killed.
+Each broker is the process that ``tidelog up`` starts, forked from one that has loaded the code. The event
+loop runs only while the scenario waits for something, so no callback runs between two steps and nothing needs
+a lock. At the end of a play its brokers are killed; the end of a cluster is not part of a scenario.
 
-What a killed process left running, the next one ends (``folders``).
+If this process is killed, the next one kills its brokers (``folders``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Running:
 
 class Processes:
     def __init__(self, parent: Path | None = None) -> None:
-        """Raises ``TrialError`` if there is no place for the files of a trial."""
+        """Raises ``TrialError`` if the files of a play cannot be written."""
         self.folder = TrialFolder(parent)
         self.loop = asyncio.new_event_loop()
         self.brokers: dict[int, Running] = {}
@@ -65,7 +65,7 @@ class Processes:
         self._plays = 0
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Turn the event loop until this is done. What is interrupted goes no further than to clean up."""
+        """Run the event loop until this is done. An interrupted task is cancelled."""
         task = self.loop.create_task(work)
         task.add_done_callback(_looked_at)
         try:
@@ -76,7 +76,7 @@ class Processes:
     # ------------------------------------------------------------ from one play to the next
 
     def begin_play(self, brokers: int) -> Path:
-        """A folder for the files of a cluster that starts from nothing."""
+        """A folder for the files of a new cluster."""
         self._plays += 1
         path = self.folder.path / f"play-{self._plays}"
         path.mkdir()
@@ -127,8 +127,8 @@ class Processes:
     # ------------------------------------------------------------ one broker
 
     async def start(self, number: int, settings: dict[str, str]) -> None:
-        """Start a broker with these settings; it has an id, a folder and a port of its own. Returns before it
-        serves. Raises ``ClusterError`` if nothing can be started."""
+        """Start a broker with these settings and its own id, folder and port. Returns before it serves.
+        Raises ``ClusterError`` if the process does not start."""
         broker = self.brokers[number]
         properties = broker.folder.with_suffix(".properties")
         own = {
@@ -145,14 +145,14 @@ class Processes:
         broker.process = await self._processes.start(number, properties)
 
     async def registered(self, number: int) -> Serving:
-        """Where a broker will serve, once it is registered: clients wait until a controller has reached it.
-        Raises ``ClusterError`` if it ends before, or takes too long."""
+        """Wait until a broker is registered, and return its addresses. Raises ``ClusterError`` if it ends
+        before, or takes too long."""
         broker = self.brokers[number]
         broker.at = await self._processes.reached(number, BrokerState.REGISTERED)
         return broker.at
 
     async def kill(self, number: int) -> None:
-        """At once, with no chance to say goodbye; returns when it is gone."""
+        """Send SIGKILL; return when the process has ended."""
         broker = self.brokers[number]
         if broker.is_up:
             await self._processes.end(number, signal.SIGKILL)
@@ -167,7 +167,7 @@ class Processes:
         self.brokers[number].paused = False
 
     def ask_to_leave(self, number: int) -> None:
-        """A controlled shutdown begins."""
+        """Send SIGTERM, which begins a controlled shutdown."""
         self._signal(number, signal.SIGTERM, ends=True)
 
     def _signal(self, number: int, sent: signal.Signals, *, ends: bool = False) -> None:
@@ -176,14 +176,13 @@ class Processes:
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
-    """After an interruption the result is not asked for any more."""
+    """Mark the exception as retrieved: after an interruption the result is not used."""
     if not task.cancelled():
         task.exception()
 
 
 async def _finish(tasks: set[asyncio.Task[Any]]) -> None:
-    """Nothing runs any more that one of them could wait for: a task that does not heed its cancellation is
-    left."""
+    """Wait for cancelled tasks. A task that ignores its cancellation is abandoned after a time."""
     done, _ = await asyncio.wait(tasks, timeout=END_SECONDS)
     for task in done:
         _looked_at(task)

@@ -1,13 +1,13 @@
-"""When the keeper gives a broker up that nobody hears any more: by the scenario's clock, as in the lab.
+"""Expiry of keeper sessions by the scenario's clock, as in the lab.
 
-A keeper counts from the last heartbeat that it read, which is a moment before the fault or, if one was still
-on its way, after it; and it counts real time, also while the scenario only looks. Either would let a time-out
-come before something that it comes after in the lab. So from a fault on the session is kept, whatever the
-keeper still reads of it, and it ends its time-out after the fault. Sessions that end at the same moment end
-at once: a controller never sees one of two brokers gone and the other still there.
+A keeper counts from the last heartbeat that it read, which may be shortly before or after the fault, and it
+counts real time, also while the scenario's clock is stopped. Either could change the order of a time-out and
+another event. So after a fault the keeper keeps the session, whatever it still reads on it, and expires it
+one time-out after the fault in scenario time. Sessions that expire at the same moment expire in one change:
+a controller never sees one of two brokers gone and the other still registered.
 
-Without a majority of the keeper's members there is nobody to say that a session is over; when there is one
-again, everybody gets the full time.
+Without a majority of its members the keeper expires no session. When it has one again, every session gets the
+full time-out.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Sessions:
         self._clock = clock
         self._timeout = timeout_ms
         self._ends: dict[int, Millis] = {}
-        """When the time of each silent session is up."""
-        self._forsaken: set[int] = set()
+        """When each silent session expires."""
+        self._replaced: set[int] = set()
         self._has_majority = True
 
     def silent(self, session: int | None, since: Millis) -> None:
-        """Nobody renews this session from a moment on, if that was not so before."""
+        """The broker has not renewed this session since a moment. Ignored if it is silent already."""
         if session is None or session in self._ends:
             return
         self._keeper.keep(session)
         self._count(session, since)
 
     def heard(self, session: int | None, heard_at: float) -> None:
-        """Its broker is heard again, from a moment of the keeper's own clock on."""
-        if session is None or session in self._forsaken or session not in self._ends:
+        """The broker renews the session again, since a moment of the keeper's own clock."""
+        if session is None or session in self._replaced or session not in self._ends:
             return
         del self._ends[session]
         self._keeper.let_go(session, heard_at)
 
-    def forsake(self, session: int | None) -> None:
-        """The process is gone, and the one that takes its place does not have its session."""
+    def expire_after_restart(self, session: int | None) -> None:
+        """The process has ended, and the one that replaces it opens another session."""
         if session is not None:
-            self._forsaken.add(session)
+            self._replaced.add(session)
 
     def majority(self, *, exists: bool, now: Millis) -> None:
         formed = exists and not self._has_majority

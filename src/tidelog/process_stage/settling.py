@@ -1,11 +1,10 @@
-"""When has everything arrived that is on its way?
+"""Waiting until messages on their way have arrived.
 
-The lab knows what is in flight. Here it is judged from outside: the network is quiet for a moment, and what
-the controller has to tell has been heard by everybody whom it can reach. The latter matters because a broker
-that has just come back is first found by the controller and then told what it leads: there are pauses in
-between in which nothing moves.
+The lab knows what is in flight. Here two signs are observed: the network is quiet for a moment, and every
+broker that the controller can reach has its newest state. The second sign is needed because the controller
+first detects a broker that has returned and then sends it its partitions: the network is quiet in between.
 
-Also kept here is which channels are held, and when a message of each last passed.
+This file also keeps which channels are held, and when a message last passed on each.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tidelog.scenario.setup import Setup
 
 QUIET_MS = 12.0
 QUIET_SECONDS_MAX = 0.1
-"""Traffic that never pauses is not what a step has set in motion."""
+"""Traffic that continues longer was not caused by the step."""
 NEWS_SECONDS_MAX = 3.0
 POLL_SECONDS = 0.005
 FETCH_GRACE_SECONDS = 0.2
@@ -73,7 +72,7 @@ class Settling:
         self._passed[Channel(message.kind, message.source, message.target)] = message.time
 
     async def next_fetch(self, channel: Channel, wait_s: float) -> None:
-        """Until a fetch has passed, if a follower fetches at all. Leaders let one wait for ``wait_s``."""
+        """Wait until a fetch has passed, if the follower fetches. A leader delays one by up to ``wait_s``."""
         before = self._passed.get(channel)
         if before is None or time.time() - before > 2 * wait_s + FETCH_GRACE_SECONDS:
             return
@@ -82,7 +81,7 @@ class Settling:
     # ------------------------------------------------------------ everything
 
     async def settle(self) -> Views:
-        """What brokers say of themselves when everything has arrived, or in vain after a while."""
+        """The answers of brokers when messages have arrived, or after a time limit."""
         await _until(self._is_quiet, QUIET_SECONDS_MAX)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + NEWS_SECONDS_MAX
@@ -97,7 +96,7 @@ class Settling:
         return all(self._switchboard.quiet(node, ms=QUIET_MS) for node in nodes)
 
     def _heard_everything(self, views: Views) -> bool:
-        """Whoever the controller can reach has heard who leads."""
+        """Every broker that the controller can reach knows the leaders."""
         controller = self._observation.controller()
         if controller is None or self._all_held or not self._is_at_work(controller):
             return True
@@ -109,7 +108,7 @@ class Settling:
         return all(
             self._heard(broker, views[broker], topic.name, topic.replicas)
             for broker in range(self._setup.brokers)
-            if self._can_be_told(broker, controller)
+            if self._is_reachable(broker, controller)
             for topic in self._setup.topics
         )
 
@@ -117,7 +116,7 @@ class Settling:
         running = self._processes.brokers[broker]
         return running.is_up and not running.paused and self._topology.reaches_keeper(broker)
 
-    def _can_be_told(self, broker: int, controller: int) -> bool:
+    def _is_reachable(self, broker: int, controller: int) -> bool:
         if not self._is_at_work(broker) or not self._observation.is_registered(broker):
             return False
         ways = (Channel("control", controller, broker), Channel("control-reply", broker, controller))

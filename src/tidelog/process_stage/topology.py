@@ -1,12 +1,11 @@
-"""Who reaches whom in a trial: zones, cut links, and the keeper's members.
+"""Zones, cut links and the keeper's members of a play.
 
-One embedded keeper stands for the whole ensemble. Whether a broker reaches it follows from the scenario's
-topology by the lab's own rule (``scenario/keeper_members.py``): while it reaches no serving member, the link
-between the broker and the keeper is cut. A real ZooKeeper ensemble would need members in processes of their
-own; it is not played here.
+One embedded keeper represents the whole ensemble. While a broker reaches no serving member by the lab's own
+rule (``scenario/keeper_members.py``), its link to the keeper is cut. A real ZooKeeper ensemble would need a
+process for each member; it is not played here.
 
-The switchboard knows brokers, clients and ``keeper``; this file turns what a scenario says into what the
-switchboard must do, and says whose keeper session nobody renews from now on, and whose is renewed again.
+The switchboard knows brokers, clients and ``keeper``. This file translates the scenario's changes into the
+switchboard's, and returns which brokers lost and regained the keeper.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Pair = tuple[Node, Node]
 
 
 class Reach(NamedTuple):
-    """Whose way to the keeper has changed."""
+    """Brokers whose link to the keeper changed."""
 
     lost: list[int]
     found: list[int]
@@ -44,7 +43,7 @@ class Topology:
         switchboard.add(KEEPER, "")
 
     def add_client(self, name: str, zone: str) -> None:
-        """A client that appears in a zone which is cut off already shares the fate of the brokers there."""
+        """A client that is added in a zone that is cut off is cut off as well."""
         self._zones[name] = zone
         for a, b in list(self._cut):
             if isinstance(a, int) and isinstance(b, int):
@@ -96,7 +95,7 @@ class Topology:
         return self._reach_changed()
 
     def _reach_changed(self) -> Reach:
-        """Work out anew who reaches a serving member."""
+        """Compute which brokers reach a serving member."""
         self._ensemble.update_leader(self.linked)
         serving = self._ensemble.serving(self.linked)
         reach = Reach([], [])
@@ -115,7 +114,7 @@ class Topology:
 
 
 def _is_relayed(pair: Pair) -> bool:
-    """Members of the keeper are not in the switchboard, nor is what clients in two zones would say."""
+    """The switchboard has no members of the keeper, and no links between clients."""
     return any(isinstance(node, int) for node in pair) and not any(
         isinstance(node, str) and node.startswith(f"{KEEPER}-") for node in pair
     )

@@ -17,8 +17,8 @@ from tidelog.cli.show.output import console
 
 if TYPE_CHECKING:
     from tidelog.faults.step import Step
+    from tidelog.process_stage.clock import Pace
     from tidelog.process_stage.compare import StageComparison
-    from tidelog.process_stage.pace import Pace
     from tidelog.process_stage.play import OnStep
     from tidelog.process_stage.processes import Processes
     from tidelog.scenario.run import Run
@@ -50,7 +50,7 @@ def compare_with_sim(scenario: Scenario, pace: float | None) -> StageComparison:
 
 def _paces(factor: float | None) -> list[Pace]:
     """The given pace, or the paces that suit this machine."""
-    from tidelog.process_stage.pace import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
+    from tidelog.process_stage.clock import FACTOR_MAX, FACTOR_MIN, Pace, suitable_paces
 
     if factor is None:
         return suitable_paces()

@@ -1,18 +1,17 @@
-"""The words of the lab's clients as Kafka requests, and Kafka's answers as the lab's clients know them.
+"""Requests of the scenarios' clients as Kafka's messages, and Kafka's responses as these clients read them.
 
-The lab's clients speak the core's messages, one record a batch. Here is what stands for each on the wire: a
-fixed version that every broker since 2.7 knows, and no request that the lab's client would not send.
+The clients of scenarios use the core's messages, one record per batch. On the wire each is a request of a
+fixed version that every broker since 2.7 serves.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
-from tidelog.process_stage.pace import Pace
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.api import Api
 from tidelog.wire.batch import RecordBatch, split
@@ -22,11 +21,14 @@ from tidelog.wire.records import Record, build_batch, read_records
 
 _FETCH_BYTES = 50 * 1024 * 1024
 
+Scale = Callable[[int], int]
+"""From a duration of the scenario to real time, in ms."""
 
-def to_wire(message: core.Message, pace: Pace) -> tuple[Api, int, Any]:
+
+def to_wire(message: core.Message, scaled: Scale) -> tuple[Api, int, Any]:
     """(API, version, body) of a client's request."""
     if isinstance(message, core.ProduceRequest):
-        return Api.PRODUCE, 8, _produce(message, pace)
+        return Api.PRODUCE, 8, _produce(message, scaled)
     if isinstance(message, core.FetchRequest):
         return Api.FETCH, 11, _fetch(message)
     if isinstance(message, core.MetadataRequest):
@@ -50,7 +52,7 @@ def gets_an_answer(message: core.Message) -> bool:
 # ---------------------------------------------------------------- Produce
 
 
-def _produce(message: core.ProduceRequest, pace: Pace) -> produce.ProduceRequest:
+def _produce(message: core.ProduceRequest, scaled: Scale) -> produce.ProduceRequest:
     batch = message.batch
     assert isinstance(batch, MemoryBatch)
     assert batch.value is not None
@@ -64,7 +66,7 @@ def _produce(message: core.ProduceRequest, pace: Pace) -> produce.ProduceRequest
     part = produce.PartitionProduceData(index=message.tp.partition, records=records)
     return produce.ProduceRequest(
         acks=message.acks,
-        timeout_ms=pace.ms(message.timeout_ms),
+        timeout_ms=scaled(message.timeout_ms),
         topic_data=[produce.TopicProduceData(name=message.tp.topic, partition_data=[part])],
     )
 
