@@ -105,8 +105,14 @@ class Stage:
     """A keeper, and brokers with their threads."""
 
     def __init__(
-        self, line: Forwarder, folder: Path, leaving: AsyncExitStack, settings: Mapping[str, str]
+        self,
+        keeper: EmbeddedKeeper,
+        line: Forwarder,
+        folder: Path,
+        leaving: AsyncExitStack,
+        settings: Mapping[str, str],
     ) -> None:
+        self.keeper = keeper
         self.keeper_line = line
         """To the keeper, of all brokers."""
         self._folder = folder
@@ -186,7 +192,7 @@ async def stage(folder: Path, brokers: int = 1, **settings: str) -> AsyncIterato
     try:
         async with Forwarder("127.0.0.1", keeper.port) as line, AsyncExitStack() as leaving:
             given = {name.replace("_", "."): value for name, value in settings.items()}
-            set_up = Stage(line, folder, leaving, given)
+            set_up = Stage(keeper, line, folder, leaving, given)
             for number in range(1, brokers + 1):
                 await set_up.start(number)
             await until(lambda: all(len(n.core.metadata.endpoints) == brokers for n in set_up.nodes.values()))

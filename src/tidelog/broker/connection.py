@@ -160,8 +160,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._transport = None
         abandoned = [request.on_abandoned for request in self._open if request.on_abandoned is not None]
+        for request in self._open:
+            request.on_superseded = request.on_abandoned = None  # as in ``Request._settle``
         self._open.clear()
         self._received.clear()
+        self._frames.drop()
         for give_up in abandoned:
             give_up()
         if abandoned:

@@ -245,6 +245,7 @@ class Narration:
     def _replica_deleted(self, event: e.ReplicaDeleted) -> None:
         for key in [key for key in self._said if key[1] == event.tp]:
             del self._said[key]
+        self._proposed.pop(event.tp, None)
         self._together(DEBUG, "replica_deleted", event.tp)
 
     def _topic_configured(self, event: e.TopicConfigured) -> None:

@@ -63,7 +63,8 @@ class CannotStart(Exception):
 def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT. Returns the exit code."""
     # Allocations of the hot path are short-lived and without cycles: collect garbage less often.
-    gc.set_threshold(50_000, 50, 100)
+    # At most half a million objects wait for the second collection: some 50 MB, if all were garbage.
+    gc.set_threshold(50_000, 10, 10)
     # Maximum time that the event loop waits for a thread that compacts or inflates.
     sys.setswitchinterval(SWITCH_SECONDS)
     # Every log and every client needs an open file, so raise the limit to the system's maximum.

@@ -44,13 +44,17 @@ class TopicSettings:
         return dict(values)
 
     def configure(self, topic: str, values: Mapping[str, str]) -> None:
-        """Apply new values of a topic from the keeper."""
+        """Apply new values of a topic from the keeper; none if the topic has no settings, or is deleted."""
         try:
             config = LogConfig.from_properties(values, self._defaults)
         except SettingsError:
             config = self._default
-        self._overrides[topic] = dict(values)
-        self._configs[topic] = config
+        if values:
+            self._overrides[topic] = dict(values)
+            self._configs[topic] = config
+        else:
+            self._overrides.pop(topic, None)
+            self._configs.pop(topic, None)
         self._storage.configure(topic, config)
 
     def described(self, overrides: Mapping[str, str]) -> list[Described]:

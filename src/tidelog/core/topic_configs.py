@@ -122,8 +122,11 @@ class TopicConfigs:
 
     def forget(self, topic: str) -> None:
         """The topic was deleted. A later topic of the same name has its own settings."""
-        if self._values.pop(topic, None) is not None:
+        values = self._values.pop(topic, None)
+        if values is not None:
             self._ctx.topic_configs.pop(topic, None)
+        if values:
+            self._ctx.emit(events.TopicConfigured(self._ctx.broker, topic, {}))
 
     def when_known(self, topics: Iterable[str], listed: Container[str], then: Callable[[], None]) -> None:
         """Call ``then`` as soon as the settings of these topics are known, which may be now. A topic that the
@@ -167,16 +170,19 @@ class TopicConfigs:
             self._take_all((yield Children(TOPIC_CONFIGS)))
         else:
             entities = [str(found.nodes[path].value) for path in fresh]
-            yield from self._read([e[len(_TOPICS) :] for e in entities if e.startswith(_TOPICS)])
+            topics = [e[len(_TOPICS) :] for e in entities if e.startswith(_TOPICS)]
+            yield from self._read(topics, known_only=True)
         if len(notes) > NOTES_MAX and self._is_controller():
             yield Together(tuple(Delete(path) for _, path in notes[: -NOTES_MAX // 2]))
 
-    def _read(self, topics: list[str]) -> Task:
+    def _read(self, topics: list[str], *, known_only: bool = False) -> Task:
+        """``known_only``: a topic without settings may have been deleted, and is not remembered."""
         topics = list(dict.fromkeys(topics))
         if topics:
             found = yield Together(tuple(Get(config_path(topic)) for topic in topics))
             for topic, settings in zip(topics, found.value, strict=True):
-                self._take(topic, _values_of(settings))
+                if settings.ok or topic in self._values or not known_only:
+                    self._take(topic, _values_of(settings))
 
     def _take_all(self, settings: Result) -> None:
         if settings.ok:

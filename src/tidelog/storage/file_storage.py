@@ -198,7 +198,10 @@ class FileStorage:
 
     def configure(self, topic: str, config: LogConfig) -> None:
         """Set the configuration of a topic, for its existing and future logs."""
-        self._configs[topic] = config
+        if config == self._default_config:
+            self._configs.pop(topic, None)
+        else:
+            self._configs[topic] = config
         for tp, log in self._logs.items():
             if tp.topic == topic:
                 log.configure(config)

@@ -63,6 +63,11 @@ class FrameReader:
             return _scratch[len(head) :]
         return _scratch
 
+    def drop(self) -> None:
+        """Free the incomplete frame: the stream has ended."""
+        self._frame = None
+        self._head = b""
+
     def received(self, count: int) -> list[bytearray]:
         """``count`` bytes were put into ``buffer()``: the frames that are complete now."""
         if self._frame is not None:

@@ -207,7 +207,7 @@ class Controller:
             elif path == keeper_paths.ISR_NOTIFICATIONS:
                 self._tasks.submit(self._isr_notified)
             elif path.startswith(f"{keeper_paths.TOPICS}/"):
-                self._watch_topic(keeper_paths.name_of(path))
+                self._topic_changed(keeper_paths.name_of(path))
 
     def _brokers_changed(self) -> Task:
         if self.machines is None:
@@ -299,6 +299,14 @@ class Controller:
     def _deletion_requested(self) -> Task:
         if self.machines is not None:
             yield from topic_deletion.heed_marks(self.machines)
+
+    def _topic_changed(self, topic: str) -> None:
+        """The node of a topic changed, or is gone: after a deletion by this controller it is not watched any
+        more. A watch on a missing node would stay for ever, one for each name that was ever used."""
+        if self.machines is not None and topic in self.machines.cluster.topics:
+            self._watch_topic(topic)
+        else:
+            self._watched.discard(topic)
 
     def _watch_topic(self, topic: str) -> None:
         """Read a topic's assignment, now and whenever it changes. The read need not queue; handling its

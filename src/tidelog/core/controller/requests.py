@@ -95,13 +95,14 @@ class ControllerRequests:
             return
         self._joined = joined = _Together(type(request))
         joined.waiting.append((request, reply_to))
-        joined.job = self._tasks.submit(
-            lambda: self._serve_together(joined), abandoned=lambda: self._refuse(joined)
-        )
+        job = self._tasks.submit(lambda: self._serve_together(joined), abandoned=lambda: self._refuse(joined))
+        if self._joined is joined:
+            joined.job = job  # until it is served: the job refers to the group, and a cycle stays in memory
 
     def _serve_together(self, joined: _Together) -> Task:
         if self._joined is joined:
             self._joined = None
+        joined.job = None
         procedure, _ = _SERVED_TOGETHER[joined.kind]
         while joined.waiting:
             machines = self._controller.machines
