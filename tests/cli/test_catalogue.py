@@ -37,9 +37,8 @@ def test_every_name_loads_and_is_its_own():
 
 def test_an_unknown_name_is_told_the_nearest():
     """A typing error costs one look at the message."""
-    with pytest.raises(catalogue.UnknownScenario, match="did you mean hw-loss") as caught:
+    with pytest.raises(catalogue.UnknownScenario, match="did you mean hw-loss"):
         catalogue.load("hw-los")
-    assert "hw-loss" in caught.value.near
 
 
 def test_an_unknown_name_near_to_nothing_is_told_where_to_look():

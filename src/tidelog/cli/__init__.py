@@ -12,12 +12,15 @@ import os
 import sys
 from collections.abc import Sequence
 
+from tidelog.errors import reason
+
 DEBUG = "TIDELOG_DEBUG"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    from tidelog.cli.errors import ExitCode, OutputClosed, Refusal
+    from tidelog.cli.errors import ExitCode, OutputClosed
+    from tidelog.errors import Refusal
 
     _prepare_streams()
     try:
@@ -51,7 +54,7 @@ def _perform(arguments: Sequence[str] | None) -> int:
     from typer import TyperException
 
     from tidelog.cli.app import command
-    from tidelog.cli.errors import Refusal
+    from tidelog.errors import Refusal
 
     try:
         result = command().main(
@@ -60,7 +63,7 @@ def _perform(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
-        raise Refusal(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}") from None
+        raise Refusal(f"{error.filename or 'output'}: {reason(error)}") from None
     except TyperException as error:
         where = getattr(getattr(error, "ctx", None), "command_path", "tidelog")
         message = " ".join(error.format_message().split()).rstrip(".")

@@ -1,9 +1,7 @@
-"""Exit codes, and the errors that end a command: one line on stderr and exit code 2."""
+"""Exit codes, and the end of a command whose output is closed."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -20,17 +18,5 @@ class ExitCode(IntEnum):
     """The reader of the output is gone (``| head``). Shells report SIGPIPE as 141."""
 
 
-class Refusal(Exception):
-    """The command cannot run. The message is one line that says what to change."""
-
-
 class OutputClosed(Exception):
     """The reader of the output closed the pipe, as ``head`` does."""
-
-
-def unknown(what: str, given: str, known: Sequence[str], *, listed_by: str = "") -> Refusal:
-    """The refusal of an unknown name. It suggests the nearest known names, or the command that lists them."""
-    near = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
-    everything = f"{listed_by} lists them all" if listed_by else f"choose one of {', '.join(known)}"
-    hint = f"did you mean {' or '.join(near)}?" if near else everything
-    return Refusal(f"unknown {what} {given!r}: {hint}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import Refusal, unknown
+from tidelog.errors import unknown
 
 if TYPE_CHECKING:
     from tidelog.lab.search.schedule import FaultChoice
@@ -89,25 +89,18 @@ def _is_path(name: str) -> bool:
 def scenario_text(name: str) -> str:
     """The text of a scenario from the catalogue or from a file."""
     from tidelog.scenario import catalogue
-    from tidelog.scenario.scenario import ScenarioError
 
-    try:
-        if name not in catalogue.names() and _is_path(name):
-            return catalogue.file_text(Path(name))
-        return catalogue.text(name)
-    except (catalogue.UnknownScenario, ScenarioError) as error:
-        raise Refusal(str(error)) from None
+    if name not in catalogue.names() and _is_path(name):
+        return catalogue.file_text(Path(name))
+    return catalogue.text(name)
 
 
 def _parsed(text: str, origin: str, generation: str | None) -> Scenario:
-    from tidelog.scenario.scenario import ScenarioError, parse
+    from tidelog.scenario.scenario import parse
 
     if generation is not None:
         generation_named(generation)
-    try:
-        scenario = parse(text, origin)
-    except ScenarioError as error:
-        raise Refusal(str(error)) from None
+    scenario = parse(text, origin)
     return scenario if generation is None else scenario.under(generation)
 
 
@@ -119,10 +112,6 @@ def scenario_named(name: str, generation: str | None = None) -> Scenario:
 def scenario_file(path: str, generation: str | None = None) -> Scenario:
     """A scenario from a file, under its own generation or the given one."""
     from tidelog.scenario import catalogue
-    from tidelog.scenario.scenario import ScenarioError
 
-    try:
-        text = catalogue.file_text(Path(path))
-    except ScenarioError as error:
-        raise Refusal(str(error)) from None
+    text = catalogue.file_text(Path(path))
     return _parsed(text, path, generation)

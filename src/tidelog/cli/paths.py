@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tidelog.cli.errors import Refusal
+from tidelog.errors import Refusal, reason
 
 
 def absolute(given: Path | None) -> Path | None:
@@ -27,4 +27,4 @@ def make_folder(path: Path) -> None:
     except FileExistsError:
         raise Refusal(f"{path}: this is a file, not a folder") from None
     except OSError as error:
-        raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise Refusal(f"{path}: {reason(error)}") from None

@@ -12,22 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidelog.cli.errors import Refusal, unknown
 from tidelog.cli.options import one_of
 from tidelog.cli.show.output import counted
-from tidelog.cluster.network.namespaces import NamespaceError, require_namespaces
+from tidelog.cluster.network.namespaces import require_namespaces
 from tidelog.cluster.spec import DIRECT, NETNS, RELAYS, ClusterSpec, Profile
-from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
+from tidelog.errors import Refusal, unknown
+from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults import schedule as schedules
-from tidelog.faults.schedule import FaultSettings, PlannedFault, ScheduleError
+from tidelog.faults.schedule import FaultSettings, PlannedFault
 from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
 from tidelog.faults.testbed import Ability
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
-from tidelog.settings.table import SettingsError
 from tidelog.trials.aftermath import ended_leftovers
-from tidelog.trials.load.workload import Idempotence, Workload, WorkloadError
+from tidelog.trials.load.workload import Idempotence, Workload
 from tidelog.trials.targets import ForeignVenue, OwnVenue, Venue
 from tidelog.trials.trial import TrialPlan
 
@@ -93,20 +92,17 @@ class Choices:
     def workload(self) -> Workload:
         wanted = [one_of("acks", word.strip(), tuple(_ACKS)) for word in self.acks.split(",")]
         zones = ("here",) if self.foreign else self._zones()
-        try:
-            return Workload(
-                rate=self.rate,
-                producers=self.producers,
-                consumers=self.consumers,
-                zones=zones,
-                acks=tuple(_ACKS[word] for word in wanted),
-                idempotence=cast(Idempotence, self.idempotence),
-                value_bytes=self.value_bytes,
-                delivery_timeout_ms=int(self.delivery_timeout * 1000),
-                client=_assignments(self.client_settings, "--client"),
-            )
-        except WorkloadError as error:
-            raise Refusal(str(error)) from None
+        return Workload(
+            rate=self.rate,
+            producers=self.producers,
+            consumers=self.consumers,
+            zones=zones,
+            acks=tuple(_ACKS[word] for word in wanted),
+            idempotence=cast(Idempotence, self.idempotence),
+            value_bytes=self.value_bytes,
+            delivery_timeout_ms=int(self.delivery_timeout * 1000),
+            client=_assignments(self.client_settings, "--client"),
+        )
 
     def _zones(self) -> tuple[str, ...]:
         return tuple(f"az{number}" for number in range(1, min(3, self.brokers) + 1))
@@ -161,10 +157,7 @@ class Choices:
         if self.foreign and self.network == NETNS:
             raise Refusal("--network netns: not available on an existing Kafka cluster")
         if self.network == NETNS:
-            try:
-                require_namespaces()
-            except NamespaceError as error:
-                raise Refusal(str(error)) from None
+            require_namespaces()
         self.kinds()
         self.workload()
 
@@ -175,10 +168,7 @@ class Choices:
         """The evidence folder and the cluster of the trial."""
         self.check()
         path = self.evidence or Path(time.strftime("trial-%Y%m%d-%H%M%S"))
-        try:
-            folder = EvidenceFolder.create(path, Manifest("foreign" if self.foreign else "cluster"))
-        except EvidenceError as error:
-            raise Refusal(str(error)) from None
+        folder = EvidenceFolder.create(path, Manifest("foreign" if self.foreign else "cluster"))
         for left in ended_leftovers(path.absolute().parent):
             print(
                 f"stopped brokers of a killed trial; to get its evidence: tidelog evidence recover {left}",
@@ -196,10 +186,7 @@ class Choices:
     def _venue(self, folder: EvidenceFolder) -> Venue:
         if self.bootstrap_servers is not None:
             return ForeignVenue(self.bootstrap_servers)
-        try:
-            return OwnVenue(self.cluster_spec(folder), folder)
-        except SettingsError as error:
-            raise Refusal(str(error)) from None
+        return OwnVenue(self.cluster_spec(folder), folder)
 
     def plan(self, folder: EvidenceFolder) -> TrialPlan:
         seed = random.SystemRandom().randrange(_SEEDS) if self.seed is None else self.seed
@@ -221,10 +208,7 @@ class Choices:
         zones = {
             number: self._zones()[(number - 1) % len(self._zones())] for number in range(1, self.brokers + 1)
         }
-        try:
-            return schedules.from_file(self.schedule, zones)
-        except ScheduleError as error:
-            raise Refusal(str(error)) from None
+        return schedules.from_file(self.schedule, zones)
 
     def _schedule(self, seed: int, spec: ClusterSpec) -> list[PlannedFault]:
         if self.schedule is not None:
@@ -254,7 +238,4 @@ def _needed(ability: Ability, kinds: set[str]) -> bool:
 
 
 def _assignments(given: list[str], option: str) -> dict[str, Any]:
-    try:
-        return {entry.name: entry.value for entry in gather(None, given, option=option)}
-    except SettingsError as error:
-        raise Refusal(str(error)) from None
+    return {entry.name: entry.value for entry in gather(None, given, option=option)}

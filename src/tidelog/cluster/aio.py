@@ -57,6 +57,7 @@ from tidelog.cluster.observe import (
 )
 from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
+from tidelog.errors import reason
 from tidelog.faults.places import KEEPER
 from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
@@ -165,7 +166,7 @@ class AsyncCluster:
             if isinstance(error, BaseExceptionGroup):
                 raise error.exceptions[0] from None
             if isinstance(error, OSError):
-                raise ClusterError(f"{self.data_dir}: {_reason(error)}") from None
+                raise ClusterError(f"{self.data_dir}: {reason(error)}") from None
             raise
 
     def occupy(self, *, empty: bool = False) -> None:
@@ -184,7 +185,7 @@ class AsyncCluster:
         except FileExistsError:
             raise ClusterError(f"{self.data_dir}: this is a file, not a folder") from None
         except OSError as error:
-            raise ClusterError(f"{self.data_dir}: {_reason(error)}") from None
+            raise ClusterError(f"{self.data_dir}: {reason(error)}") from None
         try:
             if left := running_brokers(self.data_dir):
                 raise ClusterError(f"{left[0]} runs in {self.data_dir} already: {self._advice}")
@@ -212,7 +213,7 @@ class AsyncCluster:
         except PortTaken as error:
             raise ClusterError(f"{error}: stop that, or choose another port") from None
         except OSError as error:
-            raise ClusterError(f"cannot listen on {LOOPBACK}: {_reason(error)}") from None
+            raise ClusterError(f"cannot listen on {LOOPBACK}: {reason(error)}") from None
 
     async def ready(self) -> None:
         """Until every broker that runs knows all the others, and that one of them is the controller."""
@@ -453,14 +454,10 @@ class AsyncCluster:
         try:
             write(Path(broker.properties), self._settings(broker).chosen(), about)
         except OSError as error:
-            raise ClusterError(f"{broker.properties}: {_reason(error)}") from None
+            raise ClusterError(f"{broker.properties}: {reason(error)}") from None
 
     def _tell(self) -> None:
         """Only while the file is ours. A full disk must not keep a cluster from going on."""
         if self._lock.held:
             with suppress(OSError):
                 self.status.write(self.data_dir)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

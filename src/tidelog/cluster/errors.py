@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from tidelog.errors import Refusal
 
-class ClusterError(Exception):
+
+class ClusterError(Refusal):
     """The cluster cannot do what was asked. The message is one line that says why."""
 
 

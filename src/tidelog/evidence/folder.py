@@ -12,7 +12,6 @@ trial has ended or was killed.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -22,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tidelog.errors import Refusal, reason
 from tidelog.evidence.tables import READABLE_VERSIONS, SCHEMA_VERSION, TABLES
 
 MANIFEST: Final = "trial.json"
@@ -36,7 +36,7 @@ RECOVERED: Final = "recovered"
 """Its process was killed; the tables hold the content of its journals."""
 
 
-class EvidenceError(Exception):
+class EvidenceError(Refusal):
     """The folder cannot be used. The message says in one line why, and what to do."""
 
 
@@ -197,10 +197,3 @@ def _occupied(path: Path) -> str:
             )
         return f"{path} holds the evidence of another trial: choose another folder"
     return f"{path} is not empty: choose another folder"
-
-
-def reason(error: OSError) -> str:
-    """Why a file cannot be used, and what to do."""
-    said = (error.strerror or str(error)).lower()
-    hint = {errno.ENOSPC: "; make room or choose another folder"}.get(error.errno or 0, "")
-    return said + hint

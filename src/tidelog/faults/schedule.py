@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidelog.errors import Refusal
 from tidelog.faults import TRIAL_FAULTS, sequences
 from tidelog.faults.base import Absence, Fault, Grounds
 from tidelog.faults.keeper import MEMBERS
@@ -29,7 +30,7 @@ _PAUSE_BETWEEN_MS: Final = 1_000
 """A broker that is back has at least so long until it is hit again."""
 
 
-class ScheduleError(Exception):
+class ScheduleError(Refusal):
     """The file is no schedule. The message is one line that says why."""
 
 

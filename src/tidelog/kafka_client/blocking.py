@@ -19,6 +19,7 @@ from struct import Struct
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.errors import Refusal, reason
 from tidelog.settings.kinds import Endpoint, parse_endpoint
 from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.api_keys import schema_of
@@ -34,7 +35,7 @@ _LENGTH = Struct(">i")
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 
 
-class ClientError(Exception):
+class ClientError(Refusal):
     """No response was received."""
 
 
@@ -173,4 +174,4 @@ def error_name(code: int) -> str:
 def _why(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
-    return (error.strerror or str(error)).lower()
+    return reason(error)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from tidelog.errors import Refusal
 
-class PipelineError(Exception):
+
+class PipelineError(Refusal):
     """What was asked cannot be done. The message is one line that says what to change."""
 
 

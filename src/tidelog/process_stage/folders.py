@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tidelog.cluster.directory import AlreadyRunning, DirectoryLock, kill_leftovers
 from tidelog.cluster.errors import TrialError
+from tidelog.errors import reason
 
 ROOM_BYTES_MIN = 64 * 1024 * 1024
 REMOVE_SECONDS_MAX = 10.0
@@ -48,8 +49,7 @@ class TrialFolder:
             self.path = unlocked.rename(parent / unlocked.name.replace("new-", "trial-", 1))
         except OSError as error:
             raise TrialError(
-                f"{error.filename or parent}: {(error.strerror or str(error)).lower()}; set TMPDIR to a "
-                "directory that can be written"
+                f"{error.filename or parent}: {reason(error)}; set TMPDIR to a directory that can be written"
             ) from None
         atexit.register(self.close)
 

@@ -24,6 +24,7 @@ from tidelog.cluster.brokers import Brokers, LogFiles, ignore
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.forkserver import ForkServers
 from tidelog.cluster.network.networks import LOOPBACK, reserve_port
+from tidelog.errors import reason
 from tidelog.process_stage.folders import TrialFolder
 from tidelog.settings.properties import write
 
@@ -140,7 +141,7 @@ class Processes:
         try:
             write(properties, settings | own, f"Broker {number} of a trial.")
         except OSError as error:
-            raise TrialError(f"{properties}: {(error.strerror or str(error)).lower()}; make room") from None
+            raise TrialError(f"{properties}: {reason(error)}") from None
         broker.paused = False
         broker.process = await self._processes.start(number, properties)
 

@@ -6,12 +6,13 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidelog.errors import Refusal
 from tidelog.settings.kinds import Kind
 
 DIGITS_MAX = 18
 
 
-class ScenarioError(ValueError):
+class ScenarioError(Refusal, ValueError):
     """A scenario file cannot be read. The message names file, line, column and what was expected."""
 
 

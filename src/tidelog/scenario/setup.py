@@ -8,12 +8,13 @@ from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS, Generation
 from tidelog.core.guards import Guards
 from tidelog.core.types import Millis, TopicConfig
+from tidelog.errors import Refusal
 
 MOST_NODES = 50
 """More would not show more, and take for ever."""
 
 
-class SetupError(ValueError):
+class SetupError(Refusal, ValueError):
     """The described cluster cannot exist. The message says what to change."""
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from tidelog.errors import reason
 from tidelog.settings.table import SettingsError
 
 _BLANKS = " \t\f"
@@ -60,7 +61,7 @@ def read(path: Path) -> list[Property]:
     except UnicodeDecodeError:
         raise PropertiesError(f"{path}: not a text file in UTF-8") from None
     except OSError as error:
-        raise PropertiesError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise PropertiesError(f"{path}: {reason(error)}") from None
     return parse(text, path.name)
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, overload
 
+from tidelog.errors import Refusal
 from tidelog.settings.kinds import KafkaType, Kind
 
 T = TypeVar("T")
 V = TypeVar("V", bound="Values")
 
 
-class SettingsError(Exception):
+class SettingsError(Refusal):
     """An invalid value, or an unknown name. The message is one line that says what to change."""
 
     def __init__(self, message: str, *, lacks: str | None = None) -> None:

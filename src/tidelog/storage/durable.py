@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
+from tidelog.errors import Refusal, reason
+
 
 def sync_data(descriptor: int) -> None:
     """Make a file's bytes and its size durable."""
@@ -82,11 +84,14 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Replace a file atomically; write to a device or a pipe directly. Raises ``OSError``."""
-    if path.exists() and not path.is_file():
-        path.write_text(text, "utf-8")
-    else:
-        write_synced(path, text.encode())
+    """Replace a file atomically; write to a device or a pipe directly. Raises `Refusal`."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, "utf-8")
+        else:
+            write_synced(path, text.encode())
+    except OSError as error:
+        raise Refusal(f"{path}: {reason(error)}") from None
 
 
 def unlink_all(paths: Iterable[Path]) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidelog.core.types import TopicPartition
+from tidelog.errors import reason
 from tidelog.evidence.event_schema import Row
-from tidelog.evidence.folder import EvidenceFolder, reason
+from tidelog.evidence.folder import EvidenceFolder
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import REPLICAS
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, read_epochs, read_offsets

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.errors import reason
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults.base import Absence
@@ -88,9 +89,7 @@ class Nemesis:
         try:
             self._carry_out()
         except OSError as error:
-            self.failure = (
-                f"the nemesis cannot write down what it does: {(error.strerror or str(error)).lower()}"
-            )
+            self.failure = f"the nemesis cannot write down what it does: {reason(error)}"
 
     def _carry_out(self) -> None:
         for moment in self._moments:

@@ -20,7 +20,8 @@ from typing import Any, Final, Protocol
 
 from tidelog._version import __version__
 from tidelog.cluster.errors import ClusterError
-from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder, reason
+from tidelog.errors import Refusal, reason
+from tidelog.evidence.folder import COMPLETE, FAILED, INTERRUPTED, EvidenceFolder
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.faults import schedule
@@ -44,7 +45,7 @@ _DRAIN_RECORDS_PER_SECOND: Final = 20_000
 Client = ProducerPlan | ConsumerPlan
 
 
-class TrialFailed(Exception):
+class TrialFailed(Refusal):
     """The trial could not be carried out, or not to its end. The message is one line."""
 
 

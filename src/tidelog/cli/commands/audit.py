@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.errors import Refusal
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute
+from tidelog.errors import Refusal
 
 EXAMPLES = """\b
 Examples:
@@ -121,7 +121,6 @@ def audit(
     from tidelog.cli.show.audit import exit_code, present
     from tidelog.cli.show.trial_progress import watched
     from tidelog.pipeline.audit import run
-    from tidelog.pipeline.errors import PipelineError
 
     try:
         with watched(quiet=as_json) as watcher:
@@ -134,8 +133,6 @@ def audit(
                 ui=ui,
                 watcher=watcher,
             )
-    except PipelineError as error:
-        raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise Refusal(f"interrupted; only audit/ was changed in {folder}") from None
     present(audited, as_json=as_json)

@@ -16,9 +16,10 @@ from typing import Any
 
 from rich.text import Text
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import palette
 from tidelog.cli.show.output import console, counted, write_text
+from tidelog.errors import Refusal
 
 _FOLDER = Path("audit") / "live"
 
@@ -42,15 +43,12 @@ class FollowOptions:
 def follow(options: FollowOptions) -> int:
     """Follow until the trial ends, Ctrl-C, or the time limit."""
     _check(options)
-    from tidelog.pipeline.errors import PipelineError
 
     try:
         if options.checkpoint is not None or options.folder is not None:
             return _follow(options, options.checkpoint or (options.folder or Path()) / _FOLDER)
         with tempfile.TemporaryDirectory(prefix="tidelog-follow-") as temporary:
             return _follow(options, Path(temporary))
-    except PipelineError as error:
-        raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise Refusal("interrupted before following began") from None
 

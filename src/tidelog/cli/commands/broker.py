@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.commands.up import PropertiesOption, SetOption
-from tidelog.cli.errors import Refusal
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.settings.properties import Property

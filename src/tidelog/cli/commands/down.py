@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.paths import absolute
 from tidelog.cli.running import likely_dirs
 from tidelog.cli.show.output import counted, write_text
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.cluster.directory import Ending

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.show.output import console, write_lines, write_text
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.storage.dump.rows import Row, Rows
@@ -58,13 +59,10 @@ def dump(
 
 
 def _counted(path: Path, *, records: bool) -> Rows:
-    from tidelog.storage.dump.files import UnknownFile, file_rows
+    from tidelog.storage.dump.files import file_rows
     from tidelog.storage.dump.folders import folder_rows
 
-    try:
-        return folder_rows(path, records=records) if path.is_dir() else file_rows(path, records=records)
-    except UnknownFile as error:
-        raise Refusal(str(error)) from None
+    return folder_rows(path, records=records) if path.is_dir() else file_rows(path, records=records)
 
 
 def _printed_as_json(rows: Rows) -> Rows:

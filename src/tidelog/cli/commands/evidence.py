@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import counted, write_text
+from tidelog.errors import Refusal, reason
 
 app = typer.Typer(
     help="Evidence of trials: show, recover, import.",
@@ -53,13 +54,10 @@ def show(folder: Folder, as_json: JsonOption = False) -> int:
     Example: tidelog evidence show trial-20260101-120000
     """
     from tidelog.cli.show.trial import present
-    from tidelog.evidence.folder import RUNNING, EvidenceError, EvidenceFolder
+    from tidelog.evidence.folder import RUNNING, EvidenceFolder
     from tidelog.trials.closing import close
 
-    try:
-        claimed = EvidenceFolder.claim(folder)
-    except EvidenceError as error:
-        raise Refusal(str(error)) from None
+    claimed = EvidenceFolder.claim(folder)
     try:
         if claimed.manifest.state == RUNNING:
             raise Refusal(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
@@ -80,13 +78,9 @@ def recover(folder: Folder) -> int:
 
     Example: tidelog evidence recover trial-20260101-120000
     """
-    from tidelog.evidence.folder import EvidenceError
     from tidelog.trials.aftermath import recover as recover_folder
 
-    try:
-        claimed, done = recover_folder(folder)
-    except EvidenceError as error:
-        raise Refusal(str(error)) from None
+    claimed, done = recover_folder(folder)
     claimed.release()
     if done.processes_ended:
         write_text(f"stopped {counted(done.processes_ended, 'broker')} that the trial left running\n")
@@ -109,15 +103,12 @@ def import_jepsen(
     from dataclasses import asdict
 
     from tidelog.cli.show.output import write_json
-    from tidelog.evidence.folder import EvidenceError
     from tidelog.evidence.importers.jepsen.history import import_history
 
     try:
         done = import_history(history, folder, idempotent=not no_idempotence)
-    except EvidenceError as error:
-        raise Refusal(str(error)) from None
     except OSError as error:
-        raise Refusal(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+        raise Refusal(f"{folder}: {reason(error)}") from None
     if as_json:
         write_json({"evidence": str(folder), **asdict(done)})
         return ExitCode.HELD

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import (
     JsonOption,
     faults_named,
@@ -20,6 +20,7 @@ from tidelog.cli.options import (
     scenario_named,
 )
 from tidelog.cli.show.output import console, write_json, write_text
+from tidelog.errors import Refusal
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
@@ -176,12 +177,8 @@ def _random_seed() -> int:
 
 def _check(options: SearchOptions, save: Path | None) -> None:
     """Refuse bad options before the search, which may be long."""
-    from tidelog.scenario.setup import SetupError
 
-    try:
-        options.scenario()
-    except SetupError as error:
-        raise Refusal(str(error)) from None
+    options.scenario()
     if options.idempotent and (options.acks != -1 or options.retries == 0):
         raise Refusal("an idempotent producer needs --acks all and --retries of at least 1, as in Kafka")
     if save is not None and save.is_dir():
@@ -234,10 +231,7 @@ def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None
 
     if save is None:
         return f"To save it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
-    try:
-        write_file(save, text)
-    except OSError as error:
-        raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
+    write_file(save, text)
     return f"Written to {save}. To open it on the web page: tidelog lab {shlex.quote(str(save))}"
 
 

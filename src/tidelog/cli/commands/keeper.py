@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.paths import absolute
+from tidelog.errors import Refusal, reason
 
 
 def keeper(
@@ -53,7 +54,6 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
 
     from tidelog.cli.show.output import write_text
     from tidelog.cluster.ports import PortTaken, require_free
-    from tidelog.keeper.embedded.data_dir import KeeperStorageError
     from tidelog.keeper.embedded.server import EmbeddedKeeper
     from tidelog.settings.kinds import Endpoint
 
@@ -67,10 +67,8 @@ async def _serve(host: str, port: int, data_dir: Path | None) -> None:
     except PortTaken as error:
         raise Refusal(f"{error}: stop that process, or choose another port with --listen") from None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        why = reason(error)
         raise Refusal(f"the keeper cannot start on {host}:{port}: {why}") from None
-    except KeeperStorageError as error:
-        raise Refusal(str(error)) from None
     write_text(f"serving embedded://{Endpoint(host or '127.0.0.1', served.port)}\n")
     failed = asyncio.ensure_future(served.wait())
     stopped = asyncio.ensure_future(stopping.wait())

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import generation_named, scenario_named, scenario_text
 from tidelog.cli.show.output import counted, write_text
+from tidelog.errors import Refusal, reason
 from tidelog.storage.durable import write_file
 
 EXAMPLES = """\b
@@ -122,7 +123,7 @@ def _why_not(error: OSError, host: str, port: int) -> str:
         return f"port {port} is in use: choose another, or --port 0 for a free one"
     if error.errno == errno.EACCES:
         return f"no permission for port {port}: choose one above 1023"
-    return f"cannot listen on {host}: {(error.strerror or str(error)).lower()}"
+    return f"cannot listen on {host}: {reason(error)}"
 
 
 def _open(url: str) -> None:
@@ -148,9 +149,6 @@ def _export(path: Path, names: list[str], generation: str | None) -> int:
         html = page(scenarios, generations)
     except PlayTooLong as limit:
         raise Refusal(f"the export was stopped: {limit}") from None
-    try:
-        write_file(path, html)
-    except OSError as error:
-        raise Refusal(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    write_file(path, html)
     write_text(f"{path}: {counted(len(scenarios), 'scenario')}, {len(html) / 1000:.0f} KB\n")
     return ExitCode.HELD

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.commands.scenario import present
-from tidelog.cli.errors import Refusal
 from tidelog.cli.options import GenerationOption, JsonOption, TranscriptOption, scenario_file
+from tidelog.errors import Refusal
 
 
 def replay(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import (
     GenerationOption,
     JsonOption,
@@ -21,6 +21,7 @@ from tidelog.cli.options import (
 )
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.scenario.run import Run
@@ -59,12 +60,8 @@ def list_scenarios(as_json: JsonOption = False) -> None:
     """
     from tidelog.cli.show import catalogue as listing
     from tidelog.scenario import catalogue
-    from tidelog.scenario.scenario import ScenarioError
 
-    try:
-        groups = [(g.title, [catalogue.load(name) for name in g.names]) for g in catalogue.groups()]
-    except ScenarioError as error:
-        raise Refusal(str(error)) from None
+    groups = [(g.title, [catalogue.load(name) for name in g.names]) for g in catalogue.groups()]
     if as_json:
         write_json(listing.as_json(groups))
         return
@@ -121,13 +118,9 @@ def run_scenario(
 
 
 def _leave_evidence(played: Run, folder: Path) -> None:
-    from tidelog.evidence.folder import EvidenceError
     from tidelog.process_stage.evidence import export
 
-    try:
-        export(played, folder)
-    except EvidenceError as error:
-        raise Refusal(str(error)) from None
+    export(played, folder)
     print(f"evidence in {folder}; to audit it: tidelog audit {folder}", file=sys.stderr)
 
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.cli.errors import Refusal
 from tidelog.cli.show.output import console
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.faults.step import Step
@@ -61,7 +61,6 @@ def _paces(factor: float | None) -> list[Pace]:
 
 def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result]) -> Result:
     """Call ``work`` with broker processes, and show its progress."""
-    from tidelog.cluster.errors import ClusterError
     from tidelog.process_stage.processes import Processes
 
     at = "the start"
@@ -78,8 +77,6 @@ def _on_processes(scenario: Scenario, work: Callable[[Processes, OnStep], Result
                 status.update(f"{number} of {len(scenario.steps)}: {step}")
 
             return work(processes, show)
-    except ClusterError as error:
-        raise Refusal(str(error)) from None
     except KeyboardInterrupt:
         raise Refusal(f"interrupted at {at}; every process of the trial is stopped") from None
 

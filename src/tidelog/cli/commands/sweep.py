@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute, make_folder
 from tidelog.cli.show.output import console, write_json, write_text
+from tidelog.errors import Refusal
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
@@ -154,7 +155,6 @@ def sweep(
     number = seeds or number
     make_folder(out)  # refuse a bad path before Spark starts, which takes a while
     from tidelog.cli.show.sweep_progress import progress
-    from tidelog.pipeline.errors import PipelineError
     from tidelog.pipeline.sweep.campaign import Campaign
     from tidelog.pipeline.sweep.store import Store
 
@@ -162,8 +162,6 @@ def sweep(
         campaign = Campaign(grid, number, Store(out), listener)
         try:
             atlas = _run(campaign, listener, master=master, remote=remote, fresh=fresh, yes=yes)
-        except PipelineError as error:
-            raise Refusal(str(error)) from None
         except KeyboardInterrupt:
             raise Refusal(
                 f"interrupted; the trials so far are in {out}; run the same command again to resume"
@@ -237,22 +235,17 @@ _TRUTH = {"no": False, "yes": True, "false": False, "true": True}
 
 
 def _grid(path: Path | None, given: Mapping[str, str]) -> tuple[Grid, int]:
-    from tidelog.pipeline.sweep.grid import DEFAULT_AXES, DEFAULT_SEEDS, GridError, make_grid
+    from tidelog.pipeline.sweep.grid import DEFAULT_AXES, DEFAULT_SEEDS, make_grid
     from tidelog.pipeline.sweep.grid_file import read_grid
 
-    try:
-        if path is None:
-            axes: dict[str, Values] = dict(DEFAULT_AXES)
-            seeds = DEFAULT_SEEDS
-        else:
-            read = read_grid(path)
-            axes, seeds = dict(read.axes), read.seeds or DEFAULT_SEEDS
-        axes |= {
-            axis: [_value(axis, word.strip()) for word in words.split(",")] for axis, words in given.items()
-        }
-        return make_grid(axes), seeds
-    except GridError as error:
-        raise Refusal(str(error)) from None
+    if path is None:
+        axes: dict[str, Values] = dict(DEFAULT_AXES)
+        seeds = DEFAULT_SEEDS
+    else:
+        read = read_grid(path)
+        axes, seeds = dict(read.axes), read.seeds or DEFAULT_SEEDS
+    axes |= {axis: [_value(axis, word.strip()) for word in words.split(",")] for axis, words in given.items()}
+    return make_grid(axes), seeds
 
 
 def _value(axis: str, word: str) -> str | int | bool:
@@ -297,9 +290,6 @@ def _replay(name: str, save: Path | None) -> int:
     if save is None:
         write_text(text)
     else:
-        try:
-            write_file(save, text)
-        except OSError as error:
-            raise Refusal(f"{save}: {(error.strerror or str(error)).lower()}") from None
+        write_file(save, text)
         write_text(f"{title}. Written to {save}.\n")
     return ExitCode.HELD if tally.outcome == "held" else ExitCode.VIOLATED

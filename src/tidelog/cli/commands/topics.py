@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import Refusal
 from tidelog.cli.options import JsonOption
 from tidelog.cli.running import ServersOption, servers
 from tidelog.cli.show.output import console, counted, write_json, write_lines, write_text
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.kafka_client.admin import Admin
@@ -37,22 +37,15 @@ ConfigOption = Annotated[
 @contextmanager
 def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
     from tidelog.kafka_client.admin import Admin
-    from tidelog.kafka_client.blocking import ClientError
 
-    try:
-        with Admin(servers(bootstrap_servers)) as admin:
-            yield admin
-    except ClientError as error:
-        raise Refusal(str(error)) from None
+    with Admin(servers(bootstrap_servers)) as admin:
+        yield admin
 
 
 def _settings(given: list[str] | None) -> dict[str, str]:
-    from tidelog.settings.properties import PropertiesError, assignment
+    from tidelog.settings.properties import assignment
 
-    try:
-        return {entry.name: entry.value for entry in (assignment(text, "--config") for text in given or [])}
-    except PropertiesError as error:
-        raise Refusal(str(error)) from None
+    return {entry.name: entry.value for entry in (assignment(text, "--config") for text in given or [])}
 
 
 @app.command("list")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import Refusal
 from tidelog.cli.options import JsonOption, generation_named, one_of
 from tidelog.cli.paths import absolute
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.cli.show.trial_progress import Quiet
@@ -216,7 +216,6 @@ def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
     from tidelog.cli.show.trial import check_quickly
     from tidelog.cli.show.trial_progress import watched
     from tidelog.pipeline.audit.run import Auditor
-    from tidelog.pipeline.errors import PipelineError
 
     with choices.opened() as (folder, venue):
         notes: list[str] = []
@@ -225,7 +224,7 @@ def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
             notes += _perform(choices, folder, venue, watcher, auditor)
             try:
                 audited = None if auditor is None else auditor.audit(folder.path)
-            except PipelineError as error:
+            except Refusal as error:
                 notes.append(f"no audit, only a check for lost records: {error}")
                 audited = None
             except KeyboardInterrupt:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.errors import ExitCode, Refusal
+from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import generation_named
 from tidelog.cli.paths import absolute
+from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.cli.commands.up_foreground import Plan
@@ -97,20 +98,16 @@ def up(
     from tidelog.cli.commands.up_foreground import Plan
     from tidelog.cli.show import cluster_log
     from tidelog.cluster.spec import ClusterSpec
-    from tidelog.settings.table import SettingsError
 
     least = cluster_log.QUIET if quiet else cluster_log.VERBOSE if verbose else cluster_log.NORMAL
     entries, notes = _entries(properties, settings or [], verbose=verbose)
-    try:
-        spec = ClusterSpec(
-            brokers=brokers,
-            port=port,
-            generation=generation,
-            keeper=_keeper(keeper),
-            settings={entry.name: entry.value for entry in entries},
-        )
-    except SettingsError as error:
-        raise Refusal(str(error)) from None
+    spec = ClusterSpec(
+        brokers=brokers,
+        port=port,
+        generation=generation,
+        keeper=_keeper(keeper),
+        settings={entry.name: entry.value for entry in entries},
+    )
     plan = Plan(started, spec, data_dir, notes, least, as_json)
     return _detached(plan) if detach else _attached(plan)
 
@@ -150,24 +147,20 @@ def _entries(
     from tidelog.cluster.spec import KEEPER_NAMES, OWN_NAMES
     from tidelog.settings.loading import Level, gather, settle
     from tidelog.settings.properties import Property
-    from tidelog.settings.table import SettingsError
 
-    try:
-        filed = gather(path)
-        given = gather(None, settings)
-        for entry in given:
-            if entry.name in OWN_NAMES:
-                raise Refusal(f"--set {entry.name}: tidelog up sets it for each broker; see tidelog broker")
-            if entry.name in KEEPER_NAMES:
-                raise Refusal(f"--set {entry.name}: name the keeper with --keeper")
-        entries = [*filed, *given]
-        kept = [entry for entry in entries if entry.name not in (*OWN_NAMES, *KEEPER_NAMES)]
-        if verbose and all(entry.name != "tidelog.log.level" for entry in kept):
-            kept.append(Property("tidelog.log.level", "debug", "--verbose"))
-        needed = [Property("broker.id", "1", ""), Property("tidelog.keeper", "embedded://h:1", "")]
-        loaded = settle([*kept, *needed])
-    except SettingsError as error:
-        raise Refusal(str(error)) from None
+    filed = gather(path)
+    given = gather(None, settings)
+    for entry in given:
+        if entry.name in OWN_NAMES:
+            raise Refusal(f"--set {entry.name}: tidelog up sets it for each broker; see tidelog broker")
+        if entry.name in KEEPER_NAMES:
+            raise Refusal(f"--set {entry.name}: name the keeper with --keeper")
+    entries = [*filed, *given]
+    kept = [entry for entry in entries if entry.name not in (*OWN_NAMES, *KEEPER_NAMES)]
+    if verbose and all(entry.name != "tidelog.log.level" for entry in kept):
+        kept.append(Property("tidelog.log.level", "debug", "--verbose"))
+    needed = [Property("broker.id", "1", ""), Property("tidelog.keeper", "embedded://h:1", "")]
+    loaded = settle([*kept, *needed])
     notes = [(remark.level is Level.WARNING, remark.text) for remark in loaded.remarks]
     dropped = [entry.name for entry in entries if entry not in kept]
     if dropped:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tidelog.cli.commands.up_foreground import Plan, hints, supervise
-from tidelog.cli.errors import Refusal
 from tidelog.cli.paths import make_folder
 from tidelog.cli.running import detached_dir
 from tidelog.cli.show.output import write_text
+from tidelog.errors import Refusal
 
 LOG_FILE = "cluster.log"
 

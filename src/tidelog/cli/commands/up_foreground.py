@@ -15,16 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.cli.errors import Refusal
 from tidelog.cli.running import remember
 from tidelog.cli.show import palette
 from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.show.output import console, counted, write_text
 from tidelog.cluster.aio import AsyncCluster
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
-from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.spec import ClusterSpec
-from tidelog.settings.table import SettingsError
 
 _LAST_LINES = 5
 
@@ -44,10 +41,7 @@ class Plan:
 def supervise(plan: Plan, announce: Callable[[str], None] | None = None, *, temporary: bool = False) -> None:
     """Run the cluster until it is stopped. `announce` gets the ready line instead of stdout. `temporary`
     empties the data directory at the start and removes it at the end, even if the plan names one."""
-    try:
-        asyncio.run(_Supervision(plan, announce, temporary=temporary or plan.data_dir is None).run())
-    except (ClusterError, SettingsError) as error:
-        raise Refusal(str(error)) from None
+    asyncio.run(_Supervision(plan, announce, temporary=temporary or plan.data_dir is None).run())
 
 
 class _Supervision:

@@ -31,6 +31,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.errors import Refusal
+
 NETWORK = "198.18"
 """Set aside for tests of networks (RFC 2544): it is not routed."""
 HOST = "host"
@@ -45,7 +47,7 @@ _BRIDGE = "bridge"
 Pair = tuple[str, str]
 
 
-class NamespaceError(Exception):
+class NamespaceError(Refusal):
     """There are no namespaces to be had here. The message is one line that says what to do."""
 
 

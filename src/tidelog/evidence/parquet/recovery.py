@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.errors import reason
 from tidelog.evidence.event_schema import Row
-from tidelog.evidence.folder import EvidenceFolder, reason
+from tidelog.evidence.folder import EvidenceFolder
 from tidelog.evidence.journals.event_files import CorruptEvidence, EventFile, event_files, read_events
 from tidelog.evidence.journals.lines import line_files, read_lines
 from tidelog.evidence.journals.slots import CorruptSlots, Slots, StillWritten, slot_files

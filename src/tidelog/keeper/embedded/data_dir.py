@@ -6,12 +6,14 @@ import fcntl
 import os
 from pathlib import Path
 
+from tidelog.errors import Refusal
+
 FORMAT_FILE = "format"
 FORMAT = "tidelog keeper 1\n"
 LOCK_FILE = "lock"
 
 
-class KeeperStorageError(Exception):
+class KeeperStorageError(Refusal):
     """The keeper cannot use its files. The message names the file and the reason in one line."""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tidelog.evidence.folder import RUNNING, EvidenceError, EvidenceFolder, reason
+from tidelog.evidence.folder import RUNNING, EvidenceFolder
 from tidelog.evidence.parquet.parts import dataset
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError, first_line
@@ -70,7 +70,7 @@ def audit(
     ui: bool = False,
     watcher: AuditWatcher | None = None,
 ) -> Audited:
-    """Audit the evidence in a folder; write verdict, findings and report. Raises `PipelineError`."""
+    """Audit the evidence in a folder; write verdict, findings and report. Raises `Refusal`."""
     with locked_evidence(folder):
         auditor = Auditor(watcher or _Silent(), master=master, remote=remote, ui=ui)
         return auditor.audit(folder, report=report, with_report=with_report)
@@ -80,10 +80,7 @@ def audit(
 def locked_evidence(folder: Path) -> Iterator[EvidenceFolder]:
     """Lock the evidence against other writers. Refuses a folder without evidence, one that a trial still
     writes to, and one without sends."""
-    try:
-        claimed = EvidenceFolder.claim(folder)
-    except EvidenceError as error:
-        raise PipelineError(str(error)) from None
+    claimed = EvidenceFolder.claim(folder)
     try:
         if claimed.manifest.state == RUNNING:
             raise PipelineError(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
@@ -202,8 +199,5 @@ def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Ma
     from tidelog.pipeline.report import render
 
     page = render(verdict, timeline, manifest, str(folder))
-    try:
-        write_file(path, page)
-        write_file(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
-    except OSError as error:
-        raise PipelineError(f"{path}: {reason(error)}") from None
+    write_file(path, page)
+    write_file(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from itertools import product
 from typing import Any
 
+from tidelog.errors import Refusal
 from tidelog.pipeline.sweep.cells import Cell, check_values
 from tidelog.pipeline.sweep.mixes import canonical
 
@@ -34,7 +35,7 @@ DEFAULT_AXES: dict[str, Values] = {
 DEFAULT_SEEDS = 400
 
 
-class GridError(ValueError):
+class GridError(Refusal, ValueError):
     """There is no such grid. The message is one line that says what to change."""
 
 

@@ -11,13 +11,13 @@ Every key may be left out, and a single value needs no brackets.
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidelog.errors import reason, unknown
 from tidelog.pipeline.sweep.grid import AXES, GridError, Values
 
 _KEYS = {axis.replace("_", "-"): axis for axis in AXES}
@@ -43,7 +43,7 @@ def read_grid(path: Path) -> GridFile:
     try:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise GridError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise GridError(f"{path}: {reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise GridError(f"{path} is not a TOML file: {str(error).splitlines()[0].lower()}") from None
     try:
@@ -63,9 +63,7 @@ def _grid(content: Mapping[str, Any]) -> GridFile:
             continue
         axis = _KEYS.get(key.replace("_", "-"))
         if axis is None:
-            near = difflib.get_close_matches(key, (*_KEYS, "seeds"), n=2, cutoff=0.5)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_KEYS)} and seeds"
-            raise GridError(f"unknown setting {key!r}: {hint}")
+            raise GridError(str(unknown("setting", key, (*_KEYS, "seeds"))))
         axes[axis] = [_value(key, axis, one) for one in (value if isinstance(value, list) else [value])]
     return GridFile(axes, seeds)
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog._version import __version__
+from tidelog.errors import reason
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.sweep.cells import OPERATIONS
 from tidelog.pipeline.sweep.grid import Grid
@@ -105,9 +106,7 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.write(MANIFEST, json.dumps(manifest, indent=1) + "\n")
         except OSError as error:
-            raise PipelineError(
-                f"{error.filename or self.folder}: {(error.strerror or str(error)).lower()}"
-            ) from None
+            raise PipelineError(f"{error.filename or self.folder}: {reason(error)}") from None
 
     def manifest(self) -> dict[str, Any] | None:
         path = self.folder / MANIFEST

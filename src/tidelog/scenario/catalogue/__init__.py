@@ -7,13 +7,13 @@ line. It is optional, and so is a mention in it: what it does not name comes las
 
 from __future__ import annotations
 
-import difflib
 import errno
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from tidelog.errors import Refusal, reason, unknown
 from tidelog.scenario.scenario import Scenario, ScenarioError, parse
 
 SUFFIX = ".scenario"
@@ -23,15 +23,11 @@ FILE_BYTES_MAX = 1_000_000
 """Nobody writes a scenario of this size; a disk image or /dev/zero named by mistake is one."""
 
 
-class UnknownScenario(LookupError):
+class UnknownScenario(Refusal, LookupError):
     """There is no scenario of that name. The message suggests the nearest ones."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else "'tidelog scenario list' shows them all"
-        super().__init__(f"unknown scenario {name!r}: {hint}")
-        self.name = name
-        self.near = near
+        super().__init__(str(unknown("scenario", name, known, listed_by="tidelog scenario list")))
 
 
 @dataclass(slots=True)
@@ -97,8 +93,7 @@ def file_text(path: Path) -> str:
             content = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
         reasons = {errno.ENOENT: "there is no such file", errno.EISDIR: "this is a directory, not a file"}
-        reason = reasons.get(error.errno or 0, (error.strerror or str(error)).lower())
-        raise ScenarioError(f"{path}: {reason}") from None
+        raise ScenarioError(f"{path}: {reasons.get(error.errno or 0, reason(error))}") from None
     if len(content) > FILE_BYTES_MAX:
         raise ScenarioError(f"{path}: larger than {FILE_BYTES_MAX} bytes, this is no scenario")
     return _decode(content, str(path))

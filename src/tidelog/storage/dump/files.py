@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tidelog.errors import Refusal
 from tidelog.storage.checkpoints import LEADER_EPOCHS
 from tidelog.storage.dump.indexes import (
     TRANSACTION_INDEX_SUFFIX,
@@ -26,7 +27,7 @@ from tidelog.storage.log.renames import DELETED_SUFFIX
 from tidelog.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 
 
-class UnknownFile(Exception):
+class UnknownFile(Refusal):
     """The file is not part of a log."""
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tidelog.errors import reason
+
 Row = dict[str, Any]
 Rows = Iterator[Row]
 
@@ -32,4 +34,4 @@ def gone(path: Path) -> Row:
 def unreadable(path: Path, error: OSError) -> Row:
     if isinstance(error, FileNotFoundError):
         return gone(path)
-    return finding(path, (error.strerror or str(error)).lower())
+    return finding(path, reason(error))

@@ -13,6 +13,7 @@ from typing import Any, Self
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from tidelog.errors import Refusal
 from tidelog.trials.load.librdkafka import common_settings, error_name
 
 _REQUEST_SECONDS = 10.0
@@ -21,7 +22,7 @@ _POLL_SECONDS = 0.1
 _SILENT: dict[str, Any] = {"log_level": 0}
 
 
-class TopicError(Exception):
+class TopicError(Refusal):
     """The cluster does not give us what we need. The message is one line that says why and what to do."""
 
 

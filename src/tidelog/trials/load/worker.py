@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tidelog.errors import reason
 from tidelog.evidence.event_schema import Row
-from tidelog.evidence.folder import reason
 from tidelog.evidence.journals.lines import LineJournal
 
 STATUS_SECONDS = 0.25

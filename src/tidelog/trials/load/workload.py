@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from tidelog.errors import Refusal
+
 FINAL_READER: Final = "final"
 
 # One process of generators manages a few times as much; brokers on the same machine do not.
@@ -24,7 +26,7 @@ Bootstrap = Callable[[str, str], str]
 """The servers that a client, by name and zone, is given to begin with."""
 
 
-class WorkloadError(Exception):
+class WorkloadError(Refusal):
     """Nobody can produce such a load. The message is one line that says what to change."""
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from tidelog.errors import reason
 from tidelog.evidence.folder import EvidenceError
 from tidelog.evidence.importers.jepsen.edn import EdnError, Keyword, Tagged, read_forms, written
 
@@ -103,7 +104,7 @@ def read_ops(path: Path) -> Iterator[Op]:
     except UnicodeDecodeError:
         raise HistoryError(f"{path}: this is no text in UTF-8: give the file history.edn") from None
     except OSError as error:
-        raise HistoryError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise HistoryError(f"{path}: {reason(error)}") from None
 
 
 def _edn(stream: TextIO) -> Iterator[tuple[str, Any]]:
