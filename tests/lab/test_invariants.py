@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced
+from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced, WatermarkMoment
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.generations.epoch import LeaderEpochs
 from tidelog.core.types import BrokerId, TopicPartition
@@ -155,7 +155,7 @@ def test_watermark_rises_catches_a_watermark_that_falls() -> None:
     world.advance(5_000)
     assert not producer.undecided
     assert watch.kept is None
-    watch(HighWatermarkAdvanced(BrokerId(0), TP, 0, 0, 1, (BrokerId(0),)))
+    watch(HighWatermarkAdvanced(BrokerId(0), TP, 0, 0, 1, (BrokerId(0),), WatermarkMoment.FOLLOWER_FETCHED))
     assert watch.kept is not None
     assert watch.kept.name == "watermark-rises"
 

@@ -178,7 +178,10 @@ class Case:
     def committed(self, at_ms: int, before: int, after: int, isr: Sequence[int], epoch: int = 0) -> Case:
         members = tuple(map(BrokerId, isr))
         return self.happened(
-            at_ms, e.HighWatermarkAdvanced(BrokerId(0), self._tp, epoch, before, after, members)
+            at_ms,
+            e.HighWatermarkAdvanced(
+                BrokerId(0), self._tp, epoch, before, after, members, e.WatermarkMoment.FOLLOWER_FETCHED
+            ),
         )
 
     def noticed(self, consumer: str, offset: int, at_ms: int = 900) -> Case:

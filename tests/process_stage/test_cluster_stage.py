@@ -124,7 +124,7 @@ def test_a_run_on_real_brokers_tells_as_much_as_one_in_the_lab(processes: Proces
         step["command"] for step in run_json(simulated)["steps"]
     ]
     texts = [event["text"] for step in document["steps"] for event in step["events"]]
-    assert "0 raises the high watermark from 2 to 3 (epoch 0)" in texts
+    assert "0 raises the high watermark from 2 to 3: a follower fetched" in texts
     assert "p is told: c ok at offset 2" in texts
     times = [step["state"]["at_ms"] for step in document["steps"]]
     assert times == sorted(times)

@@ -290,7 +290,10 @@ EVENTS = (
     e.BecameLeader(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), 9, 8),
     e.BecameFollower(BrokerId(1), TP, 4, BrokerId(2)),
     e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, 3, 8),
-    e.HighWatermarkAdvanced(BrokerId(1), TP, 4, 2, 3, (BrokerId(1),)),
+    e.HighWatermarkAdvanced(BrokerId(1), TP, 4, 2, 3, (BrokerId(1),), e.WatermarkMoment.FOLLOWER_FETCHED),
+    e.HighWatermarksCheckpointed(BrokerId(1), {TP: 3}),
+    e.EpochEndAsked(BrokerId(1), TP, BrokerId(2), 4),
+    e.EpochEndAnswered(BrokerId(1), TP, BrokerId(2), 4, 3, 8),
     e.IsrChangeProposed(
         BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), (BrokerId(1),), e.IsrChange.MESSAGE_LAG
     ),
@@ -298,6 +301,8 @@ EVENTS = (
     e.IsrChanged(BrokerId(1), TP, 4, (BrokerId(1),)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.ElectionKind.CLEAN),
+    e.PartitionPhaseChanged(BrokerId(1), (TP,), e.PartitionPhase.NEW, e.PartitionPhase.ONLINE),
+    e.ReplicaPhaseChanged(BrokerId(1), BrokerId(2), (TP,), e.ReplicaPhase.ONLINE, e.ReplicaPhase.OFFLINE),
     e.ElectionFailed(BrokerId(1), TP, e.ElectionFailure.NO_LIVE_REPLICA),
     e.ControllerElected(BrokerId(1), 3),
     e.ControllerResigned(BrokerId(1), 3, e.ResignReason.SUCCEEDED, BrokerId(2)),

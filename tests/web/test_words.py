@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.tools import Tool, find
 
+from tidelog.core.events import PartitionPhase, ReplicaPhase
 from tidelog.core.generations import GENERATIONS
 from tidelog.evidence.event_schema import REASONS
 from tidelog.faults.places import CHANNEL_NAMES
@@ -69,7 +70,9 @@ def test_everything_that_can_happen_has_words() -> None:
     """Every event, reason, remark, message, channel, command and condition there is, and nothing else."""
     reasons = [reason for kinds in REASONS.values() for kind in kinds for reason in kind]
     wanted = {event.__name__ for event in NARRATED} | {reason_key(reason) for reason in reasons}
-    wanted |= {f"{type(one).__name__}.{one.name}" for one in (*ClientFailure, *RemarkKind)}
+    named = (*ClientFailure, *RemarkKind, *PartitionPhase, *ReplicaPhase)
+    wanted |= {f"{type(one).__name__}.{one.name}" for one in named}
+    wanted |= {"epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
     wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
     for language in ("en", "zh"):
         spoken = words()[language]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidelog.core import keeper_paths
+from tidelog.core import events, keeper_paths
 from tidelog.core.config import BrokerConfig
 from tidelog.core.context import Context, Effect
 from tidelog.core.controller.controller import Controller
@@ -338,9 +338,12 @@ class Broker:
 
     def _checkpoint(self, _now: Millis) -> None:
         self._checkpoint_due = False
-        self._storage.checkpoint_high_watermarks(
-            {tp: replica.high_watermark for tp, replica in self.replicas.items()}
-        )
+        storage = self._storage
+        offsets = {tp: replica.high_watermark for tp, replica in self.replicas.items()}
+        changed = {tp: hw for tp, hw in offsets.items() if storage.checkpointed_high_watermark(tp) != hw}
+        storage.checkpoint_high_watermarks(offsets)
+        if changed:
+            self.ctx.emit(events.HighWatermarksCheckpointed(self.ctx.broker, changed))
 
 
 _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {

@@ -86,6 +86,50 @@ class ResignReason(StrEnum):
     WRITE_REFUSED = "write_refused"
 
 
+class WatermarkMoment(StrEnum):
+    """The moment at which a leader raised its high watermark."""
+
+    LEADERSHIP_BEGAN = "leadership_began"
+    """The replica became leader."""
+    REPLICA_LEFT_ISR = "replica_left_isr"
+    """The controller removed a failed replica from the ISR, or the leader a slow one."""
+    RECORDS_APPENDED = "records_appended"
+    """A producer's records were appended: at once only where no other replica must have them."""
+    FOLLOWER_FETCHED = "follower_fetched"
+    """A follower's fetch showed that it has more records."""
+    ISR_CHECKED = "isr_checked"
+    """The periodic check: a follower outside the ISR has been silent for too long to be waited for."""
+
+
+class PartitionPhase(StrEnum):
+    """A partition's state in the controller's partition machine."""
+
+    NON_EXISTENT = "non_existent"
+    """Never stored: such a partition is not listed."""
+    NEW = "new"
+    """It has replicas, but no leader and no ISR yet."""
+    ONLINE = "online"
+    OFFLINE = "offline"
+    """Its leader failed, and no other has been elected."""
+
+
+class ReplicaPhase(StrEnum):
+    """A replica's state in the controller's replica machine."""
+
+    NON_EXISTENT = "non_existent"
+    """Never stored: such a replica is not listed."""
+    NEW = "new"
+    """It may only become a follower."""
+    ONLINE = "online"
+    OFFLINE = "offline"
+    """Its broker failed."""
+    DELETION_STARTED = "deletion_started"
+    """Its broker has not yet answered the request to delete it."""
+    DELETION_SUCCESSFUL = "deletion_successful"
+    DELETION_INELIGIBLE = "deletion_ineligible"
+    """It cannot be deleted now: its broker is down."""
+
+
 class StrayReason(StrEnum):
     NO_SUCH_PARTITION = "no_such_partition"
     LIVES_ELSEWHERE = "lives_elsewhere"
@@ -99,6 +143,7 @@ Reason = (
     | ElectionFailure
     | ResignReason
     | StrayReason
+    | WatermarkMoment
 )
 
 
@@ -147,6 +192,45 @@ class HighWatermarkAdvanced:
     before: Offset
     high_watermark: Offset
     isr: tuple[BrokerId, ...]
+    moment: WatermarkMoment
+
+
+@dataclass(slots=True)
+class HighWatermarksCheckpointed:
+    """The broker wrote its high watermarks to disk: a restart begins with these. ``offsets`` are those that
+    differ from what was on disk before."""
+
+    broker: BrokerId
+    offsets: dict[TopicPartition, Offset]
+
+    @property
+    def by_name(self) -> dict[str, str]:
+        return {str(tp): str(offset) for tp, offset in self.offsets.items()}
+
+
+@dataclass(slots=True)
+class EpochEndAsked:
+    """A follower asked its leader where a leader epoch ends (OffsetForLeaderEpoch)."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    leader: BrokerId
+    epoch: Epoch
+
+
+@dataclass(slots=True)
+class EpochEndAnswered:
+    """The leader's answer, as the follower received it."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    leader: BrokerId
+    asked_epoch: Epoch
+    epoch: Epoch
+    """The latest epoch not after ``asked_epoch`` that the leader knows; -1 where answers do not name it
+    (before KIP-279), or if there is none."""
+    end_offset: Offset
+    """Where that epoch ends on the leader, exclusive; -1: the leader knows no such epoch."""
 
 
 @dataclass(slots=True)
@@ -188,6 +272,36 @@ class PartitionStateWritten:
     reason: StateWriteReason | ElectionKind
     absent: BrokerId | None = None
     """The broker that is offline or shutting down, if that is the reason."""
+
+
+@dataclass(slots=True)
+class PartitionPhaseChanged:
+    """Partitions went from one state of the controller's partition machine to another. The states that a new
+    controller finds are loaded without an event."""
+
+    controller: BrokerId
+    tps: tuple[TopicPartition, ...]
+    before: PartitionPhase
+    after: PartitionPhase
+
+    @property
+    def names(self) -> list[str]:
+        return list(map(str, self.tps))
+
+
+@dataclass(slots=True)
+class ReplicaPhaseChanged:
+    """The same for the replicas of one broker, in the controller's replica machine."""
+
+    controller: BrokerId
+    replica: BrokerId
+    tps: tuple[TopicPartition, ...]
+    before: ReplicaPhase
+    after: ReplicaPhase
+
+    @property
+    def names(self) -> list[str]:
+        return list(map(str, self.tps))
 
 
 @dataclass(slots=True)
@@ -309,10 +423,15 @@ Event = (
     | BecameFollower
     | Truncated
     | HighWatermarkAdvanced
+    | HighWatermarksCheckpointed
+    | EpochEndAsked
+    | EpochEndAnswered
     | IsrChangeProposed
     | IsrChangeRefused
     | IsrChanged
     | PartitionStateWritten
+    | PartitionPhaseChanged
+    | ReplicaPhaseChanged
     | ElectionFailed
     | ControllerElected
     | ControllerResigned

@@ -29,7 +29,7 @@ Row = dict[str, Any]
 
 @dataclass(slots=True, frozen=True)
 class Column:
-    """``type`` is one of bool, int16, int32, int64, string, list<int32>,
+    """``type`` is one of bool, int16, int32, int64, string, list<int32>, list<string>,
     map<string,string>: as Arrow spells them."""
 
     name: str
@@ -83,6 +83,14 @@ COLUMNS = (
         "rule_broker", "int32", "the broker that the rule is about: the absent one, or the new controller"
     ),
     Column("rule_brokers", "list<int32>", "the brokers that the partition is assigned to"),
+    Column("asked_epoch", "int32", "the leader epoch whose end the follower asked for"),
+    Column("found_epoch", "int32", "the epoch that the leader found; -1: none, or not named in the answer"),
+    Column("epoch_end_offset", "int64", "where that epoch ends on the leader, exclusive; -1: unknown there"),
+    Column("high_watermarks", "map<string,string>", "the new high watermarks on disk, by partition"),
+    Column("partition_names", "list<string>", "the partitions that changed together"),
+    Column("replica", "int32", "the broker whose replicas changed"),
+    Column("phase", "string", "the state in the controller's machine from now on"),
+    Column("previous_phase", "string", "the state in the controller's machine before"),
 )
 
 
@@ -144,12 +152,34 @@ KINDS: dict[type, EventKind] = dict(
         _kind(
             e.HighWatermarkAdvanced,
             "The leader raised the high watermark. One row covers all advances of a flush interval; `isr` "
-            "are the replicas that had to have the records.",
+            "are the replicas that had to have the records, `rule` is the moment of the last advance.",
             **_PARTITION,
             leader_epoch="epoch",
             previous_high_watermark="before",
             high_watermark="high_watermark",
             isr="isr",
+            rule="moment",
+        ),
+        _kind(
+            e.HighWatermarksCheckpointed,
+            "The broker wrote its high watermarks to disk; a row only if one of them had changed.",
+            high_watermarks="by_name",
+        ),
+        _kind(
+            e.EpochEndAsked,
+            "The follower asked its leader where `asked_epoch` ends (OffsetForLeaderEpoch).",
+            **_PARTITION,
+            leader="leader",
+            asked_epoch="epoch",
+        ),
+        _kind(
+            e.EpochEndAnswered,
+            "The follower received the answer.",
+            **_PARTITION,
+            leader="leader",
+            asked_epoch="asked_epoch",
+            found_epoch="epoch",
+            epoch_end_offset="end_offset",
         ),
         _kind(
             e.IsrChangeProposed,
@@ -186,6 +216,21 @@ KINDS: dict[type, EventKind] = dict(
             partition_version="state.version",
             rule="reason",
             rule_broker="absent",
+        ),
+        _kind(
+            e.PartitionPhaseChanged,
+            "The controller's partition machine moved these partitions from `previous_phase` to `phase`.",
+            partition_names="names",
+            previous_phase="before",
+            phase="after",
+        ),
+        _kind(
+            e.ReplicaPhaseChanged,
+            "The controller's replica machine moved the replicas of broker `replica` to `phase`.",
+            replica="replica",
+            partition_names="names",
+            previous_phase="before",
+            phase="after",
         ),
         _kind(
             e.ElectionFailed,
@@ -308,6 +353,7 @@ KINDS: dict[type, EventKind] = dict(
 
 REASONS: dict[type, tuple[type[StrEnum], ...]] = {
     e.Truncated: (e.TruncationRule,),
+    e.HighWatermarkAdvanced: (e.WatermarkMoment,),
     e.IsrChangeProposed: (e.IsrChange,),
     e.PartitionStateWritten: (e.StateWriteReason, e.ElectionKind),
     e.ElectionFailed: (e.ElectionFailure,),

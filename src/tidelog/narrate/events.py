@@ -6,14 +6,14 @@ The key of an event is the name of its class. Where it has a reason, that is a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tidelog.core import events as e
-from tidelog.core.types import NO_LEADER, BrokerId
+from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId
 from tidelog.narrate.clients import error_phrase, told
 from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
-from tidelog.narrate.reasons import why
+from tidelog.narrate.reasons import reason_key, why
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 
 
@@ -26,6 +26,25 @@ def spoken(event: object) -> str:
     found = phrase(event)
     begins_with_broker = ENGLISH.templates[found.key].startswith("{broker}")
     return say(Phrase("spoken", {"said": found}) if begins_with_broker else found)
+
+
+def notable(events: Sequence[object], *, detail: bool = False) -> list[object]:
+    """Of the events of one step, those for a reader. Without ``detail`` not what goes on inside a controller
+    or a disk, no question whose answer follows (the answer repeats it), and not that a leader learns of an
+    ISR that was written just before."""
+    if detail:
+        return list(events)
+    answered = [(v.broker, v.tp, v.asked_epoch) for v in events if isinstance(v, e.EpochEndAnswered)]
+    written = [(v.tp, v.state.isr) for v in events if isinstance(v, e.PartitionStateWritten)]
+
+    def is_notable(event: object) -> bool:
+        if isinstance(event, e.EpochEndAsked):
+            return (event.broker, event.tp, event.epoch) not in answered
+        if isinstance(event, e.IsrChanged):
+            return (event.tp, event.isr) not in written
+        return not isinstance(event, _INNER)
+
+    return list(filter(is_notable, events))
 
 
 def phrase(event: object) -> Phrase:
@@ -49,6 +68,26 @@ def _state_written(event: e.PartitionStateWritten) -> Fields:
     }
 
 
+def _phase_changed(event: e.PartitionPhaseChanged | e.ReplicaPhaseChanged) -> Fields:
+    return {
+        "controller": event.controller,
+        "partitions": ", ".join(event.names),
+        "before": Phrase(reason_key(event.before)),
+        "after": Phrase(reason_key(event.after)),
+    }
+
+
+def _epoch_end(event: e.EpochEndAnswered) -> Fields:
+    facts: Fields = {"epoch": event.epoch, "end_offset": event.end_offset}
+    if event.end_offset == UNKNOWN_OFFSET:
+        answer = Phrase("epoch_end.unknown")
+    elif event.epoch in (event.asked_epoch, NO_EPOCH):
+        answer = Phrase("epoch_end.same", facts)
+    else:
+        answer = Phrase("epoch_end.older", facts)
+    return {"broker": event.broker, "leader": event.leader, "epoch": event.asked_epoch, "answer": answer}
+
+
 def _heard(event: Acknowledged | SendFailed) -> Fields:
     record = event.record
     return {"producer": record.producer, "value": record.value, "told": told(record)}
@@ -62,8 +101,14 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
         "broker": v.broker,
         "before": v.before,
         "high_watermark": v.high_watermark,
-        "epoch": v.epoch,
+        "why": why(v),
     },
+    e.HighWatermarksCheckpointed: lambda v: {
+        "broker": v.broker,
+        "offsets": ", ".join(f"{tp} {offset}" for tp, offset in v.by_name.items()),
+    },
+    e.EpochEndAsked: lambda v: {"broker": v.broker, "leader": v.leader, "epoch": v.epoch},
+    e.EpochEndAnswered: _epoch_end,
     e.IsrChangeProposed: lambda v: {
         "broker": v.broker,
         "before": _numbers(v.before),
@@ -73,6 +118,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     e.IsrChangeRefused: lambda v: {"broker": v.broker, "isr": _numbers(v.isr), "why": error_phrase(v.error)},
     e.IsrChanged: lambda v: {"broker": v.broker, "isr": _numbers(v.isr)},
     e.PartitionStateWritten: _state_written,
+    e.PartitionPhaseChanged: _phase_changed,
+    e.ReplicaPhaseChanged: lambda v: {**_phase_changed(v), "replica": v.replica},
     e.ElectionFailed: lambda v: {"controller": v.controller, "tp": str(v.tp), "why": why(v)},
     e.ControllerElected: lambda v: {"broker": v.broker, "controller_epoch": v.controller_epoch},
     e.ControllerResigned: lambda v: {"broker": v.broker, "why": why(v)},
@@ -90,5 +137,6 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     SendFailed: _heard,
     RecordRead: lambda v: {"consumer": v.consumer, "value": v.value, "offset": v.offset},
 }
+_INNER = (e.PartitionPhaseChanged, e.ReplicaPhaseChanged, e.HighWatermarksCheckpointed)
 NARRATED = tuple(_FIELDS)
 """The events that have words. The others are of no interest to a reader of a scenario."""

@@ -12,6 +12,7 @@ from tidelog.narrate.phrasebook import Fields, Phrase
 
 Reasoned = (
     e.Truncated
+    | e.HighWatermarkAdvanced
     | e.IsrChangeProposed
     | e.PartitionStateWritten
     | e.ElectionFailed
@@ -25,6 +26,8 @@ def why(event: Reasoned) -> Phrase:
         case e.Truncated():
             facts = {"epoch": event.epoch, "epoch_end": event.epoch_end, "own_epoch": event.own_epoch}
             return _reason(event.rule, after=event.after, **facts)
+        case e.HighWatermarkAdvanced():
+            return _reason(event.moment)
         case e.IsrChangeProposed():
             changed = set(event.before) ^ set(event.isr)
             brokers = [broker for broker in (*event.before, *event.isr) if broker in changed]

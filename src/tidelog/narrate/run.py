@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tidelog.evidence.event_schema import KINDS
 from tidelog.narrate.clients import error_words, remark_words
 from tidelog.narrate.events import narrate
 from tidelog.scenario.clients.events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
@@ -52,6 +53,16 @@ def _entry(record: Sent) -> dict[str, Any]:
     return {**entry, "error": error_words(record.error), "outcome": outcome}
 
 
+def _event_json(at: int, event: object) -> dict[str, Any]:
+    """The sentence, and for events of brokers the facts, in the columns of evidence."""
+    found: dict[str, Any] = {"at_ms": at, "text": narrate(event)}
+    kind = KINDS.get(type(event))
+    if kind is None:
+        return found
+    facts = zip(kind.sources, kind.read(event), strict=False)
+    return {**found, "event": kind.name, **{column: fact for column, fact in facts if fact is not None}}
+
+
 def _step_json(number: int, played: Played) -> dict[str, Any]:
     return {
         "step": number,
@@ -59,6 +70,6 @@ def _step_json(number: int, played: Played) -> dict[str, Any]:
         "narration": played.step.comment if played.step is not None else "",
         "remark": remark_words(played.remarks),
         "told": client_lines(played),
-        "events": [{"at_ms": at, "text": narrate(event)} for at, event in played.events],
+        "events": [_event_json(at, event) for at, event in played.events],
         "state": played.after.as_json(),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from tidelog.narrate.clients import remark_words
-from tidelog.narrate.events import narrate
+from tidelog.narrate.events import narrate, notable
 from tidelog.scenario.clients.events import RecordRead
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import OUTPUT_MARK, print_head, wrap_comment
@@ -49,7 +49,8 @@ def _step(played: Played, before: Snapshot | None) -> list[str]:
 def event_lines(played: Played) -> list[str]:
     """Each event in words, runs of the same one folded. What a ``read`` finds is in its remark."""
     reading = played.step is not None and played.step.verb == "read"
-    texts = [narrate(event) for _, event in played.events if not (reading and isinstance(event, RecordRead))]
+    events = notable([event for _, event in played.events])
+    texts = [narrate(event) for event in events if not (reading and isinstance(event, RecordRead))]
     lines = []
     for text, group in groupby(texts):
         times = len(list(group))

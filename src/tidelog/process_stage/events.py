@@ -22,10 +22,15 @@ NARRATED = (
     e.BecameFollower,
     e.Truncated,
     e.HighWatermarkAdvanced,
+    e.HighWatermarksCheckpointed,
+    e.EpochEndAsked,
+    e.EpochEndAnswered,
     e.IsrChangeProposed,
     e.IsrChangeRefused,
     e.IsrChanged,
     e.PartitionStateWritten,
+    e.PartitionPhaseChanged,
+    e.ReplicaPhaseChanged,
     e.ElectionFailed,
     e.ControllerElected,
     e.ControllerResigned,
@@ -76,6 +81,13 @@ def _value(kind: type, name: str, row: Row, columns: dict[str, str]) -> Any:
         return BrokerId(row["broker"])
     if name == "tp":
         return TopicPartition(row["topic"], row["partition"])
+    if name == "tps":
+        return tuple(map(_partition, row["partition_names"]))
+    if name == "offsets":
+        return {_partition(tp): int(offset) for tp, offset in row["high_watermarks"].items()}
+    if name in ("before", "after") and "phase" in row:
+        phases = e.ReplicaPhase if kind is e.ReplicaPhaseChanged else e.PartitionPhase
+        return phases(row[columns[name]])
     if name == "error":
         return ErrorCode(row["error_code"])
     if name == "state":
@@ -86,3 +98,8 @@ def _value(kind: type, name: str, row: Row, columns: dict[str, str]) -> Any:
         )
     value = row.get(columns[name])
     return tuple(value) if isinstance(value, list) else value
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, partition = name.rpartition("-")
+    return TopicPartition(topic, int(partition))

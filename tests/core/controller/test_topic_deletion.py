@@ -4,8 +4,7 @@ import pytest
 from tests.core.administrator import Administrator, replicas
 
 from tidelog.core import keeper_paths
-from tidelog.core.controller.cluster_state import ReplicaPhase
-from tidelog.core.events import ReplicaDeleted, StrayReason, StrayReplicaFound, TopicDeleted
+from tidelog.core.events import ReplicaDeleted, ReplicaPhase, StrayReason, StrayReplicaFound, TopicDeleted
 from tidelog.core.keeper_port import Create, Delete, Multi
 from tidelog.core.messages import (
     ACKS_ALL,

@@ -22,6 +22,7 @@ from tidelog.core.events import (
     HighWatermarkAdvanced,
     Truncated,
     TruncationRule,
+    WatermarkMoment,
 )
 from tidelog.core.types import TopicPartition
 from tidelog.evidence.event_schema import Row, to_row
@@ -49,7 +50,7 @@ def clock() -> Clock:
 
 
 def advanced(tp: TopicPartition, before: int, after: int) -> HighWatermarkAdvanced:
-    return HighWatermarkAdvanced(ME, tp, 5, before, after, ISR)
+    return HighWatermarkAdvanced(ME, tp, 5, before, after, ISR, WatermarkMoment.FOLLOWER_FETCHED)
 
 
 def all_rows(directory: Path) -> list[Row]:
@@ -324,7 +325,7 @@ CHILD = """
 import logging, os, resource, signal, sys
 from pathlib import Path
 from tests.evidence.specimens import ME, OTHER, TP
-from tidelog.core.events import BecameFollower, HighWatermarkAdvanced
+from tidelog.core.events import BecameFollower, HighWatermarkAdvanced, WatermarkMoment
 from tidelog.evidence.journals.recorder import EventRecorder
 
 logging.basicConfig(stream=sys.stdout, format="%(levelname)s %(message)s")
@@ -351,7 +352,8 @@ def test_a_full_disk_costs_the_record_only(tmp_path: Path, limit: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
         for number in range(1_000):
             recorder.record(BecameFollower(ME, TP, number, OTHER), number)
-            recorder.record(HighWatermarkAdvanced(ME, TP, 1, number, number + 1, ()), number)
+            moment = WatermarkMoment.FOLLOWER_FETCHED
+            recorder.record(HighWatermarkAdvanced(ME, TP, 1, number, number + 1, (), moment), number)
         recorder.flush()
         assert not recorder.active
         recorder.close()
@@ -376,10 +378,10 @@ def test_a_killed_process_loses_no_more_than_its_last_watermarks(tmp_path: Path)
     script = """
         for number in range(100):
             recorder.record(BecameFollower(ME, TP, number, OTHER), number)
-        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 0, 10, ()), 1_000)
-        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 10, 20, ()), 1_001)
+        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 0, 10, (), WatermarkMoment.FOLLOWER_FETCHED), 1_000)
+        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 10, 20, (), WatermarkMoment.FOLLOWER_FETCHED), 1_001)
         recorder.flush()
-        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 20, 30, ()), 1_002)
+        recorder.record(HighWatermarkAdvanced(ME, TP, 1, 20, 30, (), WatermarkMoment.FOLLOWER_FETCHED), 1_002)
         os.kill(os.getpid(), signal.SIGKILL)
     """
     assert child(tmp_path, script).returncode == -9

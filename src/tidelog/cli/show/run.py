@@ -13,7 +13,7 @@ from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import box, wrap
 from tidelog.core.events import Truncated
 from tidelog.narrate.clients import remark_words
-from tidelog.narrate.events import spoken
+from tidelog.narrate.events import notable, spoken
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 from tidelog.scenario.head import describe_producer, describe_topic
 from tidelog.scenario.run import Played, Run
@@ -104,10 +104,11 @@ def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[
 def _step(screen: Console, number: int, played: Played, before: Snapshot | None, width: int) -> list[Text]:
     lines = heading(screen, number, played, width)
     lines += remark(screen, played, width, _INDENT)
-    lines += event_lines(screen, [event for _, event in played.events], width, _INDENT)
+    events = notable([event for _, event in played.events])
+    lines += event_lines(screen, events, width, _INDENT)
     state = _state(played.after, before, width - _INDENT)
     lines += [Text(" " * _INDENT).append_text(line) for line in state]
-    return [*lines, Text()] if played.events or state else lines
+    return [*lines, Text()] if events or state else lines
 
 
 def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:

@@ -7,30 +7,10 @@ cannot bring it back: for them it does not exist.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 
+from tidelog.core.events import PartitionPhase, ReplicaPhase
 from tidelog.core.messages import Assignment, PartitionAssignment
 from tidelog.core.types import LEADER_DURING_DELETION, NO_LEADER, BrokerId, PartitionState, TopicPartition
-
-
-class PartitionPhase(Enum):
-    """Kafka's NonExistent is a partition that is not listed."""
-
-    NEW = "new"
-    ONLINE = "online"
-    OFFLINE = "offline"
-
-
-class ReplicaPhase(Enum):
-    """A replica that is not listed is new, or no longer exists."""
-
-    ONLINE = "online"
-    OFFLINE = "offline"
-    DELETION_STARTED = "deletion started"
-    """Its broker has not yet answered the request to delete it."""
-    DELETION_SUCCESSFUL = "deletion successful"
-    DELETION_INELIGIBLE = "deletion ineligible"
-    """It cannot be deleted now: its broker is down."""
 
 
 @dataclass(slots=True)
@@ -68,9 +48,7 @@ class ClusterState:
         for tp in self.topics.pop(topic, ()):
             replicas = self.assignments.pop(tp)
             state = self.states.pop(tp, None) or PartitionState(NO_LEADER, 0, replicas, 0)
-            self.partitions.pop(tp, None)
             for broker in replicas:
-                self.replicas.pop((tp, broker), None)
                 self.failed.pop((tp, broker), None)
             removed.append(PartitionAssignment(tp, replicas, state))
         return removed

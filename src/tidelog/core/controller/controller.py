@@ -17,12 +17,12 @@ from tidelog.core import events, keeper_paths
 from tidelog.core.context import Context
 from tidelog.core.controller import isr_changes, topic_creation, topic_deletion
 from tidelog.core.controller.broker_channels import ControlChannels
-from tidelog.core.controller.cluster_state import ClusterState, PartitionPhase
+from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.failed_replicas import FailedReplicas
 from tidelog.core.controller.requests import ControllerRequests
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import ResignReason
+from tidelog.core.events import PartitionPhase, ResignReason
 from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
@@ -159,9 +159,9 @@ class Controller:
             self._watch_topic(topic)
         for broker in cluster.live:
             channels.update_metadata(broker, cluster.known_partitions())
+        machines.phases.load()
         offline = []
         for tp, assignment in cluster.assignments.items():
-            cluster.partitions[tp] = PartitionPhase.NEW if tp not in cluster.states else PartitionPhase.ONLINE
             offline += [(tp, broker) for broker in assignment if broker not in cluster.live]
         for broker in cluster.live:
             machines.replicas_online(broker)
@@ -254,8 +254,7 @@ class Controller:
         assert self.machines is not None
         cluster = self.machines.cluster
         leaderless = [tp for tp in cluster.states if not cluster.has_live_leader(tp)]
-        for tp in leaderless:
-            cluster.partitions[tp] = PartitionPhase.OFFLINE
+        self.machines.phases.partitions_become(leaderless, PartitionPhase.OFFLINE)
         return bool(leaderless)
 
     def _brokers_started(self, started: dict[BrokerId, StoredNode]) -> Task:

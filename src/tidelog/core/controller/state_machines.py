@@ -25,12 +25,14 @@ from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.broker_channels import ControlChannels, RequestBatch
-from tidelog.core.controller.cluster_state import ClusterState, PartitionPhase, ReplicaPhase
+from tidelog.core.controller.cluster_state import ClusterState
+from tidelog.core.controller.phases import Phases
 from tidelog.core.controller.voting import Ballots
-from tidelog.core.events import ElectionKind, StateWriteReason
+from tidelog.core.events import ElectionKind, PartitionPhase, ReplicaPhase, StateWriteReason
 from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
 from tidelog.core.keeper_port import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
 from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
+from tidelog.core.messages import PartitionAssignment
 from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 
 Chooser = Callable[[PartitionState], leader_election.Choice | None]
@@ -67,7 +69,7 @@ def successor(state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...]
 
 
 class StateMachines:
-    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx", "in_office")
+    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx", "in_office", "phases")
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class StateMachines:
         self.channels = channels
         self.batch = RequestBatch(channels)
         self.ballots = Ballots(channels)
+        self.phases = Phases(ctx, cluster)
         self._fence = Check(CONTROLLER_EPOCH, epoch_version)
         """The first write of every transaction: a deposed controller's writes fail as a whole."""
         self._submit = submit
@@ -101,6 +104,24 @@ class StateMachines:
         if result.value == 0:
             raise Deposed
         return Result(result.error, result.value - 1)
+
+    # ------------------------------------------------------------ topics
+
+    def remove_topic(self, topic: str) -> list[PartitionAssignment]:
+        """The controller forgets a topic. Returns its partitions with their states, without a leader. Its
+        replicas are offline, until they are deleted or forgotten too."""
+        cluster = self.cluster
+        known = [tp for tp in cluster.topics.get(topic, ()) if tp in cluster.partitions]
+        self.phases.replicas_become(
+            [(tp, broker) for tp in known for broker in cluster.assignments[tp]], ReplicaPhase.OFFLINE
+        )
+        self.phases.partitions_become(known, PartitionPhase.OFFLINE)
+        self.phases.partitions_become(known, PartitionPhase.NON_EXISTENT)
+        removed = cluster.remove_topic(topic)
+        for partition in removed:
+            self.ballots.close(partition.tp)
+            self.batch.add_deleted(partition)
+        return removed
 
     # ------------------------------------------------------------ writing a partition's state
 
@@ -156,11 +177,13 @@ class StateMachines:
         """New partitions come online led by their first live replica, all live ones in sync, epoch 0."""
         cluster, electable = self.cluster, self.cluster.electable()
         fresh: list[tuple[TopicPartition, PartitionState]] = []
-        for tp in tps:
-            if tp in cluster.states:
-                self._created(tp)
-                continue
-            cluster.partitions[tp] = PartitionPhase.NEW
+        tps = tuple(tps)
+        self._created([tp for tp in tps if tp in cluster.states])
+        uncreated = [tp for tp in tps if tp not in cluster.states]
+        self.phases.partitions_become(uncreated, PartitionPhase.NEW)
+        replicas = [(tp, broker) for tp in uncreated for broker in cluster.assignments[tp]]
+        self.phases.replicas_become([r for r in replicas if r not in cluster.replicas], ReplicaPhase.NEW)
+        for tp in uncreated:
             choice = leader_election.first_leader(cluster.assignments[tp], electable)
             if choice is None:
                 failure = events.ElectionFailure.NO_LIVE_REPLICA
@@ -187,8 +210,7 @@ class StateMachines:
                 self._state_written(tp, state, Why(StateWriteReason.CREATED))
             else:
                 yield from self._create_state(tp, state)
-            if tp in self.cluster.states:
-                self._created(tp)
+        self._created([tp for tp, _ in fresh if tp in self.cluster.states])
 
     def _create_state(self, tp: TopicPartition, state: PartitionState) -> Task:
         yield Create(partitions_path(tp.topic))  # both may exist already
@@ -199,13 +221,14 @@ class StateMachines:
         else:
             yield from self.read_state(tp)
 
-    def _created(self, tp: TopicPartition) -> None:
+    def _created(self, tps: Sequence[TopicPartition]) -> None:
         cluster = self.cluster
-        cluster.partitions[tp] = PartitionPhase.ONLINE
-        for broker in cluster.assignments[tp]:
-            phase = ReplicaPhase.ONLINE if broker in cluster.live else ReplicaPhase.OFFLINE
-            cluster.replicas[tp, broker] = phase
-        self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+        replicas = [(tp, broker) for tp in tps for broker in cluster.assignments[tp]]
+        self.phases.partitions_become(tps, PartitionPhase.ONLINE)
+        self.phases.replicas_become([r for r in replicas if r[1] in cluster.live], ReplicaPhase.ONLINE)
+        self.phases.replicas_become([r for r in replicas if r[1] not in cluster.live], ReplicaPhase.OFFLINE)
+        for tp in tps:
+            self.batch.add(cluster.partition(tp), cluster.assignments[tp])
 
     def elect_offline_partitions(self) -> Task:
         """Try to elect a leader for every partition without one."""
@@ -253,8 +276,7 @@ class StateMachines:
         made = [change for change in changes if change is not None]
         if made and not (yield from self.write_states(made)):
             return False
-        for election, change in zip(wanted, changes, strict=True):
-            self._election_ended(election.tp, found=change is not None)
+        self._elections_ended({e.tp: c is not None for e, c in zip(wanted, changes, strict=True)})
         return True
 
     def _elect_alone(self, election: Election) -> Task:
@@ -262,7 +284,7 @@ class StateMachines:
         while (change := self._elected(election)) is not None:
             if (yield from self.write_state(*change)):
                 break
-        self._election_ended(election.tp, found=change is not None)
+        self._elections_ended({election.tp: change is not None})
 
     def _elected(self, election: Election) -> Change | None:
         state = self.cluster.states[election.tp]
@@ -272,22 +294,24 @@ class StateMachines:
         why = Why(choice.kind or StateWriteReason.REPLICA_OFFLINE, election.absent)
         return Change(election.tp, successor(state, choice.leader, choice.isr), state.version, why)
 
-    def _election_ended(self, tp: TopicPartition, *, found: bool) -> None:
+    def _elections_ended(self, outcomes: dict[TopicPartition, bool]) -> None:
         cluster = self.cluster
-        if found:
-            cluster.partitions[tp] = PartitionPhase.ONLINE
-            self.batch.add(cluster.partition(tp), cluster.assignments[tp])
-        else:
-            failure = events.ElectionFailure.NO_ELECTABLE_REPLICA
-            self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
+        self.phases.partitions_become([tp for tp, found in outcomes.items() if found], PartitionPhase.ONLINE)
+        for tp, found in outcomes.items():
+            if found:
+                self.batch.add(cluster.partition(tp), cluster.assignments[tp])
+            else:
+                failure = events.ElectionFailure.NO_ELECTABLE_REPLICA
+                self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
 
     # ------------------------------------------------------------ the replica machine
 
     def replicas_online(self, broker: BrokerId) -> None:
         """Send a broker LeaderAndIsr for all its replicas. Its return alone changes no epoch and no ISR."""
         cluster = self.cluster
-        for tp in cluster.replicas_on(broker):
-            cluster.replicas[tp, broker] = ReplicaPhase.ONLINE
+        tps = cluster.replicas_on(broker)
+        self.phases.replicas_become([(tp, broker) for tp in tps], ReplicaPhase.ONLINE)
+        for tp in tps:
             if tp in cluster.states:
                 self.batch.add(cluster.partition(tp), (broker,))
 
@@ -296,8 +320,9 @@ class StateMachines:
         Kafka the state is written and the epoch raised even then."""
         cluster = self.cluster
         in_sync = []
+        replicas = tuple(replicas)
+        self.phases.replicas_become(replicas, ReplicaPhase.OFFLINE)
         for tp, broker in replicas:
-            cluster.replicas[tp, broker] = ReplicaPhase.OFFLINE
             if tp in cluster.states and self.ctx.generation.commits_by_isr:
                 in_sync.append((tp, broker))
         for some in _of_different_partitions(in_sync):
@@ -311,9 +336,9 @@ class StateMachines:
         """A live broker cannot use some of its logs. As when a broker dies: elect, then shrink ISRs."""
         cluster = self.cluster
         failed = [tp for tp in tps if tp in cluster.states and (tp, broker) in cluster.failed]
+        leaderless = [tp for tp in failed if not cluster.has_live_leader(tp)]
+        self.phases.partitions_become(leaderless, PartitionPhase.OFFLINE)
         for tp in failed:
-            if not cluster.has_live_leader(tp):
-                cluster.partitions[tp] = PartitionPhase.OFFLINE
             self.batch.add(cluster.partition(tp), ())  # if nothing else changes: which replicas are offline
         yield from self.elect_offline_partitions()
         yield from self.replicas_offline([(tp, broker) for tp in failed])
@@ -322,10 +347,10 @@ class StateMachines:
         """A broker can use logs again. Partitions without a leader may get one now; in the others the replica
         catches up, as after a restart."""
         cluster = self.cluster
-        for tp in tps:
-            if tp in cluster.states and cluster.serves(tp, broker):
-                cluster.replicas[tp, broker] = ReplicaPhase.ONLINE
-                self.batch.add(cluster.partition(tp), ())
+        recovered = [tp for tp in tps if tp in cluster.states and cluster.serves(tp, broker)]
+        self.phases.replicas_become([(tp, broker) for tp in recovered], ReplicaPhase.ONLINE)
+        for tp in recovered:
+            self.batch.add(cluster.partition(tp), ())
         yield from self.elect_offline_partitions()
 
     def _remove_together(self, replicas: Sequence[tuple[TopicPartition, BrokerId]]) -> Procedure[bool]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.placement import broker_round, place_replicas
 from tidelog.core.controller.state_machines import StateMachines
+from tidelog.core.events import ReplicaPhase
 from tidelog.core.keeper_paths import TOPICS, config_path, topic_path
 from tidelog.core.keeper_port import Create, Get, KeeperError, Result, SetValue, StoredNode, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
@@ -324,9 +325,9 @@ def forget_topics(machines: StateMachines, topics: list[str]) -> None:
     """A tool removed the nodes of topics. Brokers stop serving them; their logs are kept."""
     stopped: dict[BrokerId, list[TopicPartition]] = {}
     for topic in topics:
-        for partition in machines.cluster.remove_topic(topic):
-            machines.ballots.close(partition.tp)
-            machines.batch.add_deleted(partition)
+        for partition in machines.remove_topic(topic):
+            gone = [(partition.tp, broker) for broker in partition.replicas]
+            machines.phases.replicas_become(gone, ReplicaPhase.NON_EXISTENT)
             for broker in partition.replicas:
                 stopped.setdefault(broker, []).append(partition.tp)
     machines.batch.send()

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tidelog.core import events
-from tidelog.core.controller.cluster_state import ReplicaPhase
 from tidelog.core.controller.state_machines import StateMachines
+from tidelog.core.events import ReplicaPhase
 from tidelog.core.keeper_paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
 from tidelog.core.keeper_port import Children, Create, Delete, Get, KeeperError, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
@@ -87,13 +87,10 @@ def _begin(machines: StateMachines, topics: list[str]) -> None:
 
 
 def _withdraw(machines: StateMachines, topic: str) -> None:
-    partitions = machines.cluster.remove_topic(topic)
+    partitions = machines.remove_topic(topic)
     machines.cluster.deleting[topic] = {
         partition.tp.partition: partition.replicas for partition in partitions
     }
-    for partition in partitions:
-        machines.ballots.close(partition.tp)
-        machines.batch.add_deleted(partition)
     machines.ctx.emit(events.TopicDeletionStarted(machines.ctx.broker, topic))
 
 
@@ -107,16 +104,20 @@ def erase_replicas(
     cluster = machines.cluster
     by_broker: dict[BrokerId, list[TopicPartition]] = {}
     for topic in list(topics):
-        for tp, broker in _replicas(machines, topic):
-            if among is not None and broker not in among:
-                continue
-            if cluster.replicas.get((tp, broker)) is ReplicaPhase.DELETION_SUCCESSFUL:
-                continue
-            if broker in cluster.live:
-                cluster.replicas[tp, broker] = ReplicaPhase.DELETION_STARTED
-                by_broker.setdefault(broker, []).append(tp)
-            else:
-                cluster.replicas[tp, broker] = ReplicaPhase.DELETION_INELIGIBLE
+        remaining = [
+            (tp, broker)
+            for tp, broker in _replicas(machines, topic)
+            if (among is None or broker in among)
+            and cluster.replicas.get((tp, broker)) is not ReplicaPhase.DELETION_SUCCESSFUL
+        ]
+        reachable = [replica for replica in remaining if replica[1] in cluster.live]
+        machines.phases.replicas_become(reachable, ReplicaPhase.DELETION_STARTED)
+        machines.phases.replicas_become(
+            [replica for replica in remaining if replica[1] not in cluster.live],
+            ReplicaPhase.DELETION_INELIGIBLE,
+        )
+        for tp, broker in reachable:
+            by_broker.setdefault(broker, []).append(tp)
         _complete_if_erased(machines, topic)  # a topic without partitions is done at once
     for broker in sorted(by_broker):
         _erase(machines, broker, tuple(by_broker[broker]))
@@ -136,11 +137,12 @@ def brokers_that_failed(machines: StateMachines) -> list[BrokerId]:
 
 def _erase(machines: StateMachines, broker: BrokerId, tps: tuple[TopicPartition, ...]) -> None:
     def answered(broker: BrokerId, response: ControlResponse) -> None:
-        for tp in tps:
-            erased = response.error is ErrorCode.NONE and tp not in response.partition_errors
-            machines.cluster.replicas[tp, broker] = (
-                ReplicaPhase.DELETION_SUCCESSFUL if erased else ReplicaPhase.DELETION_INELIGIBLE
-            )
+        refused = tps if response.error is not ErrorCode.NONE else response.partition_errors
+        for phase, some in (
+            (ReplicaPhase.DELETION_SUCCESSFUL, [tp for tp in tps if tp not in refused]),
+            (ReplicaPhase.DELETION_INELIGIBLE, [tp for tp in tps if tp in refused]),
+        ):
+            machines.phases.replicas_become([(tp, broker) for tp in some], phase)
         for topic in dict.fromkeys(tp.topic for tp in tps):
             _complete_if_erased(machines, topic)
 
@@ -174,8 +176,7 @@ def _complete(machines: StateMachines, topic: str) -> Task:
         return  # queued twice, and already done
     for _ in range(ATTEMPTS_MAX):
         if (yield from _remove_nodes(machines, topic)):
-            for replica in _replicas(machines, topic):
-                cluster.replicas.pop(replica, None)
+            machines.phases.replicas_become(_replicas(machines, topic), ReplicaPhase.NON_EXISTENT)
             del cluster.deleting[topic]
             machines.ctx.emit(events.TopicDeleted(machines.ctx.broker, topic))
             return

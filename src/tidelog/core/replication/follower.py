@@ -83,7 +83,12 @@ class FollowerRole:
     def ask_epoch_end(self, epoch: Epoch) -> None:
         self.phase = Phase.TRUNCATING
         self.asked_epoch = epoch
-        self.ctx.send(self.leader, EpochEndRequest(self.replica.tp, self.ctx.broker, self.epoch, epoch))
+        self.ctx.emit(events.EpochEndAsked(self.ctx.broker, self.replica.tp, self.leader, epoch))
+        self._send_epoch_question()
+
+    def _send_epoch_question(self) -> None:
+        ctx = self.ctx
+        ctx.send(self.leader, EpochEndRequest(self.replica.tp, ctx.broker, self.epoch, self.asked_epoch))
 
     def _ask_leader_end(self) -> None:
         self.phase = Phase.FINDING_END
@@ -94,7 +99,7 @@ class FollowerRole:
         if self.phase is _FETCHING:
             self.fetch()
         elif self.phase is Phase.TRUNCATING:
-            self.ask_epoch_end(self.asked_epoch)
+            self._send_epoch_question()
         elif self.phase is Phase.FINDING_END:
             self._ask_leader_end()
 
@@ -134,6 +139,16 @@ class FollowerRole:
         if response.error is not NO_ERROR:
             self._refused(response.error, now)
             return
+        self.ctx.emit(
+            events.EpochEndAnswered(
+                self.ctx.broker,
+                self.replica.tp,
+                self.leader,
+                response.asked_epoch,
+                response.epoch,
+                response.end_offset,
+            )
+        )
         try:
             self.ctx.generation.truncate(self, response)
         except StorageFailure as failure:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.config import IsrRule
 from tidelog.core.effects import ReplyTo
+from tidelog.core.events import WatermarkMoment
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
@@ -136,6 +137,8 @@ class LeaderRole:
 
     def begin_epoch(self, state: PartitionState, now: Millis) -> None:
         """Start to lead, or continue in a new epoch, after a LeaderAndIsr."""
+        led = self.version != -1
+        moment = WatermarkMoment.REPLICA_LEFT_ISR if led else WatermarkMoment.LEADERSHIP_BEGAN
         self.epoch = state.leader_epoch
         self.isr = state.isr
         self.version = state.version
@@ -154,7 +157,7 @@ class LeaderRole:
                 self.ctx.broker, replica.tp, self.epoch, self.isr, self.epoch_start, replica.high_watermark
             )
         )
-        self.advance_high_watermark(now)
+        self.advance_high_watermark(now, moment)
         self._release_fetches()
         if self.followers and not self._check_scheduled:
             self._check_scheduled = True
@@ -210,7 +213,7 @@ class LeaderRole:
             self._park_produce(_ParkedProduce(reply_to, base_offset, required, now + request.timeout_ms))
         elif acks != 0:
             self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, NO_ERROR, base_offset))
-        self.advance_high_watermark(now)
+        self.advance_high_watermark(now, WatermarkMoment.RECORDS_APPENDED)
         self._release_fetches()
 
     def _too_few_in_sync(self) -> bool:
@@ -288,7 +291,7 @@ class LeaderRole:
         if self.proposal is None and request.replica not in self.isr:
             self._maybe_expand_isr(request.replica, follower)
         if before != request.offset:
-            self.advance_high_watermark(now)
+            self.advance_high_watermark(now, WatermarkMoment.FOLLOWER_FETCHED)
         if self._record_deletion is not None:
             self._record_deletion.progressed()
 
@@ -372,7 +375,7 @@ class LeaderRole:
             return self.isr
         return self.isr + tuple(broker for broker in proposal.isr if broker not in self.isr)
 
-    def advance_high_watermark(self, now: Millis) -> None:
+    def advance_high_watermark(self, now: Millis, moment: WatermarkMoment) -> None:
         replica = self.replica
         before = replica.high_watermark
         committed = self.ctx.generation.committed_offset(self, now)
@@ -381,7 +384,7 @@ class LeaderRole:
         replica.high_watermark = committed
         self.ctx.emit(
             events.HighWatermarkAdvanced(
-                self.ctx.broker, replica.tp, self.epoch, before, committed, self.maximal_isr
+                self.ctx.broker, replica.tp, self.epoch, before, committed, self.maximal_isr, moment
             )
         )
         if self._produces:
@@ -408,7 +411,7 @@ class LeaderRole:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
                 self._propose(isr, events.IsrChange[self.ctx.config.isr_rule.name])
         # A follower outside the ISR still counts for a while after its last fetch.
-        self.advance_high_watermark(now)
+        self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
 
     def _lags(self, follower: FollowerProgress, now: Millis) -> bool:
         config = self.ctx.config
@@ -460,7 +463,7 @@ class LeaderRole:
             self.isr, self.version = response.isr, response.version
             self.proposal = None
             self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
-            self.advance_high_watermark(now)
+            self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
             return
         self.ctx.emit(
             events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)

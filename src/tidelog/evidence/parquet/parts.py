@@ -35,8 +35,8 @@ _TYPES = {
     "int64": pa.int64(),
     "string": pa.string(),
     "list<int32>": pa.list_(pa.int32()),
-    "list<int64>": pa.list_(pa.int64()),
     "list<string>": pa.list_(pa.string()),
+    "list<int64>": pa.list_(pa.int64()),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
 }
 

@@ -78,8 +78,8 @@ _SPARK_TYPES: Final = {
     "int64": "bigint",
     "string": "string",
     "list<int32>": "array<int>",
-    "list<int64>": "array<bigint>",
     "list<string>": "array<string>",
+    "list<int64>": "array<bigint>",
     "map<string,string>": "map<string,string>",
 }
 
