@@ -9,8 +9,9 @@ import pytest
 from tests.core.controller.test_requests import LoneController
 from tests.core.harness import TP, Bench
 
-from tidelog.core.keeper_port import Get
-from tidelog.core.keeper_tasks import Task, TaskQueue
+from tidelog.core.effects import KeeperCall
+from tidelog.core.keeper_port import Get, KeeperError, KeeperReply, Result
+from tidelog.core.keeper_tasks import Task, TaskQueue, Together
 from tidelog.core.messages import (
     ControlRequest,
     ControlResponse,
@@ -141,6 +142,32 @@ def test_tasks_behind_one_that_fails_are_done() -> None:
     bench._collect()
     assert done == ["abandoned", "works", "works"]
     assert [type(error) for error in met] == [Bug]
+
+
+@pytest.mark.parametrize("step", [Get("/controller"), Together((Get("/brokers"), Get("/controller")))])
+def test_a_task_that_the_keeper_refuses_ends(step: Get | Together) -> None:
+    """For a reason that no task knows, such as missing rights: the next one runs."""
+    bench = Bench()
+    queue = TaskQueue(bench.core._keeper)
+    done: list[str] = []
+
+    def refused() -> Task:
+        while (yield step) is not None:
+            done.append("tries again")
+
+    def works() -> Task:
+        yield Get("/brokers")
+        done.append("works")
+
+    queue.submit(refused, abandoned=lambda: done.append("abandoned"))
+    queue.submit(works)
+    for _ in range(3):
+        for call in [effect for effect in bench.core.effects if isinstance(effect, KeeperCall)]:
+            bench.core.effects.remove(call)
+            is_refused = call.operation == Get("/controller")
+            result = Result(KeeperError.REFUSED) if is_refused else Result()
+            bench.core.keeper_notice(KeeperReply(call.call, result), bench.now)
+    assert done == ["abandoned", "works"]
 
 
 def test_timers_behind_one_that_fails_are_fired() -> None:

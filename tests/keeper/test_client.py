@@ -1,8 +1,10 @@
 """A keeper is named by a URL, and a wrong one is refused in one line that says how to write it."""
 
 import pytest
+from kazoo.exceptions import NoAuthError
 
-from tidelog.keeper.client import connect
+from tidelog.core.keeper_port import Get, KeeperError, KeeperReply, Result
+from tidelog.keeper.client import Notice, connect
 from tidelog.keeper.embedded.client import RemoteConnection
 from tidelog.keeper.zookeeper.connection import ZooKeeperConnection
 
@@ -60,3 +62,13 @@ def test_a_session_needs_time() -> None:
     """No time-out at all would be a session that is over before it begins."""
     with pytest.raises(ValueError, match="positive"):
         connect("embedded://localhost:1", 0)
+
+
+async def test_what_zookeeper_refuses_for_its_own_reasons_is_answered() -> None:
+    """A call of the core that is never answered would stop the controller for good."""
+    connection = connect("zookeeper://127.0.0.1:1", 6000)
+    assert isinstance(connection, ZooKeeperConnection)
+    notices: list[Notice] = []
+    connection._notify = notices.append
+    connection._then(7, Get("/controller"))(NoAuthError())
+    assert notices == [KeeperReply(7, Result(KeeperError.REFUSED))]

@@ -30,6 +30,7 @@ import uvloop
 
 from tidelog._version import __version__
 from tidelog.broker.apis import SERVED
+from tidelog.broker.error_messages import reason
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import http
@@ -164,7 +165,7 @@ async def assemble(
         bound = await node.server.listen(host, port)
     except OSError as error:
         raise CannotStart(
-            f"cannot listen on {host or '*'}:{port}: {_why(error)}; "
+            f"cannot listen on {host or '*'}:{port}: {reason(error)}; "
             "free the port or set listeners=PLAINTEXT://HOST:PORT"
         ) from None
     advertised = settings.advertised(bound)
@@ -310,7 +311,7 @@ async def _expose(node: Node, leaving: AsyncExitStack) -> int:
         )
     except OSError as error:
         raise CannotStart(
-            f"cannot serve metrics on port {settings.tidelog_metrics_port}: {_why(error)}; "
+            f"cannot serve metrics on port {settings.tidelog_metrics_port}: {reason(error)}; "
             "set tidelog.metrics.port"
         ) from None
     leaving.push_async_callback(served.stop)
@@ -327,12 +328,6 @@ def _hand_over(node: Node, signum: int) -> None:
         node.stopped.set()
         return
     node.stop(signal.Signals(signum).name)
-
-
-def _why(error: OSError) -> str:
-    """The system's error message; for names that cannot be resolved it is not in errno."""
-    known = error.errno is not None and error.errno > 0
-    return (os.strerror(error.errno or 0) if known else error.strerror or str(error)).lower()
 
 
 async def _end_session(keeper: KeeperConnection) -> None:

@@ -25,6 +25,8 @@ class KeeperError(Enum):
     NO_PARENT = "no parent"
     TOO_LARGE = "too large"
     """The operation is larger than the keeper accepts: nothing was done, and repeating it would not help."""
+    REFUSED = "refused"
+    """The keeper has a reason of its own, such as missing rights. A task ends with it."""
 
 
 # ---------------------------------------------------------------- writes

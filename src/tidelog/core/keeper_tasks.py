@@ -4,9 +4,9 @@ A task is a generator that yields keeper operations and is resumed with their re
 many steps reads from top to bottom. Tasks of one queue run strictly one after the other; while one waits
 for the keeper, later ones queue. Work that need not wait its turn uses ``KeeperClient.call`` directly.
 
-A task may end early: its queue is cancelled (the session is over), the keeper refuses its write
-(``Deposed``), or it fails. A submitter that must send an answer passes ``abandoned`` for that case. The tasks
-behind it run in any case.
+A task may end early: its queue is cancelled (the session is over), another controller is elected
+(``Deposed``), the keeper refuses for a reason of its own (``REFUSED``), or it fails. A submitter that must
+send an answer passes ``abandoned`` for that case. The tasks behind it run in any case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar
 
 from tidelog.core.context import Context
-from tidelog.core.keeper_port import KeeperReply, Operation, Result
+from tidelog.core.keeper_port import KeeperError, KeeperReply, Operation, Result
 from tidelog.core.types import InvariantViolation
 from tidelog.core.values import immutable
 
@@ -162,9 +162,24 @@ class TaskQueue:
             self._job.abandoned()
 
     def _continue(self, task: Task, result: Result) -> None:
-        self._resume(task, result)
+        if task is self._running and _is_refused(result):
+            # No task knows what to do then, and some would try again at once, for ever.
+            self._running = None
+            task.close()
+            self._abandon()
+        else:
+            self._resume(task, result)
         if self._running is None and self._waiting:
             self._next()
+
+
+def _is_refused(result: Result) -> bool:
+    if result.error is KeeperError.REFUSED:
+        return True
+    together = result.value
+    return type(together) is list and any(
+        isinstance(each, Result) and each.error is KeeperError.REFUSED for each in together
+    )
 
 
 class Deposed(Exception):

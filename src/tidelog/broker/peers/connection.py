@@ -9,11 +9,11 @@ for half a minute (its machine is down, its process hangs) counts as lost.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
+from tidelog.broker.error_messages import reason
 from tidelog.core.types import BrokerEndpoint
 from tidelog.wire.api import decode_response, encode_request
 from tidelog.wire.errors import ProtocolError
@@ -100,7 +100,7 @@ class PeerConnection:
                             lambda: _Line(self), where.host, where.port
                         )
                 except OSError as error:
-                    self._on_trouble(f"no connection to {where.host}:{where.port}, {_why(error)}")
+                    self._on_trouble(f"no connection to {where.host}:{where.port}, {reason(error)}")
                     self._drop()
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, PAUSE_SECONDS_MAX)
@@ -164,7 +164,7 @@ class _Line(asyncio.BufferedProtocol):
             self._watch.cancel()
         self.transport = None
         self.unanswered.clear()
-        self._owner.broke(self, _why(error) if error is not None else self._reason)
+        self._owner.broke(self, reason(error) if error is not None else self._reason)
 
     def send(self, api: int, version: int, body: Any, asked: Any) -> None:
         if self.transport is None:
@@ -209,11 +209,3 @@ class _Line(asyncio.BufferedProtocol):
         if correlation != expected:
             raise ProtocolError(f"the answer to request {correlation}, expected {expected}")
         self._owner.answered(asked, body)
-
-
-def _why(error: Exception) -> str:
-    """The system's error message; asyncio's repeats the address, and a time-out has none."""
-    if isinstance(error, TimeoutError):
-        return "no answer"
-    known = isinstance(error, OSError) and error.errno is not None and error.errno > 0
-    return os.strerror(error.errno).lower() if known else str(error)  # type: ignore[attr-defined]

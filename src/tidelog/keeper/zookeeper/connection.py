@@ -33,7 +33,16 @@ from kazoo.exceptions import (  # type: ignore[import-untyped]
 from kazoo.protocol.states import KazooState  # type: ignore[import-untyped]
 from kazoo.retry import KazooRetry  # type: ignore[import-untyped]
 
-from tidelog.core.keeper_port import Children, Create, Multi, Operation, Result, SetValue, Subtree
+from tidelog.core.keeper_port import (
+    Children,
+    Create,
+    KeeperError,
+    Multi,
+    Operation,
+    Result,
+    SetValue,
+    Subtree,
+)
 from tidelog.core.types import Millis
 from tidelog.keeper.connection import PLACEHOLDER, KeeperConnectionBase, log, log_too_large
 from tidelog.keeper.values import decode_result, encode_operation, standard_nodes
@@ -173,7 +182,10 @@ class ZooKeeperConnection(KeeperConnectionBase):
         """ZooKeeper refused for a reason that the port does not know, such as missing rights."""
         what = f"ZooKeeper refuses a {type(operation).__name__}: {_said(error)}"
         log.error("%s", what)
-        self._fail(number, what)
+        if number > 0:
+            self._answered(number, operation, Result(KeeperError.REFUSED))
+        else:
+            self._fail(number, what)
 
 
 _UNHEARD = (ConnectionLoss, ConnectionClosedError, SessionExpiredError)
