@@ -162,7 +162,7 @@ class Campaign:
     async def _send_on_lines(self, broker: BrokerStatus) -> None:
         while not self.over:
             try:
-                line = await open_line(broker.host, broker.port)
+                line = await open_line(broker.host, broker.port, broker.pid)
             except OSError:
                 self._unreachable += 1
                 await asyncio.sleep(0.1)
@@ -263,11 +263,12 @@ class Campaign:
                     f"{self.tally.sent:,} frames, {rate:,.0f}/s, {len(self._watch.troubles)} troubles, "
                     f"{len(self._watch.log.tracebacks)} tracebacks"
                 )
+                await asyncio.to_thread(self._watch.read_metrics)
             plan = self._plan
             enough = self.tally.sent >= min(plan.warm_up_frames, (plan.frames or 1 << 60) // 5)
             if not warm and (enough or time.monotonic() > began + plan.warm_up_seconds):
                 warm = True
-                self._watch.warmed_up()
+                await asyncio.to_thread(self._watch.warmed_up)
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
     async def _sweep(self) -> None:

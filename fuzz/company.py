@@ -49,6 +49,10 @@ class _Process:
         self.lines.append(line)
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self._process.poll() is None
 

@@ -3,6 +3,8 @@
 A burst is a few frames written at once. At most one of them, the last, must be refused or may wait: whatever
 comes behind such a frame is never looked at. Answers must come in the order of the requests, with their ids,
 and be what the version of the request says.
+
+Patience is measured in time that the broker had: what it waits for a processor is added (`starvation.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Final, NamedTuple, cast
 
 from fuzz.frames import Fate, Frame, How
 from fuzz.layout import CORRELATION_AT
+from fuzz.starvation import waited_seconds
 from tidelog.wire.api import Api, RequestHeader, decode_response
 from tidelog.wire.errors import ProtocolError
 
@@ -24,6 +27,8 @@ _DECODED_BYTES_MAX: Final = 64 * 1024
 """Larger answers hold records, which nobody here understands better than the broker."""
 
 _LAST_LOOK_SECONDS: Final = 0.02
+_PATIENCE_TIMES_MAX: Final = 10
+"""So many times the limit is waited for a broker that gets no processor."""
 
 QUESTION: Final = Frame(
     -1, _API_VERSIONS, How.NOTHING, Fate.ANSWER, RequestHeader(Api.API_VERSIONS, 0, 0, None)
@@ -57,7 +62,8 @@ class Ended(NamedTuple):
 class Line(asyncio.Protocol):
     """A connection to one broker. Made by `open_line`."""
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
         self.local_port = 0
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
@@ -151,12 +157,17 @@ class Line(asyncio.Protocol):
     async def _until(self, unanswered: int, seconds: float, *, closes: bool = False) -> bool:
         """Until no more than so many answers are to come, or the connection is closed."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
+        began, waited = loop.time(), waited_seconds(self._pid)
+        deadline = began + seconds
         read_all = False
         while self.is_open and not self._wrong and (closes or len(self._expected) > unanswered):
             left = deadline - loop.time()
             if left <= 0 and read_all:
-                return False
+                starved = min(waited_seconds(self._pid) - waited, (_PATIENCE_TIMES_MAX - 1) * seconds)
+                deadline = began + seconds + starved
+                left = deadline - loop.time()
+                if left <= 0:
+                    return False
             # On a crowded machine it may be us who are late: what has come by now is read before we complain.
             read_all, left = left <= 0, max(left, _LAST_LOOK_SECONDS)
             self._changed = loop.create_future()
@@ -185,8 +196,8 @@ def _fault(frame: Frame, number: int, answer: bytearray) -> str:
     return ""
 
 
-async def open_line(host: str, port: int) -> Line:
-    """Raises `OSError`."""
+async def open_line(host: str, port: int, pid: int = 0) -> Line:
+    """`pid` of the broker. Raises `OSError`."""
     loop = asyncio.get_running_loop()
-    _, line = await loop.create_connection(Line, host, port)
+    _, line = await loop.create_connection(lambda: Line(pid), host, port)
     return line

@@ -31,6 +31,9 @@ _PROBE_EVERY_SECONDS: Final = 0.02
 _PROBE_PATIENCE_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 60.0
 _FAULTS_SHOWN: Final = 5
+_LONG_SECONDS: Final = 2.0
+"""A wait that may exceed a limit, and is noted by itself."""
+_LONG_NOTED: Final = 200
 
 
 @dataclass(slots=True)
@@ -47,6 +50,10 @@ class Account:
     """Records that were foreign, repeated or out of order, and errors of sends; the first few."""
     stall_seconds_max: float = 0.0
     """The longest time without an acknowledgement."""
+    stalls: list[tuple[float, float]] = field(default_factory=list)
+    """Those that were long: when they began on the monotonic clock, and the seconds; the first few."""
+    late_probes: list[tuple[float, float]] = field(default_factory=list)
+    """The same of answers to ApiVersions."""
     probes: int = 0
     probe_seconds_max: float = 0.0
     probe_seconds_99: float = 0.0
@@ -111,7 +118,10 @@ class Neighbour:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         now = time.monotonic()
-        self.account.stall_seconds_max = max(self.account.stall_seconds_max, now - self._last_at)
+        waited = now - self._last_at
+        self.account.stall_seconds_max = max(self.account.stall_seconds_max, waited)
+        if waited > _LONG_SECONDS and len(self.account.stalls) < _LONG_NOTED:
+            self.account.stalls.append((self._last_at, waited))
         self._last_at = now
         if error is not None:
             self._fault(f"a send ended with {error.name()}")
@@ -145,15 +155,19 @@ class Probe(threading.Thread):
         self._at = host, port
         self._stopping = threading.Event()
         self.seconds: list[float] = []
+        self.late: list[tuple[float, float]] = []
         self.failure = ""
 
     def run(self) -> None:
         try:
             with Client(*self._at, _PROBE_PATIENCE_SECONDS) as client:
                 while not self._stopping.wait(_PROBE_EVERY_SECONDS):
-                    began = time.perf_counter()
+                    began = time.monotonic()
                     client.ask(Api.API_VERSIONS, ApiVersionsRequest())
-                    self.seconds.append(time.perf_counter() - began)
+                    took = time.monotonic() - began
+                    self.seconds.append(took)
+                    if took > _LONG_SECONDS:
+                        self.late.append((began, took))
         except ClientError as error:
             self.failure = str(error)
 
@@ -168,6 +182,8 @@ def _sum_up(account: Account, probes: list[Probe]) -> None:
     if seconds:
         account.probe_seconds_max = seconds[-1]
         account.probe_seconds_99 = seconds[len(seconds) * 99 // 100]
+    late = sorted((each for probe in probes for each in probe.late), key=lambda each: -each[1])
+    account.late_probes = late[:_LONG_NOTED]
     account.probe_failures = [probe.failure for probe in probes if probe.failure]
 
 

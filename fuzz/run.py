@@ -40,7 +40,7 @@ def attack(plan: Plan, folder: Path, brokers: int, said: Callable[[str], None]) 
             page = stack.enter_context(Page()) if PAGE in plan.attacks else None
             neighbour = stack.enter_context(NeighbourProcess(target))
             neighbour.wait_until_it_works()
-            watch = Watch(target.brokers, log)
+            watch = Watch(target.brokers, log, (target.pid, neighbour.pid))
             frames = Frames(plan.seed, target.offered())
             served = None if page is None else page.address()
             campaign = Campaign(plan, target, watch, frames, sent, page=served, said=said)
@@ -125,7 +125,7 @@ async def _replay(frames: list[Frame], target: Target, watch: Watch, said: Calla
 async def _harm(frames: list[Frame], broker: BrokerStatus, watch: Watch) -> str:
     """What these frames do to a broker."""
     before = len(watch.log.tracebacks)
-    line = await open_line(broker.host, broker.port)
+    line = await open_line(broker.host, broker.port, broker.pid)
     try:
         ended = await line.burst(frames, PATIENCE_SECONDS, PATIENCE_SECONDS)
         # An answer on another connection: whatever the broker had to say is said by now.

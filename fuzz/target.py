@@ -46,6 +46,11 @@ class Target:
         return self._status.brokers
 
     @property
+    def pid(self) -> int:
+        """Of the process that started the brokers, and is their keeper."""
+        return self._status.pid
+
+    @property
     def bootstrap_servers(self) -> str:
         return self._status.bootstrap_servers
 

@@ -9,17 +9,20 @@ import os
 import re
 import signal
 import threading
+import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from statistics import median
 from typing import Any, Final, NamedTuple
 from urllib.request import urlopen
 
 from bench.processes import cpu_seconds, is_alive, resident_bytes
 from prometheus_client.parser import text_string_to_metric_families
 
+from fuzz.starvation import Starvation
 from tidelog.cluster.directory import BrokerStatus
 from tidelog.kafka_client.blocking import Client, ClientError
 
@@ -27,6 +30,8 @@ ENVIRONMENT: Final = {"PYTHONFAULTHANDLER": "1"}
 """Of the brokers: a fatal signal prints the stack of every thread."""
 _METRICS_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 20.0
+SESSION_SECONDS: Final = 4.0
+"""`zookeeper.session.timeout.ms`, as `tidelog up` sets it."""
 TRACEBACK: Final = "Traceback (most recent call last)"
 _LINES_AROUND: Final = 60
 _TRACEBACKS_KEPT: Final = 50
@@ -35,6 +40,9 @@ _PASSED_OVER: Final = re.compile(r"closed the connection from")
 """One for each frame that is no request: counted, not kept."""
 _LINES_KEPT: Final = 20_000
 _RECENT: Final = 10
+_QUARTER_MIN: Final = 12
+_TAILS: Final = "tidelog_tail_bytes"
+_SESSIONS_LOST: Final = "tidelog_keeper_sessions_lost_total"
 
 
 class Kind(Enum):
@@ -104,6 +112,11 @@ class Vitals:
     rss_warm: int = 0
     rss_peak: int = 0
     rss_end: int = 0
+    tails_warm: int = 0
+    """Recent batches that the broker keeps for readers, up to a limit of its own: a cache, and no growth."""
+    tails_end: int = 0
+    held: list[int] = field(default_factory=list)
+    """Memory without those batches, every few seconds since the warm-up."""
     descriptors_warm: int = 0
     descriptors_peak: int = 0
     descriptors_end: int = 0
@@ -116,13 +129,33 @@ class Vitals:
     def as_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "recent"}
 
+    @property
+    def grown_bytes(self) -> int:
+        """Since the warm-up, without what the cache has grown by."""
+        return (self.rss_end - self.tails_end) - (self.rss_warm - self.tails_warm)
+
+    @property
+    def crept_bytes(self) -> int | None:
+        """What it grew by from the second quarter of the campaign to the last; None if that was too short to
+        say. What large requests leave in the allocators is there by then; what is never freed still grows."""
+        quarter = len(self.held) // 4
+        if quarter < _QUARTER_MIN:
+            return None
+        return int(median(self.held[-quarter:]) - median(self.held[quarter : 2 * quarter]))
+
 
 class Watch:
-    def __init__(self, brokers: list[BrokerStatus], log: Log) -> None:
+    def __init__(self, brokers: list[BrokerStatus], log: Log, others: Sequence[int] = ()) -> None:
+        """`others` are processes besides the brokers for which a client may have to wait."""
         self._brokers = brokers
         self.log = log
         self.vitals = [Vitals(broker.id, broker.pid) for broker in brokers]
         self.troubles: list[Trouble] = []
+        self.excused: list[Trouble] = []
+        """What took too long while a process that had to act was not let run."""
+        self.starvation = Starvation([*(broker.pid for broker in brokers), *others])
+        self._sessions_lost_before = 0.0
+        self._metrics_read_at = time.monotonic()
         self._cpu_before = {each.pid: cpu_seconds(each.pid) for each in self.vitals}
         for each in self.vitals:
             each.rss_start = _resident(each.pid)
@@ -130,12 +163,23 @@ class Watch:
     def trouble(self, kind: Kind, text: str) -> None:
         self.troubles.append(Trouble(kind, text))
 
+    def late(self, kind: Kind, text: str, began: float, seconds: float, limit: float) -> None:
+        """Something took so long. It is trouble if those who had to act had more time than the limit."""
+        if seconds <= limit:
+            return
+        starved = self.starvation.within(began, seconds)
+        if seconds - starved > limit:
+            self.trouble(kind, text)
+        else:
+            self.excused.append(Trouble(kind, f"{text}, {starved:.1f} s of it without a processor"))
+
     @property
     def all_alive(self) -> bool:
         return all(is_alive(each.pid) for each in self.vitals)
 
     def look(self) -> None:
         """Note what is now, if it is the most so far."""
+        self.starvation.look()
         for each in self.vitals:
             if not is_alive(each.pid):
                 continue
@@ -149,7 +193,10 @@ class Watch:
         """The least of the last moments is what is held against later: any of them may be in the middle of an
         attack."""
         self.look()
+        self.read_metrics()
         for each in self.vitals:
+            each.tails_warm = each.tails_end
+            each.held.clear()
             each.rss_warm = min((rss for rss, _ in each.recent), default=0)
             each.descriptors_warm = min((count for _, count in each.recent), default=0)
 
@@ -166,9 +213,29 @@ class Watch:
                 os.kill(each.pid, signal.SIGABRT)
 
     def read_metrics(self) -> None:
+        """Ask each broker. May be called by a thread."""
         for broker, each in zip(self._brokers, self.vitals, strict=True):
             if broker.metrics_port > 0 and is_alive(each.pid):
                 each.metrics |= _metrics(broker)
+                each.tails_end = int(each.metrics.get(_TAILS, 0))
+                each.held.append(_resident(each.pid) - each.tails_end)
+        self._heed_lost_sessions()
+
+    def _heed_lost_sessions(self) -> None:
+        """A session lasts for `SESSION_SECONDS` without a sign of life: who was let run for most of that time
+        should have given one."""
+        before, self._metrics_read_at = self._metrics_read_at, time.monotonic()
+        lost = sum(self.metric(_SESSIONS_LOST))
+        if lost > self._sessions_lost_before:
+            count, self._sessions_lost_before = lost - self._sessions_lost_before, lost
+            began = before - SESSION_SECONDS
+            starved = self.starvation.within(began, time.monotonic() - began)
+            if starved < SESSION_SECONDS / 2:
+                self.trouble(Kind.SESSION, f"{count:g} times")
+            else:
+                self.excused.append(
+                    Trouble(Kind.SESSION, f"{count:g} times, after {starved:.1f} s without a processor")
+                )
 
     def metric(self, name: str) -> list[float]:
         """Of each broker that has it."""

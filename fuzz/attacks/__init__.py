@@ -39,7 +39,7 @@ class Ground:
         """One frame on a connection of its own: it is answered or its connection closed, or there is trouble.
         None: nobody listens."""
         try:
-            line = await open_line(broker.host, broker.port)
+            line = await open_line(broker.host, broker.port, broker.pid)
         except OSError:
             return None
         try:

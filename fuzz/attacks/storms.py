@@ -18,7 +18,7 @@ async def storm(ground: Ground) -> None:
     broker = ground.any_broker()
     lines: list[Line] = []
     for _ in range(_CONNECTIONS // _AT_ONCE):
-        opening = [open_line(broker.host, broker.port) for _ in range(_AT_ONCE)]
+        opening = [open_line(broker.host, broker.port, broker.pid) for _ in range(_AT_ONCE)]
         opened = await asyncio.gather(*opening, return_exceptions=True)
         lines += [line for line in opened if isinstance(line, Line)]
     ground.tally["connection of a storm"] += len(lines)

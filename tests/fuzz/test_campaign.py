@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from fuzz.campaign import ATTACKS, PAGE, Plan
 from fuzz.evidence import BadFile, Sent, read_frames
 from fuzz.frames import Frames
 from fuzz.neighbour import Account
 from fuzz.run import attack
+from fuzz.starvation import Starvation
 from fuzz.verdict import DESCRIPTORS_MARGIN, MEMORY_MARGIN_BYTES, judge, lines
 from fuzz.watch import Kind, Log, Watch
 from tests.fuzz.test_frames import OFFERED
@@ -76,11 +81,29 @@ def death(watch: Watch) -> Account:
 
 def lost_session(watch: Watch) -> Account:
     watch.vitals[0].metrics["tidelog_keeper_sessions_lost_total"] = 1.0
+    watch.read_metrics()
     return GOOD
 
 
 def memory(watch: Watch) -> Account:
     watch.vitals[0].rss_end = watch.vitals[0].rss_warm + MEMORY_MARGIN_BYTES + 1
+    return GOOD
+
+
+def memory_for_recent_batches(watch: Watch) -> Account:
+    memory(watch)
+    watch.vitals[0].tails_end = MEMORY_MARGIN_BYTES
+    return GOOD
+
+
+def slow_growth(watch: Watch) -> Account:
+    """A megabyte every ten seconds, for twenty minutes."""
+    watch.vitals[0].held = [number << 20 for number in range(120)]
+    return GOOD
+
+
+def growth_at_the_start(watch: Watch) -> Account:
+    watch.vitals[0].held = [min(number, 20) << 20 for number in range(120)]
     return GOOD
 
 
@@ -102,11 +125,27 @@ def unfinished(watch: Watch) -> Account:
 
 
 def stalled(watch: Watch) -> Account:
-    return Account(acknowledged=10, read=10, done=True, stall_seconds_max=60.0)
+    return Account(acknowledged=10, read=10, done=True, stalls=[(time.monotonic() - 60, 60.0)])
 
 
 def late_probe(watch: Watch) -> Account:
-    return Account(acknowledged=10, read=10, done=True, probe_seconds_max=60.0)
+    return Account(acknowledged=10, read=10, done=True, late_probes=[(time.monotonic() - 60, 60.0)])
+
+
+def starved(watch: Watch) -> Account:
+    """All of it while the broker could have run, and was not let."""
+    watch.starvation = Starved()
+    return Account(
+        acknowledged=10, read=10, done=True, stalls=[(0.0, 60.0)], late_probes=[(0.0, 60.0), (0.0, 60.0)]
+    )
+
+
+class Starved(Starvation):
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def within(self, began: float, seconds: float) -> float:
+        return seconds - 1.0
 
 
 @pytest.mark.parametrize(
@@ -117,17 +156,52 @@ def late_probe(watch: Watch) -> Account:
         (death, [Kind.DIED]),
         (lost_session, [Kind.SESSION]),
         (memory, [Kind.MEMORY]),
+        (memory_for_recent_batches, []),
+        (slow_growth, [Kind.MEMORY]),
+        (growth_at_the_start, []),
         (descriptors, [Kind.DESCRIPTORS]),
         (missing_record, [Kind.NEIGHBOUR]),
         (foreign_record, [Kind.NEIGHBOUR]),
         (unfinished, [Kind.NEIGHBOUR]),
         (stalled, [Kind.STALL]),
         (late_probe, [Kind.STALL]),
+        (starved, []),
     ],
 )
 def test_each_trouble_is_noticed(watch: Watch, seen: Callable[[Watch], Account], kinds: list[Kind]) -> None:
     judge(Plan(), seen(watch), watch)
     assert [trouble.kind for trouble in watch.troubles] == kinds
+
+
+def test_what_starved_is_told_all_the_same(watch: Watch) -> None:
+    judge(Plan(), starved(watch), watch)
+    assert [trouble.kind for trouble in watch.excused] == [Kind.STALL] * 3
+
+
+def test_a_process_that_is_not_let_run_is_seen(tmp_path: Path) -> None:
+    """Two processes share one processor: each waits for about half of the time."""
+    processor = min(os.sched_getaffinity(0))
+    busy = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush=True)\nwhile True: pass"
+    rivals = [
+        subprocess.Popen([sys.executable, "-c", busy, str(processor)], stdout=subprocess.PIPE) for _ in "ab"
+    ]
+    try:
+        for rival in rivals:
+            assert rival.stdout is not None
+            rival.stdout.readline()
+        starvation = Starvation([rival.pid for rival in rivals])
+        began = time.monotonic()
+        starvation.look()
+        deadline = began + PATIENCE_SECONDS
+        while starvation.within(began, 60.0) < 0.2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            starvation.look()
+        assert 0.2 <= starvation.within(began, 60.0) <= time.monotonic() - began
+        assert starvation.within(began - 10.0, 1.0) == 0.0
+    finally:
+        for rival in rivals:
+            rival.kill()
+            rival.communicate()
 
 
 def test_the_log_names_the_connection(watch: Watch) -> None:
