@@ -1,7 +1,7 @@
 """A keeper is named by a URL, and a wrong one is refused in one line that says how to write it."""
 
 import pytest
-from kazoo.exceptions import NoAuthError
+from kazoo.exceptions import NoAuthError  # type: ignore[import-untyped]
 
 from tidelog.core.keeper_port import Get, KeeperError, KeeperReply, Result
 from tidelog.keeper.client import Notice, connect
