@@ -97,7 +97,7 @@ wait converged
 cut 0 1
 produce p b
 crash 0
-wait leader 1
+wait leader 1 times-out majority
 """
 
 CALM = """\

@@ -218,3 +218,20 @@ def test_a_run_leaves_evidence_on_demand(tmp_path: Path, monkeypatch: pytest.Mon
     assert again == f"{folder} holds the evidence of another trial: choose another folder"
     words = ("scenario", "run", "hw-loss", "--stage", "cluster", "--evidence", folder)
     assert refused(call(*words)).startswith("--evidence needs --stage sim")
+
+
+def test_a_wait_that_times_out_fails_the_run(tmp_path: Path):
+    """Nothing is lost, but the scenario did not show what it was written for: exit code 1, and the reason."""
+    path = tmp_path / "stuck.scenario"
+    head = "scenario stuck\ntopic t replicas=0,1\nproducer p\n"
+    path.write_text(head + "produce p a\nwait leader 1 within 2s\n")
+    answer = call("scenario", "run", path)
+    assert answer.code == 1
+    assert "FAILED under epoch: a wait did not end as the scenario expects" in answer.out
+    assert "step 2, wait leader 1 within 2s: timed out" in answer.out
+    assert call("scenario", "run", path, "--json").json["surprises"] == [
+        "step 2, wait leader 1 within 2s: timed out"
+    ]
+    path.write_text(head + "produce p a\nwait leader 1 within 2s times-out epoch\n")
+    answer = call("scenario", "run", path)
+    assert (answer.code, "HELD under epoch" in answer.out) == (0, True)

@@ -4,12 +4,14 @@ from textwrap import dedent
 
 from tidelog.core.broker import Broker
 from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
+from tidelog.faults.step import Step
 from tidelog.lab.play import run
 from tidelog.lab.world.snapshot import take
 from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
 from tidelog.narrate.events import narrate
 from tidelog.scenario import catalogue
+from tidelog.scenario.conditions import TIMES_OUT
 from tidelog.scenario.grammar import parse_step
 from tidelog.scenario.line import Line
 from tidelog.scenario.run import Played, Run
@@ -44,9 +46,14 @@ def known(name: str, generation: str) -> Run:
 
 def after(story: Run, command: str, nth: int = 1) -> Played:
     """The step with this text, and what was so after it."""
-    found = [played for played in story.played if str(played.step) == command]
+    found = [played for played in story.played if command_of(played.step) == command]
     assert len(found) >= nth, f"no step {command!r}"
     return found[nth - 1]
+
+
+def command_of(step: Step | None) -> str:
+    """As in the file, without the generations under which a wait times out."""
+    return str(step).partition(f" {TIMES_OUT} ")[0]
 
 
 class Stage:
@@ -63,12 +70,12 @@ class Stage:
         while True:
             step = self._left.pop(0)
             self._actions.perform(step)
-            if str(step) == command:
+            if command_of(step) == command:
                 return
 
     def do(self, *commands: str) -> None:
         for command in commands:
-            self._actions.perform(parse_step(Line("test", 1, command), ""))
+            self._actions.perform(parse_step(Line("test", 1, command)))
 
     def core(self, broker: int) -> Broker:
         core = self.world.processes[broker].core

@@ -32,7 +32,7 @@ def test_a_story_runs_like_a_file() -> None:
     run = story.run("epoch")
     assert [finding["value"] for finding in run.verdict.lost] == ["a"]
     assert print_scenario(parse(story.text)) == print_scenario(story.scenario())
-    assert "dies with the only copy" in story.scenario().steps[1].comment
+    assert "dies with the only copy" in story.scenario().steps[1].narration[0].text
 
 
 def test_a_mistake_in_a_story_is_named_like_one_in_a_file() -> None:

@@ -10,8 +10,8 @@ from tests.lab.stories import known
 from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicConfig
-from tidelog.faults.places import CHANNEL_NAMES, Channel
-from tidelog.faults.step import Duration, Sides, Step
+from tidelog.faults.places import CHANNEL_NAMES, Channel, Node
+from tidelog.faults.step import Aimed, Claim, Duration, Passage, Sides, Step
 from tidelog.narrate.transcript import print_transcript
 from tidelog.scenario import catalogue
 from tidelog.scenario.clients.producer import ProducerConfig
@@ -33,37 +33,63 @@ def test_every_file_survives_printing(name: str) -> None:
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_transcript_is_a_scenario(name: str) -> None:
-    """A transcript parses to the very scenario it tells, comments included."""
+    """A transcript parses to the scenario it tells, with the comments that are true of this run."""
     for generation in GENERATIONS:
-        told = catalogue.load(name).under(generation)
-        read = parse(print_transcript(known(name, generation)))
-        assert read == told
+        told = known(name, generation)
+        steps = [
+            replace(step, narration=(Passage(" ".join(true)),) if (true := told.narration(number)) else ())
+            for number, step in enumerate(told.scenario.steps, start=1)
+        ]
+        assert parse(print_transcript(told)) == replace(told.scenario, steps=steps)
 
 
 brokers = st.integers(0, 2)
 words = st.text("abcxyz019-_", min_size=1, max_size=6)
 durations = st.integers(0, 200_000).map(Duration)
 places = st.lists(st.sampled_from(["az1", "az2", "broker-0", "2", "keeper-1", "p"]), min_size=1, max_size=3)
-channels = st.builds(
-    Channel, st.sampled_from(CHANNEL_NAMES), st.sampled_from([0, 1, "p"]), st.sampled_from([2, "keeper", "c"])
+FAR_ENDS: dict[str, tuple[list[Node], list[Node]]] = {
+    "client": (["p", "c"], [0, 2]),
+    "keeper": ([0, 1], ["keeper"]),
+}
+
+
+def channel(name: str, forth: tuple[Node, Node]) -> Channel:
+    return Channel(name, *(reversed(forth) if name.endswith("-reply") else forth))
+
+
+channels = st.sampled_from(CHANNEL_NAMES).flatmap(
+    lambda name: st.builds(
+        channel,
+        st.just(name),
+        st.tuples(*map(st.sampled_from, FAR_ENDS.get(name.removesuffix("-reply"), ([0, 1], [2])))),
+    )
 )
+sent = st.sampled_from(["a", "b"])
 cuts = st.builds(Sides, places.map(tuple), places.map(tuple), st.booleans())
 conditions = st.one_of(
     st.tuples(st.just("leader"), st.tuples(st.none() | brokers)),
     st.tuples(st.just("isr"), st.tuples(st.lists(brokers, min_size=1, unique=True).map(tuple))),
     st.tuples(st.sampled_from(["epoch", "controller", "leads", "registered"]), st.tuples(brokers)),
     st.tuples(st.sampled_from(["leo", "hw", "follows"]), st.tuples(brokers, brokers)),
-    st.tuples(st.sampled_from(["holds", "knows"]), st.tuples(brokers, words)),
+    st.tuples(st.sampled_from(["holds", "knows"]), st.tuples(brokers, sent)),
     st.tuples(st.just("in-flight"), st.tuples(channels)),
     st.tuples(st.sampled_from(["answered", "converged"]), st.just(())),
 ).flatmap(
-    lambda one: st.builds(Condition, st.just(one[0]), st.just(one[1]), st.none() | st.integers(0, 9_999))
+    lambda one: st.builds(
+        Condition,
+        st.just(one[0]),
+        st.just(one[1]),
+        st.none() | st.integers(0, 9_999),
+        st.sampled_from([(), ("all",), ("hw", "majority")]),
+    )
 )
 several = st.lists(brokers, min_size=1, max_size=3).map(tuple)
 steps = st.one_of(
     st.builds(
         Step, st.sampled_from(["produce", "send"]), st.lists(words, min_size=1).map(lambda v: ("p", *v))
     ),
+    st.builds(Step, st.sampled_from(["produce", "send"]), st.just((Aimed("p", 1), "z"))),
+    st.builds(Step, st.just("delete"), st.just(("/controller",))),
     st.builds(Step, st.sampled_from(["read", "poll"]), st.just(("c",))),
     st.builds(Step, st.sampled_from(["crash", "power-off", "restart", "pause", "resume", "sync"]), several),
     st.builds(Step, st.sampled_from(["stop", "keeper-stop", "keeper-start"]), st.tuples(brokers)),
@@ -78,7 +104,17 @@ steps = st.one_of(
     st.builds(Step, st.just("wait"), st.tuples(conditions)),
     st.builds(Step, st.just("configure"), st.just(("t", "min.insync.replicas=2"))),
 )
-comments = st.lists(words, max_size=40).map(" ".join)
+texts = st.lists(words, min_size=1, max_size=40).map(" ".join)
+claims = st.sampled_from(
+    [Claim("error", "75"), Claim("truncates", "0", denied=True), Claim("isr", "0,1"), Claim("log", "1:a,b")]
+)
+passages = st.builds(
+    Passage,
+    texts,
+    st.sampled_from([(), ("hw",), ("kip101", "epoch")]),
+    st.lists(claims, max_size=2).map(tuple),
+)
+narrations = st.lists(passages, max_size=3).map(tuple)
 configs = st.builds(
     BrokerConfig,
     replica_lag_time_max_ms=st.integers(2, 50_000),
@@ -117,9 +153,9 @@ producers = st.builds(
 )
 
 
-@given(setups, producers, st.lists(st.tuples(steps, comments), max_size=12), words)
+@given(setups, producers, st.lists(st.tuples(steps, narrations), max_size=12), words)
 def test_any_scenario_survives_printing(
-    setup: Setup, producer: ProducerConfig, commented: list[tuple[Step, str]], title: str
+    setup: Setup, producer: ProducerConfig, narrated: list[tuple[Step, tuple[Passage, ...]]], title: str
 ) -> None:
     """Every setting, every command and every condition can be written down and read back."""
     scenario = Scenario(
@@ -127,9 +163,12 @@ def test_any_scenario_survives_printing(
         setup,
         title,
         source="S0 §2",
-        clients=[ClientSetup("p", "az1", producer), ClientSetup("c", "az9", None)],
+        clients=[ClientSetup("p", "az1", producer), ClientSetup("c", "az2", None)],
         expectations=[Expectation("hw", {"lost": "a,b", "leader": "1"}), Expectation("epoch", {})],
-        steps=[replace(step, comment=comment) for step, comment in commented],
+        steps=[
+            Step("produce", ("p", "a", "b")),
+            *(replace(step, narration=narration) for step, narration in narrated),
+        ],
     )
     assert parse(print_scenario(scenario)) == scenario
 
@@ -143,7 +182,37 @@ def test_brokers_may_be_written_with_their_kind() -> None:
 def test_comments_belong_to_the_step_below_them() -> None:
     """Lines of one comment are joined; a blank line cuts a comment off from what follows."""
     scenario = parse(HEAD + "# one\n#   two\nsettle\n# stray\n\ntick\n")
-    assert [step.comment for step in scenario.steps] == ["one two", ""]
+    assert [step.narration for step in scenario.steps] == [(Passage("one two"),), ()]
+
+
+def test_a_passage_may_belong_to_some_generations() -> None:
+    """A marker begins a passage. A bracket that is no marker is text. Text goes on until the next marker."""
+    text = "# [0,1] is the ISR.\n# [hw,kip101 error=6] one\n# two\n# [all truncates!=1] three\nsettle\n"
+    (step,) = parse(HEAD + text).steps
+    assert step.narration == (
+        Passage("[0,1] is the ISR."),
+        Passage("one two", ("hw", "kip101"), (Claim("error", "6"),)),
+        Passage("three", (), (Claim("truncates", "1", denied=True),)),
+    )
+
+
+COMMENT_MISTAKES = [
+    ("# [hv] text", 3, "generations out of hw, kip101,"),
+    ("# [hw text", 12, "] after the generations and claims"),
+    ("# [hw eror=6] text", 7, "(did you mean error?)"),
+    ("# [error=six] text", 3, "an error code like 75"),
+    ("# [hw epoch] text", 7, "a claim like error=75"),
+    ("#[truncates=x] text", 2, "a broker's number"),
+]
+
+
+@pytest.mark.parametrize(("line", "column", "expected"), COMMENT_MISTAKES)
+def test_a_malformed_marker_is_pointed_at(line: str, column: int, expected: str) -> None:
+    """A narration for generations that do not exist, or with a claim that cannot be checked."""
+    with pytest.raises(ScenarioError) as caught:
+        parse(HEAD + line + "\nsettle\n", "my.scenario")
+    assert str(caught.value).startswith(f"my.scenario: line 6, column {column}: expected ")
+    assert expected in str(caught.value)
 
 
 def test_output_is_skipped_up_to_the_next_blank_line() -> None:
@@ -154,7 +223,7 @@ def test_output_is_skipped_up_to_the_next_blank_line() -> None:
 
 def test_one_expect_line_may_speak_for_several_generations() -> None:
     """Facts that are not mentioned are not expected of the end, verdicts that are not are expected empty."""
-    scenario = parse(HEAD + "expect hw,epoch lost=a leader=1\nexpect majority none\nsettle\n")
+    scenario = parse(HEAD + "expect hw,epoch lost=a leader=1\nexpect majority none\nsend p a\n")
     assert scenario.expectation("hw") == Expectation("hw", {"lost": "a", "leader": "1"})
     assert scenario.expectation("epoch") == Expectation("epoch", {"lost": "a", "leader": "1"})
     assert scenario.expectation("majority") == Expectation("majority", {})
@@ -202,6 +271,27 @@ STEP_MISTAKES = [
     ("wait answered within", 22, "a duration like 500ms or 10s"),
     ("wait answered quickly", 15, "the end of the line, found 'quickly'"),
     ("wait leads 9", 12, "a broker between 0 and 2, found '9'"),
+    ("wait leader 9", 13, "a broker between 0 and 2, found '9'"),
+    ("wait leader 2", 13, "a broker that holds a replica of t (0, 1), found '2'"),
+    ("wait isr 0,1,2", 10, "a broker that holds a replica of t (0, 1), found '0,1,2'"),
+    ("wait isr 0,0", 10, "each broker of the ISR once, found '0,0'"),
+    ("wait controller 3", 17, "a broker between 0 and 2, found '3'"),
+    ("wait holds 2 a", 12, "a broker that holds a replica of t (0, 1), found '2'"),
+    ("wait holds 1 a", 14, "a record that an earlier step sends, found 'a'"),
+    ("wait follows 1 2", 16, "a broker that holds a replica of t (0, 1), found '2'"),
+    ("wait hw 0 -1", 11, "a number of at least 0, found '-1'"),
+    ("wait epoch -1", 12, "a number of at least 0, found '-1'"),
+    ("wait answered times-out", 25, "generations out of hw, kip101,"),
+    ("wait answered times-out zab", 25, "generations out of hw, kip101,"),
+    ("hold fetch 0->0", 12, "no broker fetches from itself, found '0->0'"),
+    ("hold fetch 2->0", 12, "broker 2 holds no replica, found '2->0'"),
+    ("hold client 0->p", 13, "two nodes of this scenario like p->0, found '0->p'"),
+    ("hold client-reply p->0", 19, "two nodes of this scenario like 0->p, found 'p->0'"),
+    ("drop keeper 0->1", 13, "two nodes of this scenario like 0->keeper, found '0->1'"),
+    ("wait in-flight fetch 1->p", 22, "two nodes of this scenario like 1->0, found '1->p'"),
+    ("send p->x a", 6, "a producer and a broker like p->1, found 'p->x'"),
+    ("send p->3 a", 6, "a broker between 0 and 2, found 'p->3'"),
+    ("delete /brokers", 8, "/controller, the only node that can be deleted, found '/brokers'"),
     ("keeper-stop 3", 13, "a keeper member between 0 and 2, found '3'"),
     ("configure u min.insync.replicas=1", 11, "a topic out of t, found 'u'"),
     ("configure t retention.ms=1", 13, "KEY=VALUE with KEY one of min.insync.replicas,"),
@@ -261,6 +351,22 @@ HEAD_MISTAKES = [
         8,
         "a generation (hw, kip101, epoch, majority)",
     ),
+    (
+        "scenario x\ntopic t replicas=0\nproducer p zone=az9 acks=1",
+        3,
+        12,
+        "zone= one of az1, az2, az3, found 'zone=az9'",
+    ),
+    ("scenario x\ntopic t replicas=0\nconsumer c zone=az", 3, 12, "zone= one of az1, az2, az3"),
+    (
+        "scenario x\ntopic t replicas=0\nproducer p\nexpect hw lost=a,zz\nsend p a",
+        4,
+        11,
+        "records that a step of this scenario sends, and not zz, found 'lost=a,zz'",
+    ),
+    ("scenario x\ntopic t replicas=0\nexpect hw leader=1", 3, 11, "brokers that hold a replica (0)"),
+    ("scenario x\ntopic t replicas=0\nexpect hw none\nexpect epoch isr=0,1", 4, 14, "isr= brokers that"),
+    ("scenario x\ntopic t replicas=0\nexpect hw epoch=two", 3, 11, "epoch= a number, found 'epoch=two'"),
     ("scenario x\ntopic t replicas=0\nexpect hw mood=bad", 3, 11, "KEY=VALUE with KEY one of lost,"),
     ("scenario x\ntopic t replicas=0\nsettle\ntopic u replicas=0", 4, 1, "'topic' belongs to the head"),
 ]
@@ -296,7 +402,15 @@ IMPOSSIBLE = [
 
 @pytest.mark.parametrize(("line", "reason"), IMPOSSIBLE)
 def test_an_impossible_cluster_is_refused(line: str, reason: str) -> None:
-    """Nothing is simulated that could not exist; the message says what to change."""
-    with pytest.raises(ScenarioError, match=r"^my\.scenario: ") as caught:
+    """Nothing is simulated that could not exist; the message names the setting and says what to change."""
+    with pytest.raises(ScenarioError) as caught:
         parse(f"scenario x\ntopic t replicas=0\n{line}\n", "my.scenario")
+    named = {"topic t replicas=1": "topic"}.get(line, line.rsplit(maxsplit=1)[-1])
+    assert str(caught.value).startswith(f"my.scenario: line 3, column {line.index(named) + 1}: ")
     assert reason in str(caught.value)
+
+
+def test_a_topic_that_asks_too_much_of_the_default_cluster_is_pointed_at() -> None:
+    """There is no line of the cluster to point at."""
+    with pytest.raises(ScenarioError, match=r"^x: line 2, column 9: topic t wants replicas on \[7\]"):
+        parse("scenario x\ntopic t replicas=7\n", "x")

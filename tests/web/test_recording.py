@@ -70,7 +70,7 @@ def test_a_record_is_lost_at_the_step_that_loses_it() -> None:
     """In hw-loss c is lost when a broker without it is elected; behind a cut, when the other side elects."""
     _, loss = record(catalogue.load("hw-loss").under("hw"))
     assert loss["lost_at"] == {"c": 20}
-    assert loss["steps"][20]["command"] == "wait leader 1"
+    assert loss["steps"][20]["command"] == "wait leader 1 times-out majority"
     _, cut = record(catalogue.load("isolate-leader-zone"))
     assert {cut["steps"][at]["command"] for at in cut["lost_at"].values()} == {"wait leader 1"}
     _, kept = record(catalogue.load("hw-loss").under("epoch"))

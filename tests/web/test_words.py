@@ -44,7 +44,7 @@ def test_every_text_of_the_catalogue_has_its_chinese() -> None:
     wanted += [generation.summary for generation in GENERATIONS.values()]
     for scenario in scenarios():
         wanted += [scenario.title, leads()[scenario.name]]
-        wanted += [step.comment for step in scenario.steps if step.comment]
+        wanted += [passage.text for step in scenario.steps for passage in step.narration]
     texts = words()["zh"]["texts"]
     assert [text for text in wanted if not CHINESE.search(texts.get(text, ""))] == []
     assert set(texts) <= {*wanted, "More"}, "a translation of a text that is not there any more"

@@ -9,8 +9,9 @@ from tidelog.lab.invariants import INVARIANTS
 from tidelog.lab.play import run
 from tidelog.lab.search.schedule import USUAL_KINDS, Finding
 from tidelog.lab.search.search import SearchOptions
+from tidelog.scenario.narration import wrap_comment
 from tidelog.scenario.run import Run
-from tidelog.scenario.scenario import VERDICT_KINDS, print_scenario, wrap_comment
+from tidelog.scenario.scenario import VERDICT_KINDS, print_scenario
 from tidelog.scenario.violations import Grade
 
 _CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}

@@ -22,13 +22,18 @@ def is_violated(run: Run) -> bool:
 
 
 def exit_code(run: Run) -> ExitCode:
-    return ExitCode.VIOLATED if is_violated(run) else ExitCode.HELD
+    """A run in which a wait timed out against expectation did not show what it was made to show."""
+    return ExitCode.VIOLATED if is_violated(run) or run.misjudged_waits() else ExitCode.HELD
 
 
 def headline(run: Run, *, short: bool = False) -> str:
     generation = run.scenario.setup.generation
+    waits = run.misjudged_waits()
     if short:
-        return f"{generation}: {'VIOLATED' if is_violated(run) else 'HELD'}"
+        return f"{generation}: {'VIOLATED' if is_violated(run) else 'FAILED' if waits else 'HELD'}"
+    if not is_violated(run) and waits:
+        count = "a wait" if len(waits) == 1 else f"{len(waits)} waits"
+        return f"FAILED under {generation}: {count} did not end as the scenario expects"
     if not is_violated(run):
         return f"HELD under {generation}: every promise was kept"
     kinds = [kind for kind, findings in run.verdict.as_json().items() if findings]
@@ -36,7 +41,7 @@ def headline(run: Run, *, short: bool = False) -> str:
 
 
 def style_of(run: Run) -> str:
-    return palette.BAD if is_violated(run) else palette.GOOD
+    return palette.BAD if is_violated(run) or run.misjudged_waits() else palette.GOOD
 
 
 def findings(run: Run) -> list[tuple[str, str]]:
@@ -106,12 +111,12 @@ _BROKEN = {
 
 def _expected(screen: Console, run: Run, width: int) -> list[Text]:
     expectation = run.scenario.expectation(run.scenario.setup.generation)
-    if expectation is None:
+    surprises = run.surprises()
+    if expectation is None and not surprises:
         return wrap(
             screen, Text("The scenario has no expectation for this generation.", palette.FAINT), width
         )
-    surprises = run.surprises()
-    if not surprises:
+    if expectation is not None and not surprises:
         return wrap(screen, f"As the scenario expects: {outcome(expectation)}.", width)
     lines = wrap(screen, Text("NOT as the scenario expects:", palette.BAD), width)
     for surprise in surprises:

@@ -30,7 +30,7 @@ def run_json(run: Run) -> dict[str, Any]:
         ],
         "as_expected": not run.surprises(),
         "surprises": run.surprises(),
-        "steps": [_step_json(number, played) for number, played in enumerate(run.played)],
+        "steps": [_step_json(run, number, played) for number, played in enumerate(run.played)],
     }
 
 
@@ -63,11 +63,11 @@ def _event_json(at: int, event: object) -> dict[str, Any]:
     return {**found, "event": kind.name, **{column: fact for column, fact in facts if fact is not None}}
 
 
-def _step_json(number: int, played: Played) -> dict[str, Any]:
+def _step_json(run: Run, number: int, played: Played) -> dict[str, Any]:
     return {
         "step": number,
         "command": str(played.step) if played.step is not None else "(start)",
-        "narration": played.step.comment if played.step is not None else "",
+        "narration": " ".join(run.narration(number)),
         "remark": remark_words(played.remarks),
         "told": client_lines(played),
         "events": [_event_json(at, event) for at, event in played.events],

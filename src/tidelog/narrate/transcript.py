@@ -12,8 +12,9 @@ from itertools import groupby
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import narrate, notable
 from tidelog.scenario.clients.events import RecordRead
+from tidelog.scenario.narration import wrap_comment
 from tidelog.scenario.run import Played, Run
-from tidelog.scenario.scenario import OUTPUT_MARK, print_head, wrap_comment
+from tidelog.scenario.scenario import OUTPUT_MARK, print_head
 from tidelog.scenario.snapshot import ReplicaState, Snapshot, partition_line
 
 
@@ -22,10 +23,11 @@ def print_transcript(run: Run) -> str:
     lines += [] if run.stage == "sim" else [f"# stage: {run.stage}"]
     lines.append("")
     before: Snapshot | None = None
-    for played in run.played:
-        if lines[-1] and played.step is not None and played.step.comment:
+    for number, played in enumerate(run.played):
+        narration = run.narration(number)
+        if lines[-1] and narration:
             lines.append("")
-        lines += _step(played, before)
+        lines += _step(played, narration, before)
         before = played.after
     if lines[-1]:
         lines.append("")
@@ -33,12 +35,12 @@ def print_transcript(run: Run) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _step(played: Played, before: Snapshot | None) -> list[str]:
+def _step(played: Played, narration: list[str], before: Snapshot | None) -> list[str]:
     lines: list[str] = []
     if played.step is None:
         lines.append("# The cluster at the beginning.")
     else:
-        lines += wrap_comment(played.step.comment) if played.step.comment else []
+        lines += wrap_comment(" ".join(narration)) if narration else []
         lines.append(str(played.step))
     output = [f"! {remark_words(played.remarks)}"] if played.remarks else []
     output += event_lines(played)

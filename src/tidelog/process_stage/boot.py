@@ -14,7 +14,7 @@ from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
-from tidelog.core.keeper_port import Create, Multi, Write
+from tidelog.core.keeper_port import Create, Multi, Operation, Write
 from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
 from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
@@ -206,14 +206,19 @@ async def _create(setup: Setup, topic: TopicSetup, processes: Processes) -> None
 
 
 async def _create_with_a_past(topic: TopicSetup, isr: tuple[int, ...], keeper: EmbeddedKeeper) -> None:
+    if not await administer(keeper, creation_with_a_past(topic, isr)):
+        raise TrialError(f"topic {topic.name} cannot be created: the keeper refuses it")
+
+
+async def administer(keeper: EmbeddedKeeper, operation: Operation) -> bool:
+    """A write by an administrator's tool, in a session of its own. False if the keeper refuses it."""
     connection = connect(f"embedded://{LOOPBACK}:{keeper.port}")
     connection.start(lambda notice: None)
     try:
-        result = await connection.request(creation_with_a_past(topic, isr))
+        result = await connection.request(operation)
     finally:
         await connection.close()
-    if not result.ok:
-        raise TrialError(f"topic {topic.name} cannot be created: {result.error}")
+    return result.ok
 
 
 async def _is_known(setup: Setup, topic: TopicSetup, observation: Observation) -> bool:

@@ -25,12 +25,14 @@ from typing import Any, TypeVar
 from tidelog.cluster.disks import Disks
 from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.core.keeper_port import Delete
 from tidelog.core.types import Millis
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.faults.testbed import Links
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.process_stage.boot import (
+    administer,
     alteration,
     broker_settings,
     create_topics,
@@ -401,6 +403,9 @@ class ClusterStage(Stage):
 
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         self._ask_controller(Api.INCREMENTAL_ALTER_CONFIGS, 0, alteration(topic, settings))
+
+    def delete_node(self, path: str) -> bool:
+        return self._topology.keeper_has_quorum and self._run(administer(self._keeper, Delete(path)))
 
     def _ask_controller(self, api: Api, version: int, question: Any) -> bool:
         """Ask on a direct connection, which no fault affects. False if there is no controller."""

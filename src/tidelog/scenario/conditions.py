@@ -12,10 +12,12 @@ from typing import Any, Protocol
 
 from tidelog.core.types import NO_LEADER, PartitionState, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.faults.step import print_argument, print_duration
+from tidelog.faults.step import EVERY_GENERATION, print_argument, print_duration
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.setup import Setup
+
+TIMES_OUT = "times-out"
 
 
 @dataclass(slots=True, frozen=True)
@@ -23,12 +25,25 @@ class Condition:
     name: str
     args: tuple[object, ...]
     within_ms: int | None = None
+    times_out: tuple[str, ...] = ()
+    """The generations under which it is expected not to come true in time; ``all`` of them."""
 
     def __str__(self) -> str:
+        words = [self.wanted]
+        if self.times_out:
+            words += [TIMES_OUT, ",".join(self.times_out)]
+        return " ".join(words)
+
+    @property
+    def wanted(self) -> str:
+        """The condition alone, as in the file."""
         words = [self.name, *(print_argument(arg) for arg in self.args)]
         if self.within_ms is not None:
             words += ["within", print_duration(self.within_ms)]
         return " ".join(words)
+
+    def is_to_time_out(self, generation: str) -> bool:
+        return generation in self.times_out or EVERY_GENERATION in self.times_out
 
 
 class ReplicaView(Protocol):
@@ -159,5 +174,3 @@ CONVERGED = "converged"
 CONDITIONS = (*TESTS, CONVERGED)
 OF_REPLICA = frozenset(("leads", "follows", "holds", "knows", "leo", "hw"))
 """Conditions about what one broker, their first argument, says of its replica."""
-BROKER_CONDITIONS = ("registered", "unregistered", *sorted(OF_REPLICA))
-"""Conditions whose first argument is a broker."""

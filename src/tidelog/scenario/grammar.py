@@ -3,6 +3,7 @@
 ===================================  ====================================================================
 ``produce CLIENT VALUE…``            send records one after the other, wait until each is answered
 ``send CLIENT VALUE…``               send records, wait for nothing
+``send CLIENT->N VALUE…``            send them to broker N, leader or not; ``produce`` likewise
 ``read CLIENT``                      one poll of a consumer, wait for its end
 ``poll CLIENT``                      start a poll, wait for nothing
 ``crash|restart|pause|resume N…``    kill -9, start, SIGSTOP, SIGCONT
@@ -17,6 +18,7 @@
 ``keeper-stop|keeper-start N``       a member of the keeper
 ``elect-preferred``                  ask for the preferred leader
 ``configure TOPIC KEY=VALUE``        change a topic's settings
+``delete /controller``               delete the controller's node in the keeper: a new election
 ``hold CHANNEL A->B``, ``hold all``  messages wait in the network; ``release`` lets them go
 ``deliver CHANNEL A->B``             exactly one message arrives, held or not
 ``drop CHANNEL A->B``                exactly one message is lost
@@ -25,6 +27,9 @@
 ``settle``                           everything in flight that is not held arrives
 ``wait CONDITION [within DURATION]`` time passes until it holds
 ===================================  ====================================================================
+
+A wait that times out makes the run fail. ``wait … times-out GENERATION,…`` expects it under these
+generations, ``times-out all`` under all of them: there the run fails if the condition does come true.
 
 Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``registered N``,
 ``unregistered N``, ``leads N``, ``follows N M``, ``holds N VALUE`` (it is in the log of N), ``knows N VALUE``
@@ -36,11 +41,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tidelog.core.generations import GENERATIONS
+from tidelog.core.keeper_paths import CONTROLLER
 from tidelog.faults import FAULT_VERBS, MENDING_VERBS
 from tidelog.faults.places import CHANNEL_NAMES, Channel, Node
-from tidelog.faults.step import Duration, Sides, Step
+from tidelog.faults.step import EVERY_GENERATION, Aimed, Duration, Passage, Sides, Step
 from tidelog.faults.targets import Takes
-from tidelog.scenario.conditions import CONDITIONS, Condition
+from tidelog.scenario.conditions import CONDITIONS, TIMES_OUT, Condition
 from tidelog.scenario.line import Line, did_you_mean, is_number
 from tidelog.settings.topic import TOPIC
 
@@ -84,15 +91,29 @@ def channel(line: Line, index: int) -> Channel:
     return Channel(name, node(source), node(target))
 
 
+def generations(line: Line, index: int) -> tuple[str, ...]:
+    expected = f"generations out of {', '.join(GENERATIONS)}, or {EVERY_GENERATION}"
+    named = tuple(line.need(index, expected).split(","))
+    if named != (EVERY_GENERATION,) and not all(name in GENERATIONS for name in named):
+        raise line.error(index, expected)
+    return named
+
+
 def _brokers(line: Line) -> tuple[object, ...]:
     line.need(1, "a broker's number")
     return tuple(line.number(index, "a broker's number") for index in range(1, len(line.words)))
 
 
 def _values(line: Line) -> tuple[object, ...]:
-    client = line.need(1, "a client's name")
+    word = line.need(1, "a client's name")
     line.need(2, "at least one value to send")
-    return (client, *line.words[2:])
+    client, arrow, broker = word.partition("->")
+    if not arrow:
+        return (word, *line.words[2:])
+    target = node(broker)
+    if not client or not isinstance(target, int):
+        raise line.error(1, "a producer and a broker like p->1")
+    return (Aimed(client, target), *line.words[2:])
 
 
 def _one_word(expected: str) -> Callable[[Line], tuple[object, ...]]:
@@ -173,6 +194,13 @@ def _configure(line: Line) -> tuple[object, ...]:
     return (topic, *(f"{key}={ALTERABLE[key].show(value)}" for key, value in settings.items()))
 
 
+def _delete(line: Line) -> tuple[object, ...]:
+    if line.need(1, CONTROLLER) != CONTROLLER:
+        raise line.error(1, f"{CONTROLLER}, the only node that can be deleted")
+    line.end(2)
+    return (CONTROLLER,)
+
+
 # ---------------------------------------------------------------- conditions
 
 
@@ -212,8 +240,12 @@ def _wait(line: Line) -> tuple[object, ...]:
     if line.word(index) == "within":
         within = duration(line, index + 1).ms
         index += 2
+    times_out: tuple[str, ...] = ()
+    if line.word(index) == TIMES_OUT:
+        times_out = generations(line, index + 1)
+        index += 2
     line.end(index)
-    return (Condition(name, args, within),)
+    return (Condition(name, args, within, times_out),)
 
 
 _PARSERS: dict[Takes, Callable[[Line], tuple[object, ...]]] = {
@@ -244,15 +276,16 @@ _OTHERS: dict[str, Callable[[Line], tuple[object, ...]]] = {
     "configure": _configure,
     "deliver": _one_channel,
     "drop": _one_channel,
+    "delete": _delete,
     "advance": _advance,
     "wait": _wait,
 }
 VERBS = (*_OTHERS, *TAKES)
 
 
-def parse_step(line: Line, comment: str) -> Step:
+def parse_step(line: Line, narration: tuple[Passage, ...] = ()) -> Step:
     verb = line.word(0)
     if verb not in VERBS:
         raise line.error(0, f"a command{did_you_mean(verb, VERBS)}; the commands are {', '.join(VERBS)}")
     parser = _OTHERS[verb] if verb in _OTHERS else _PARSERS[TAKES[verb]]
-    return Step(verb, parser(line), comment)
+    return Step(verb, parser(line), narration)

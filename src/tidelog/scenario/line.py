@@ -38,6 +38,20 @@ class Line:
             self._columns.append(position)
             position += len(word)
 
+    def with_words(self, words: list[str]) -> Line:
+        """The same place in the file, with other words: those without the punctuation around them."""
+        line = Line(self._origin, self._number, self._text)
+        line.words = words
+        return line
+
+    def refusal(self, index: int, why: str) -> ScenarioError:
+        """An error in words of its own, at a word of this line."""
+        return ScenarioError(f"{self._place(index)}: {why}")
+
+    def setting(self, key: str) -> int:
+        """The index of the word KEY=VALUE, or of the line's first word."""
+        return next((i for i, word in enumerate(self.words) if word.partition("=")[0] == key), 0)
+
     def error(self, index: int, expected: str) -> ScenarioError:
         found = f", found {self.words[index]!r}" if index < len(self.words) else ", found the end of the line"
         return ScenarioError(f"{self._place(index)}: expected {expected}{found}")
@@ -81,7 +95,7 @@ class Line:
             try:
                 found[key] = allowed[key].parse(value)
             except ValueError as error:
-                raise ScenarioError(f"{self._place(index)}: {self.words[index]}: {error}") from None
+                raise self.refusal(index, f"{self.words[index]}: {error}") from None
         return found
 
 

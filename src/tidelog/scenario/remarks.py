@@ -29,6 +29,8 @@ class RemarkKind(StrEnum):
     NOTHING_IN_FLIGHT = "nothing_in_flight"
     NO_TIMER = "no_timer"
     NO_CONTROLLER = "no_controller"
+    NO_SUCH_NODE = "no_such_node"
+    """``path`` of a node that the keeper does not have"""
     CORE_STOPPED = "core_stopped"
     """``violation``: the invariant of the core that did not hold"""
 

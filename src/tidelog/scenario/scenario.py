@@ -1,8 +1,9 @@
 """Scenario files: a failure as a short text, the same for the simulator and for real processes.
 
 A file has a head (what the cluster is made of, what is expected of each generation) and steps, one command a
-line. A comment above a step narrates it. A *transcript* is the same file with what happened printed below
-each step, after ``----``; so every transcript is also a scenario, and the parser skips the output.
+line. A comment above a step narrates it (``narration.py``). A *transcript* is the same file with what
+happened printed below each step, after ``----``; so every transcript is also a scenario, and the parser skips
+the output. Its comments are those that were true of the run.
 
 ::
 
@@ -27,12 +28,10 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicPartition
-from tidelog.faults.places import Channel
-from tidelog.faults.step import Sides, Step
-from tidelog.faults.targets import Takes
+from tidelog.faults.step import Step
+from tidelog.scenario.checks import HeadLines, check_step
 from tidelog.scenario.clients.producer import ProducerConfig
-from tidelog.scenario.conditions import BROKER_CONDITIONS, Condition
-from tidelog.scenario.grammar import TAKES, parse_step
+from tidelog.scenario.grammar import parse_step
 from tidelog.scenario.head import (
     describe_cluster,
     describe_producer,
@@ -40,10 +39,10 @@ from tidelog.scenario.head import (
     parse_cluster,
     parse_producer,
     parse_topic,
-    topic_config,
 )
 from tidelog.scenario.line import Line, ScenarioError
-from tidelog.scenario.setup import Setup, SetupError, TopicSetup
+from tidelog.scenario.narration import comment_line, parse_narration, print_narration
+from tidelog.scenario.setup import Setup, TopicSetup
 from tidelog.settings.kinds import Word
 
 OUTPUT_MARK = "----"
@@ -100,7 +99,8 @@ class Scenario:
 def parse(text: str, origin: str = "scenario") -> Scenario:
     """Read a scenario or a transcript. Raises ``ScenarioError`` with line, column and what was expected."""
     scenario = Scenario("", Setup())
-    comment: list[str] = []
+    head = HeadLines()
+    comment: list[Line] = []
     in_output = False
     for number, raw in enumerate(text.splitlines(), start=1):
         if in_output:
@@ -114,24 +114,30 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
             comment = []
             continue
         if raw.lstrip().startswith("#"):
-            comment.append(raw.lstrip()[1:].strip())
+            comment.append(comment_line(origin, number, raw))
             continue
         line = Line(origin, number, raw)
-        if not _parse_head(scenario, line):
+        if _parse_head(scenario, line):
+            head.add(line)
+        else:
             if not scenario.setup.topics:
                 raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
-            step = parse_step(line, " ".join(comment))
-            _check_step(scenario, line, step)
+            if not scenario.steps:
+                head.check_cluster(scenario)
+            step = parse_step(line, parse_narration(comment))
+            check_step(scenario, line, step)
             scenario.steps.append(step)
         comment = []
     if not scenario.name:
         raise ScenarioError(f"{origin}: line 1, column 1: expected 'scenario NAME' at the top of the file")
     if not scenario.setup.topics:
-        raise ScenarioError(f"{origin}: expected a topic, like 'topic t replicas=0,1,2'")
-    try:
-        scenario.setup.check()
-    except SetupError as error:
-        raise ScenarioError(f"{origin}: {error}") from None
+        last = len(text.splitlines())
+        raise ScenarioError(
+            f"{origin}: line {last}, column 1: expected a topic below, like 'topic t replicas=0,1,2'"
+        )
+    if not scenario.steps:
+        head.check_cluster(scenario)
+    head.check_expectations(scenario)
     return scenario
 
 
@@ -180,88 +186,9 @@ def _parse_expectation(line: Line) -> list[Expectation]:
     return [Expectation(generation, facts) for generation in generations]
 
 
-def _check_step(scenario: Scenario, line: Line, step: Step) -> None:
-    """Refuse a step that speaks of a client, broker, zone or topic which this scenario does not have."""
-    setup = scenario.setup
-    if step.client is not None:
-        _check_client(scenario, line, step)
-    elif TAKES.get(step.verb) in (Takes.BROKER, Takes.BROKERS, Takes.PAIR):
-        for index, broker in enumerate(step.args, start=1):
-            _check_broker(setup, line, index, broker)
-    elif TAKES.get(step.verb) is Takes.MEMBER:
-        if not 0 <= int(str(step.args[0])) < setup.keepers:
-            raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
-    elif step.verb == "configure":
-        _check_configure(scenario, line, step)
-    elif TAKES.get(step.verb) is Takes.ZONE and step.args[0] not in _places(scenario):
-        raise line.error(1, f"a zone out of {', '.join(_zones(setup))}")
-    for arg in step.args:
-        if isinstance(arg, Condition) and arg.name in BROKER_CONDITIONS:
-            _check_broker(setup, line, 2, arg.args[0])
-            if arg.name == "follows":
-                _check_broker(setup, line, 3, arg.args[1])
-        if isinstance(arg, Condition) and arg.name == "isr" and isinstance(arg.args[0], tuple):
-            for broker in arg.args[0]:
-                _check_broker(setup, line, 2, broker)
-        named = arg.args[0] if isinstance(arg, Condition) and arg.name == "in-flight" else arg
-        if isinstance(named, Channel):
-            ends = (named.source, named.target)
-            if not all(end in ("keeper", "admin") or str(end) in _places(scenario) for end in ends):
-                raise line.error(
-                    len(line.words) - 1 if arg is named else 3, "two nodes of this scenario like 1->0"
-                )
-        if isinstance(arg, Sides):
-            for place in (*arg.left, *arg.right):
-                if place not in _places(scenario):
-                    at = next(i for i, word in enumerate(line.words) if place in word.split(",") and i > 0)
-                    raise line.error(at, f"zones or nodes out of {', '.join(_places(scenario))}")
-
-
-def _zones(setup: Setup) -> list[str]:
-    return list(dict.fromkeys(setup.zone(index) for index in range(max(setup.brokers, setup.keepers))))
-
-
-def _places(scenario: Scenario) -> list[str]:
-    """Everything a step may call a place: zones, brokers (by number and by name), keeper members, clients."""
-    setup = scenario.setup
-    clients = [client.name for client in scenario.clients]
-    zones = dict.fromkeys([*_zones(setup), *(client.zone for client in scenario.clients)])
-    brokers = [*map(str, range(setup.brokers)), *(f"broker-{b}" for b in range(setup.brokers))]
-    return [*zones, *brokers, *(f"keeper-{k}" for k in range(setup.keepers)), *clients]
-
-
-def _check_broker(setup: Setup, line: Line, index: int, broker: object) -> None:
-    if not isinstance(broker, int) or not 0 <= broker < setup.brokers:
-        raise line.error(index, f"a broker between 0 and {setup.brokers - 1}")
-
-
-def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
-    for topic in scenario.setup.topics:
-        if topic.name == step.args[0]:
-            found = dict(str(setting).split("=", 1) for setting in step.args[1:])
-            config = topic_config(topic.config, found)
-            try:
-                replace(scenario.setup, topics=(replace(topic, config=config),)).check()
-            except SetupError as error:
-                raise line.error(2, f"a setting that can be met ({error})") from None
-            return
-    raise line.error(1, f"a topic out of {', '.join(topic.name for topic in scenario.setup.topics)}")
-
-
 def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
     if name in [client.name for client in scenario.clients]:
         raise line.error(1, "a name that no other client has")
-
-
-def _check_client(scenario: Scenario, line: Line, step: Step) -> None:
-    for client in scenario.clients:
-        if client.name == step.client:
-            wants_producer = step.verb in ("send", "produce")
-            if wants_producer == (client.producer is not None):
-                return
-            raise line.error(1, "a producer" if wants_producer else "a consumer")
-    known = ", ".join(client.name for client in scenario.clients) or "none is declared"
-    raise line.error(1, f"a client of this scenario ({known})")
 
 
 # ---------------------------------------------------------------- printing
@@ -289,20 +216,10 @@ def print_head(scenario: Scenario) -> list[str]:
 def print_scenario(scenario: Scenario) -> str:
     lines = [*print_head(scenario), ""]
     for step in scenario.steps:
-        if step.comment:
-            lines += ["", *wrap_comment(step.comment)]
+        if step.narration:
+            lines += ["", *print_narration(step.narration)]
         lines.append(str(step))
     return "\n".join(lines) + "\n"
-
-
-def wrap_comment(comment: str, width: int = 100) -> list[str]:
-    lines, current = [], "#"
-    for word in comment.split():
-        if len(current) + len(word) + 1 > width:
-            lines.append(current)
-            current = "#"
-        current += " " + word
-    return [*lines, current]
 
 
 __all__ = ["ClientSetup", "Expectation", "Scenario", "ScenarioError", "TopicSetup", "parse", "print_scenario"]

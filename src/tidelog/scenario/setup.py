@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS, Generation
@@ -15,7 +16,13 @@ MOST_NODES = 50
 
 
 class SetupError(Refusal, ValueError):
-    """The described cluster cannot exist. The message says what to change."""
+    """The described cluster cannot exist. The message says what to change, the rest where that is written."""
+
+    def __init__(self, message: str, setting: str, topic: str = "") -> None:
+        super().__init__(message)
+        self.setting = setting
+        self.topic = topic
+        """Empty: a setting of the cluster."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,23 +66,27 @@ class Setup:
 
     def check(self) -> None:
         if self.brokers < 1:
-            raise SetupError("a cluster needs at least one broker")
-        if max(self.brokers, self.keepers) > MOST_NODES:
-            raise SetupError(f"the lab plays clusters of at most {MOST_NODES} brokers and keeper members")
+            raise SetupError("a cluster needs at least one broker", "brokers")
+        for setting, nodes in (("brokers", self.brokers), ("keepers", self.keepers)):
+            if nodes > MOST_NODES:
+                most = f"the lab plays clusters of at most {MOST_NODES} brokers and keeper members"
+                raise SetupError(most, setting)
         if not 0 <= self.controller < self.brokers:
             raise SetupError(
-                f"controller {self.controller} is not one of the brokers 0 to {self.brokers - 1}"
+                f"controller {self.controller} is not one of the brokers 0 to {self.brokers - 1}",
+                "controller",
             )
         if self.generation not in GENERATIONS:
             raise SetupError(
-                f"unknown generation {self.generation!r}: choose one of {', '.join(GENERATIONS)}"
+                f"unknown generation {self.generation!r}: choose one of {', '.join(GENERATIONS)}",
+                "generation",
             )
         self._check_times()
         if self.keepers < 1:
-            raise SetupError("a cluster needs at least one keeper member")
+            raise SetupError("a cluster needs at least one keeper member", "keepers")
         for number, topic in enumerate(self.topics):
             if topic.name in [other.name for other in self.topics[:number]]:
-                raise SetupError(f"topic {topic.name} is declared twice")
+                raise SetupError(f"topic {topic.name} is declared twice", "", topic.name)
             self._check_topic(topic)
 
     def _check_times(self) -> None:
@@ -93,28 +104,29 @@ class Setup:
             ("zookeeper.session.timeout.ms", self.session_timeout_ms, 1),
         ):
             if value < least:
-                raise SetupError(f"{name}={value} lets no time pass: it must be at least {least}")
+                raise SetupError(f"{name}={value} lets no time pass: it must be at least {least}", name)
 
     def _check_topic(self, topic: TopicSetup) -> None:
-        replicas, wanted = topic.replicas, topic.config.min_insync_replicas
+        replicas, wanted, isr = topic.replicas, topic.config.min_insync_replicas, topic.isr
+
+        def refuse(setting: str, why: str) -> NoReturn:
+            raise SetupError(f"topic {topic.name}{why}", setting, topic.name)
+
         if not replicas:
-            raise SetupError(f"topic {topic.name} has no replicas")
+            refuse("replicas", " has no replicas")
         if len(set(replicas)) != len(replicas):
-            raise SetupError(f"topic {topic.name} names a replica twice: {list(replicas)}")
+            refuse("replicas", f" names a replica twice: {list(replicas)}")
         unknown = [broker for broker in replicas if not 0 <= broker < self.brokers]
         if unknown:
-            raise SetupError(
-                f"topic {topic.name} wants replicas on {unknown}, the brokers are 0 to {self.brokers - 1}"
-            )
+            refuse("replicas", f" wants replicas on {unknown}, the brokers are 0 to {self.brokers - 1}")
         if not 1 <= wanted <= len(replicas):
-            raise SetupError(
-                f"topic {topic.name}: {len(replicas)} replicas can never meet min.insync.replicas={wanted}"
+            refuse(
+                "min.insync.replicas",
+                f": {len(replicas)} replicas can never meet min.insync.replicas={wanted}",
             )
-        if topic.isr is not None and len(set(topic.isr)) != len(topic.isr):
-            raise SetupError(f"topic {topic.name} names a member of the ISR twice: {list(topic.isr)}")
-        if topic.isr is not None and set(topic.isr) - set(replicas):
-            raise SetupError(f"topic {topic.name}: the ISR {list(topic.isr)} is not part of {list(replicas)}")
-        if topic.isr is not None and replicas[0] not in topic.isr:
-            raise SetupError(
-                f"topic {topic.name}: the first replica leads, so the ISR must contain {replicas[0]}"
-            )
+        if isr is not None and len(set(isr)) != len(isr):
+            refuse("isr", f" names a member of the ISR twice: {list(isr)}")
+        if isr is not None and set(isr) - set(replicas):
+            refuse("isr", f": the ISR {list(isr)} is not part of {list(replicas)}")
+        if isr is not None and replicas[0] not in isr:
+            refuse("isr", f": the first replica leads, so the ISR must contain {replicas[0]}")

@@ -66,3 +66,6 @@ class Stage(Testbed, Processes, Protocol):
 
     # ------------------------------------------------------------ administration
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None: ...
+    def delete_node(self, path: str) -> bool:
+        """Delete a node of the keeper, as an administrator's tool does. False if there is none."""
+        ...

@@ -17,7 +17,7 @@ from tidelog.faults import FAULT_VERBS, MENDING_VERBS
 from tidelog.faults.base import Fault
 from tidelog.faults.damage import Damage
 from tidelog.faults.places import Channel, Node
-from tidelog.faults.step import Duration, Sides, Step
+from tidelog.faults.step import Aimed, Duration, Sides, Step
 from tidelog.faults.targets import Moot, Takes, Targets
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientError, Sent
@@ -49,6 +49,7 @@ class ScriptRunner:
             "poll": self._poll,
             "sync": self._sync,
             "configure": self._configure,
+            "delete": self._delete,
             "deliver": self._deliver,
             "drop": self._drop,
             "tick": self._tick,
@@ -67,19 +68,20 @@ class ScriptRunner:
 
     # ------------------------------------------------------------ clients
 
-    def _producer(self, name: str) -> Producer:
+    def _sent(self, sender: str | Aimed, value: str) -> Sent:
+        name, broker = (sender.client, sender.broker) if isinstance(sender, Aimed) else (sender, None)
         client = self._stage.clients[name]
         assert isinstance(client, Producer)
-        return client
+        return client.send(self._tp, value, broker)
 
-    def _send(self, name: str, *values: str) -> Remarks:
+    def _send(self, sender: str | Aimed, *values: str) -> Remarks:
         for value in values:
-            self._producer(name).send(self._tp, value)
+            self._sent(sender, value)
         return ()
 
-    def _produce(self, name: str, *values: str) -> Remarks:
+    def _produce(self, sender: str | Aimed, *values: str) -> Remarks:
         for value in values:
-            record = self._producer(name).send(self._tp, value)
+            record = self._sent(sender, value)
             self._stage.run_until(lambda record=record: _answered(record), PATIENCE_MS)  # type: ignore[misc]
         return ()
 
@@ -187,13 +189,16 @@ class ScriptRunner:
         within = condition.within_ms if condition.within_ms is not None else PATIENCE_MS
         if self._stage.reaches(condition, within):
             return ()
-        return _remark(RemarkKind.TIMED_OUT, seconds=within // 1000, condition=str(condition))
+        return _remark(RemarkKind.TIMED_OUT, seconds=within // 1000, condition=condition.wanted)
 
     # ------------------------------------------------------------ administration
 
     def _configure(self, topic: str, *settings: str) -> Remarks:
         self._stage.configure_topic(topic, dict(setting.split("=", 1) for setting in settings))
         return ()
+
+    def _delete(self, path: str) -> Remarks:
+        return () if self._stage.delete_node(path) else _remark(RemarkKind.NO_SUCH_NODE, path=path)
 
 
 def _moot(moot: Moot | None, targets: Targets) -> Remarks:

@@ -11,7 +11,7 @@ from rich.text import Text
 from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import BETWEEN, beside, box, rule, wrap
-from tidelog.cli.show.run import event_lines, heading, opening, page_width, remark, without_gaps
+from tidelog.cli.show.run import event_lines, heading, opening, page_width, paragraph, remark, without_gaps
 from tidelog.core.events import Truncated
 from tidelog.lab.compare import Comparison, essence, essence_of_replica
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
@@ -76,11 +76,29 @@ def _alike(comparison: Comparison, step: int) -> list[list[str]]:
 def _step(layout: _Layout, step: int) -> list[Text]:
     comparison = layout.comparison
     longest = max(comparison.runs, key=lambda r: len(r.played))
-    lines = heading(layout.screen, step, longest.played[step], layout.width)
+    lines = _narration(layout, step)
+    lines += heading(layout.screen, step, longest.played[step], layout.width)
     columns = [_column(layout, which, step) for which in range(len(comparison.runs))]
     if not any(columns):
         return lines
     return [*lines, *layout.rows(_filled(layout, columns, step)), Text()]
+
+
+def _narration(layout: _Layout, step: int) -> list[Text]:
+    """What is true of all runs first; then, by name, what is true of some."""
+    runs = layout.comparison.runs
+    told = [run.narration(step) if step < len(run.played) else [] for run in runs]
+    passages = dict.fromkeys(text for texts in told for text in texts)
+    under = {
+        text: [g for g, texts in zip(layout.comparison.generations, told, strict=True) if text in texts]
+        for text in passages
+    }
+    common = " ".join(text for text, names in under.items() if len(names) == len(runs))
+    lines = paragraph(layout.screen, common, layout.width)
+    for text, names in under.items():
+        if len(names) < len(runs):
+            lines += paragraph(layout.screen, f"{', '.join(names)}: {text}", layout.width)
+    return lines
 
 
 def _filled(layout: _Layout, columns: list[list[Text]], step: int) -> list[list[Text]]:

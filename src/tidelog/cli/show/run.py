@@ -44,6 +44,7 @@ def account(screen: Console, run: Run) -> list[Text]:
         lines += [Text(f"Played on {run.scenario.setup.brokers} broker processes."), Text()]
     before: Snapshot | None = None
     for number, played in enumerate(run.played):
+        lines += paragraph(screen, " ".join(run.narration(number)), width)
         lines += _step(screen, number, played, before, width)
         before = played.after
     lines.append(Text())
@@ -112,13 +113,15 @@ def _step(screen: Console, number: int, played: Played, before: Snapshot | None,
 
 
 def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:
-    """The comment of the step, if it has one, and its number and command."""
+    """The number of the step and its command."""
     step = played.step
     if step is None:
         return [Text.assemble(f"{number:>3}  ", ("the cluster at the beginning", palette.COMMAND))]
-    lines = [Text(), *wrap(screen, step.comment, width)] if step.comment else []
-    lines += wrap(screen, Text(str(step), palette.COMMAND), width, marker=f"{number:>3}  ")
-    return lines
+    return wrap(screen, Text(str(step), palette.COMMAND), width, marker=f"{number:>3}  ")
+
+
+def paragraph(screen: Console, narration: str, width: int) -> list[Text]:
+    return [Text(), *wrap(screen, narration, width)] if narration else []
 
 
 def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list[Text]:

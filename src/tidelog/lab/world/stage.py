@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from tidelog.core.keeper_port import Delete
 from tidelog.core.types import Millis, TopicConfig, TopicPartition
 from tidelog.faults.places import Channel, Node
 from tidelog.faults.testbed import Links
@@ -160,3 +161,10 @@ class SimStage(Stage):
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         config = self._world.processes[0].topic_configs.get(topic, TopicConfig())
         self._world.configure_topic(topic, topic_config(config, settings))
+
+    def delete_node(self, path: str) -> bool:
+        quorum = self._world.quorum
+        if quorum.leader is None or quorum.tree.get(path) is None:
+            return False
+        quorum.administer(Delete(path))
+        return True

@@ -27,7 +27,8 @@ from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named
 from tidelog.pipeline.sweep.mixes import faults_of
 from tidelog.pipeline.sweep.store import SCHEDULES, Store
 from tidelog.pipeline.sweep.summary import CellCount
-from tidelog.scenario.scenario import Scenario, print_scenario, wrap_comment
+from tidelog.scenario.narration import wrap_comment
+from tidelog.scenario.scenario import Scenario, print_scenario
 from tidelog.scenario.violations import Broken
 
 if TYPE_CHECKING:

@@ -87,10 +87,12 @@ class Producer:
 
     # ------------------------------------------------------------ the application's side
 
-    def send(self, tp: TopicPartition, value: str) -> Sent:
+    def send(self, tp: TopicPartition, value: str, broker: int | None = None) -> Sent:
+        """``broker``: where to, whatever the metadata say."""
         record = Sent(
             self.name, tp, value, self.config.acks, deadline=self._world.now + self.config.delivery_timeout_ms
         )
+        record.aimed_at = broker
         if self.config.idempotent:
             record.sequence = self._next_sequence.get(tp, 0)
             self._next_sequence[tp] = record.sequence + 1
@@ -152,13 +154,13 @@ class Producer:
             self._armed = at
             self._world.wake_client(self.name, at)
 
-    def _reachable_leader(self, tp: TopicPartition) -> int:
-        """The leader we believe in, if we can connect to it."""
-        leader, _ = self._metadata.leaders.get(tp, NOBODY)
+    def _reachable_leader(self, tp: TopicPartition, aimed_at: int | None = None) -> int:
+        """The leader we believe in, or the broker that was chosen, if we can connect to it."""
+        leader = self._metadata.leaders.get(tp, NOBODY)[0] if aimed_at is None else aimed_at
         return leader if leader != NO_LEADER and self._world.can_connect(self.name, leader) else NO_LEADER
 
     def _try(self, record: Sent) -> bool:
-        leader = self._reachable_leader(record.tp)
+        leader = self._reachable_leader(record.tp, record.aimed_at)
         if leader == NO_LEADER:
             # Nothing was sent, so this is not an attempt: look for a leader until the record's time is up.
             now = self._world.now

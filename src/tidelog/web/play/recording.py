@@ -14,6 +14,7 @@ from tidelog.lab.world.world import Observer
 from tidelog.narrate.clients import remark_phrase
 from tidelog.narrate.events import phrase
 from tidelog.scenario.clients.events import Acknowledged
+from tidelog.scenario.narration import print_narration
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import ClientSetup, Scenario, print_head
 from tidelog.scenario.setup import Setup
@@ -46,10 +47,7 @@ def _recording(played: Run, world: WatchedWorld) -> Json:
         "generation": scenario.setup.generation,
         "head": print_head(scenario),
         "cast": _cast(scenario, world),
-        "steps": [
-            _step(step, notes, commits_by_isr=scenario.setup.rules.commits_by_isr)
-            for step, notes in zip(played.played, world.notes, strict=True)
-        ],
+        "steps": [_step(played, number, notes) for number, notes in enumerate(world.notes)],
         "verdict": played.verdict.as_json(),
         "lost_at": _lost_at(played, world.notes),
         "broken": [
@@ -99,16 +97,21 @@ def _client(client: ClientSetup) -> Json:
 # ---------------------------------------------------------------- steps
 
 
-def _step(played: Played, notes: Notes, *, commits_by_isr: bool) -> Json:
+def _step(run: Run, number: int, notes: Notes) -> Json:
+    played = run.played[number]
     step = played.step
     found: Json = {"command": "" if step is None else str(step), "changed": notes.changed}
-    if step is not None and step.comment:
-        found["comment"] = step.comment
+    narration = run.narration(number)
+    if narration:
+        found["comment"] = narration
+    if step is not None and step.narration:
+        found["source"] = print_narration(step.narration)
     if played.remarks:
         found["remarks"] = [remark_phrase(remark).as_json() for remark in played.remarks]
     shown = played.events[:EVENTS_PER_STEP_MAX]
     if shown:
         found["events"] = [event_json(at, event) for at, event in shown]
+    commits_by_isr = run.scenario.setup.rules.commits_by_isr
     rule = most_telling((event for _, event in shown), commits_by_isr=commits_by_isr)
     if rule is not None:
         found["rule"] = rule

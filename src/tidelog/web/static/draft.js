@@ -1,4 +1,4 @@
-// A scenario as something to change: a head and steps, each a command and perhaps a comment above it.
+// A scenario as something to change: a head and steps, each a command and the lines of the comment above it.
 //
 // Every change makes a new text, and the text is all that is ever played, shared or saved.
 
@@ -10,7 +10,7 @@ export class Draft {
 
   // A recording lists exactly what its text says.
   static of(recording) {
-    const steps = recording.steps.slice(1).map(({ command, comment }) => ({ command, comment: comment ?? "" }));
+    const steps = recording.steps.slice(1).map(({ command, source }) => ({ command, comment: source ?? [] }));
     return new Draft(recording.head.map((line) => line.replace(/ generation=\S+/, "")), steps);
   }
 
@@ -27,7 +27,7 @@ export class Draft {
 
   // Commands after the first `at` steps. The rest of the story goes on, or is left out.
   insert(at, commands, { keepRest = true } = {}) {
-    const added = commands.map((command) => ({ command, comment: "", added: true }));
+    const added = commands.map((command) => ({ command, comment: [], added: true }));
     const rest = keepRest ? this.steps.slice(at) : [];
     return new Draft(this.head, [...this.steps.slice(0, at), ...added, ...rest]);
   }
@@ -36,7 +36,7 @@ export class Draft {
     const steps = this.steps.slice();
     const [gone] = steps.splice(at, 1);
     // A comment tells of the steps below it, too: it stays.
-    if (gone.comment && steps[at] && !steps[at].comment) steps[at] = { ...steps[at], comment: gone.comment };
+    if (gone.comment.length && steps[at] && !steps[at].comment.length) steps[at] = { ...steps[at], comment: gone.comment };
     return new Draft(this.head, steps);
   }
 
@@ -47,22 +47,9 @@ export class Draft {
   toString() {
     const lines = [...this.head, ""];
     for (const { command, comment } of this.steps) {
-      if (comment) lines.push("", ...wrapped(comment));
+      if (comment.length) lines.push("", ...comment);
       lines.push(command);
     }
     return `${lines.join("\n")}\n`;
   }
-}
-
-function wrapped(comment) {
-  const lines = [];
-  let line = "#";
-  for (const word of comment.split(/\s+/)) {
-    if (line.length + word.length + 1 > 100) {
-      lines.push(line);
-      line = "#";
-    }
-    line += ` ${word}`;
-  }
-  return [...lines, line];
 }

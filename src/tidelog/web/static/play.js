@@ -59,7 +59,7 @@ export class Play {
       const { comment } = this.recording.steps[step];
       if (comment) return { comment, step };
     }
-    return { comment: "", step: 0 };
+    return { comment: null, step: 0 };
   }
 
   // What producers were told up to now, in the order of sending, and what became of it.

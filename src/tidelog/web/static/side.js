@@ -2,7 +2,7 @@
 
 import { button, fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
-import { commandWords, eventWords, messageWords, nodeWords, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
+import { commandWords, eventWords, messageWords, nodeWords, passages, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
 
 const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "✗" };
@@ -67,7 +67,7 @@ export function drawStory(element, stage) {
   const parts = [
     h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last }), clock(play, at)),
     at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(told(stage.lead), seen)),
-    chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(told(chapter.comment), seen)),
+    chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(passages(chapter.comment), seen)),
     deeds(stage, chapter.step, seen),
   ];
   if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
@@ -178,7 +178,7 @@ export function makeScript(stage) {
     const at = index + 1;
     const remove = { class: "plain remove", title: t("removeStep"), "aria-label": `${t("removeStep")}: ${command}` };
     return h("li", {},
-      comment && h("p", { class: "chapter" }, told(comment)),
+      comment && h("p", { class: "chapter" }, passages(comment)),
       h("div", { class: "line" },
         button(command, () => stage.jump(at), { class: "plain jump" }),
         source.live && button("×", () => stage.removeStep(at), remove)));
@@ -209,7 +209,7 @@ export function liveWords(stage) {
   const step = play.step(stage.step);
   const events = (step.events ?? []).slice(0, 5).map(eventWords);
   const where = t("stepOf", { step: stage.step, last: stage.last });
-  const said = [where, step.comment && told(step.comment), commandWords(step.command), ...events];
+  const said = [where, step.comment && passages(step.comment), commandWords(step.command), ...events];
   return said.filter(Boolean).join(". ");
 }
 

@@ -49,7 +49,7 @@ function exported(data) {
       if (!found) throw new CannotPlay("not-in-this-file");
       const lines = [...found.head.map((line) => line.replace(/ generation=\S+/, "")), ""];
       for (const step of found.steps.slice(1)) {
-        if (step.comment) lines.push("", `# ${step.comment}`);
+        if (step.source) lines.push("", ...step.source);
         lines.push(step.command);
       }
       const text = `${lines.join("\n")}\n`;

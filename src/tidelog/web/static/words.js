@@ -44,6 +44,9 @@ export function told(english) {
   return language === "en" ? english : own().texts[english] ?? english;
 }
 
+// The passages of a comment. Each is a text of its own.
+export const passages = (comment) => comment.map(told).join(language === "zh" ? "" : " ");
+
 // ---------------------------------------------------------------- what happened
 
 // A phrase, which is a key and fields; a field may be a phrase of its own.
@@ -86,7 +89,8 @@ export function commandWords(command) {
   const [verb, ...rest] = command.split(" ");
   const verbs = own().verbs;
   if (verb === "wait") return filled(verbs.wait, { condition: conditionWords(rest) });
-  if (verb === "produce" || verb === "send") return filled(verbs[verb], { client: rest[0], values: listed(rest.slice(1)) });
+  if (verb === "produce" || verb === "send") return sendWords(verb, rest);
+  if (verb === "delete") return filled(verbs.delete, { path: rest[0] });
   if (verb === "cut" || verb === "heal" || verb === "delay") return placesWords(verb, rest);
   if ((verb === "hold" || verb === "release") && rest[0] === "all") return verbs[`${verb}-all`];
   if (["hold", "release", "deliver", "drop"].includes(verb)) return filled(verbs[verb], { channel: channelPhrase(rest) });
@@ -99,6 +103,11 @@ export function commandWords(command) {
 
 // "a, b and c"
 const listed = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(t("comma"))}${t("and")}${items.at(-1)}`);
+
+function sendWords(verb, [sender, ...values]) {
+  const [client, broker] = sender.split("->");
+  return filled(own().verbs[broker === undefined ? verb : `${verb}-to`], { client, broker, values: listed(values) });
+}
 
 function placesWords(verb, rest) {
   const verbs = own().verbs;
@@ -127,7 +136,14 @@ function durationWords(duration) {
   return amount ? t(amount === "1" ? `one_${unit}` : `many_${unit}`, { n: amount }) : duration;
 }
 
-function conditionWords(parts) {
+function conditionWords(words) {
+  const expected = words.indexOf("times-out");
+  if (expected < 0) return conditionAlone(words);
+  const generations = listed(words[expected + 1].split(","));
+  return conditionAlone(words.slice(0, expected)) + filled(own().conditions["times-out"], { generations });
+}
+
+function conditionAlone(parts) {
   const within = parts.indexOf("within");
   const condition = within < 0 ? parts : parts.slice(0, within);
   const [name, a, b] = condition;

@@ -1,0 +1,50 @@
+"""Commands that an administrator or a client gives past the usual ways, and waits that fail."""
+
+import pytest
+from tests.lab.stories import THREE, after, happenings, play, state, values
+
+from tidelog.core.generations import GENERATIONS
+from tidelog.narrate.clients import remark_words
+from tidelog.narrate.run import client_lines
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_delete_controller_makes_a_new_election(generation: str) -> None:
+    """The controller's node goes; a broker is elected with the next controller epoch; the leader stays."""
+    run = play(THREE, "produce p a\ndelete /controller\nproduce p b\nwait converged", generation)
+    deleted = after(run, "delete /controller")
+    assert deleted.after.controller is not None
+    assert deleted.after.controller_epoch == run.played[0].after.controller_epoch + 1
+    assert any("becomes controller" in line for line in happenings(deleted))
+    assert state(run)[0] == 0
+    assert run.surprises() == []
+
+
+def test_without_a_majority_of_the_keeper_nothing_is_deleted() -> None:
+    """Nobody can write to the keeper then, an administrator no more than a broker."""
+    run = play(THREE, "keeper-stop 0\nkeeper-stop 1\ndelete /controller")
+    assert remark_words(run.played[-1].remarks) == "the keeper has no /controller to delete"
+    assert run.final.controller == 2
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_record_can_be_sent_to_a_broker_that_does_not_lead(generation: str) -> None:
+    """It refuses with NOT_LEADER_OR_FOLLOWER and writes nothing; the leader takes what is aimed at it."""
+    run = play(THREE, "produce p a\nproduce p->1 x\nproduce p->0 b\nwait knows 1 b", generation)
+    assert client_lines(after(run, "produce p->1 x")) == ["p is told: x failed, NOT_LEADER_OR_FOLLOWER (6)"]
+    assert client_lines(after(run, "produce p->0 b")) == [
+        f"p is told: b ok at offset {len(values(run, 0).split()) - 1}"
+    ]
+    assert "x" not in values(run, 1)
+
+
+def test_a_wait_that_times_out_is_a_surprise_unless_it_is_expected() -> None:
+    """And so is one that was expected to time out and comes true, with or without an expect line."""
+    run = play(THREE, "wait leader 1 within 1s\nwait leader 0 within 1s times-out epoch\nwait leader 0")
+    assert run.surprises() == [
+        "step 1, wait leader 1 within 1s: timed out",
+        "step 2, wait leader 0 within 1s: expected to time out, but came true",
+    ]
+    expected = "wait leader 1 within 1s times-out all\nwait leader 2 within 1s times-out hw,epoch"
+    assert play(THREE, expected, "epoch").surprises() == []
+    assert len(play(THREE, expected, "kip101").surprises()) == 1
