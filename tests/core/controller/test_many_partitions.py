@@ -1,22 +1,28 @@
 """What changes many partitions at once costs the keeper, and the other brokers, a few requests and not one
 for each partition. What comes of it is what would have come of changing one after the other."""
 
+from collections import Counter
+
 import pytest
 from tests.core.administrator import Administrator
 
 from tidelog.core import keeper_paths
-from tidelog.core.controller import requests, state_machines
+from tidelog.core.controller import broker_channels, requests, state_machines
+from tidelog.core.effects import ReplyTo
 from tidelog.core.keeper_port import Multi, Operation, Result, SetValue
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    ControlRequest,
     ElectLeadersRequest,
+    LeaderAndIsrRequest,
     UpdateMetadataRequest,
 )
 from tidelog.core.metadata_cache import MetadataCache
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.replication.control_requests import ControlRequests
+from tidelog.core.types import BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.keeper.tree import Notifications, Tree
 from tidelog.scenario.setup import Setup
 from tidelog.wire.errors import ErrorCode
@@ -26,6 +32,7 @@ PER_WRITE = 20
 WRITES = 4
 """An election for a third of the partitions, in one write; one replica less in the ISR of all others, in
 three: all are looked at, the elected included."""
+PER_REQUEST = 20
 ISR_GENERATIONS = ("hw", "kip101", "epoch")
 
 
@@ -33,6 +40,7 @@ OPERATIONS: list[Operation] = []
 """What the keeper was asked."""
 TOLD: list[UpdateMetadataRequest] = []
 """The requests that brokers received."""
+ASSIGNED: list[LeaderAndIsrRequest] = []
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +55,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> None:
         TOLD.append(request)
         return update(cache, request)
 
+    def received(obeying: ControlRequests, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
+        if isinstance(request, LeaderAndIsrRequest):
+            ASSIGNED.append(request)
+        receive(obeying, request, sender, now)
+
+    receive = ControlRequests.receive
+    monkeypatch.setattr(ControlRequests, "receive", received)
+    monkeypatch.setattr(broker_channels, "PARTITIONS_PER_REQUEST", PER_REQUEST)
     for module in (state_machines, requests):
         monkeypatch.setattr(module, "PARTITIONS_PER_WRITE", PER_WRITE)
     monkeypatch.setattr(Tree, "apply", applied)
@@ -65,6 +81,7 @@ class Cluster(Administrator):
         """Count from now on."""
         OPERATIONS.clear()
         TOLD.clear()
+        ASSIGNED.clear()
 
     @property
     def writes(self) -> list[Operation]:
@@ -207,3 +224,12 @@ def test_requests_for_one_partition_keep_their_order() -> None:
         (ErrorCode.INVALID_UPDATE_VERSION, ()),
     ]
     assert cluster.states[1].isr == (leader,)
+
+
+def test_a_broker_takes_on_a_few_partitions_at_a_time() -> None:
+    """It serves others between two requests. Each partition is assigned once."""
+    cluster = Cluster()
+    assert cluster.create("many", PARTITIONS).error is ErrorCode.NONE
+    assert max(len(request.partitions) for request in ASSIGNED) == PER_REQUEST
+    assigned = Counter(partition.tp.partition for request in ASSIGNED for partition in request.partitions)
+    assert assigned == dict.fromkeys(range(PARTITIONS), 3)

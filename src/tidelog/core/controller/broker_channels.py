@@ -29,6 +29,8 @@ Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | Vot
 Then = Callable[[BrokerId, ControlResponse], None]
 """Called exactly once: with the answer to a request, or with ``LINE_CLOSED``."""
 LINE_CLOSED = ControlResponse(-1, ErrorCode.NETWORK_EXCEPTION)
+PARTITIONS_PER_REQUEST = 100
+"""Of one LeaderAndIsr: a broker creates the logs of new partitions without serving others meanwhile."""
 NOTHING_TO_TELL = ControlResponse(-1, ErrorCode.NONE)
 
 
@@ -179,7 +181,9 @@ class RequestBatch:
         if not self._changed:
             return
         for broker in sorted(self._leader_and_isr):
-            self._channels.leader_and_isr(broker, tuple(self._leader_and_isr[broker].values()))
+            partitions = tuple(self._leader_and_isr[broker].values())
+            for start in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+                self._channels.leader_and_isr(broker, partitions[start : start + PARTITIONS_PER_REQUEST])
         changed = tuple(self._changed.values())
         for broker in sorted(self._channels.incarnations):
             self._channels.update_metadata(broker, changed)
