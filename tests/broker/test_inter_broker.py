@@ -22,7 +22,16 @@ from tidelog.broker.connection import Request
 from tidelog.broker.translation import brokers
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
-from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    BrokerEndpoint,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.storage.background import finished
 from tidelog.wire.api import decode_request, decode_response, encode_request
 from tidelog.wire.api_keys import schema_of
@@ -123,18 +132,27 @@ partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
 errors = st.sampled_from([error for error in ErrorCode if error is not ErrorCode.NONE])
 results = st.just(ErrorCode.NONE) | errors
 states = st.builds(PartitionState, leaders, int32s, broker_lists, int32s, int32s)
-assignments = st.builds(core.PartitionAssignment, partitions, broker_lists, states)
+assignments = st.builds(core.PartitionAssignment, tp=partitions, replicas=broker_lists, state=states)
 assignment_lists = st.lists(assignments, max_size=6, unique_by=lambda part: part.tp).map(tuple)
 endpoints = st.builds(
     BrokerEndpoint, st.text("abc.", min_size=1), st.integers(0, 65535), st.none() | st.text("xyz", min_size=1)
 )
 headers = {"controller": broker_ids, "controller_epoch": int32s, "broker_epoch": int64s, "request_id": int64s}
-control_responses = st.builds(core.ControlResponse, st.just(0), results)
+control_responses = st.builds(core.ControlResponse, request_id=st.just(0), error=results)
 answers_per_partition = st.builds(
-    core.ControlResponse, st.just(0), results, st.dictionaries(partitions, errors, max_size=4)
+    core.ControlResponse,
+    request_id=st.just(0),
+    error=results,
+    partition_errors=st.dictionaries(partitions, errors, max_size=4),
 )
 metadata_lists = st.lists(
-    st.builds(core.PartitionAssignment, partitions, broker_lists, states, broker_lists),
+    st.builds(
+        core.PartitionAssignment,
+        tp=partitions,
+        replicas=broker_lists,
+        state=states,
+        offline=broker_lists,
+    ),
     max_size=6,
     unique_by=lambda part: part.tp,
 ).map(tuple)
@@ -173,7 +191,7 @@ def test_update_metadata(request: core.UpdateMetadataRequest, answer: core.Contr
     """Brokers with an endpoint are alive; only the controller needs their epochs."""
     asked, answered = exchange(request, answer)
     grouped = by_topic(request.partitions, lambda part: part.tp.topic)
-    live = dict.fromkeys(request.endpoints, -1)
+    live = dict.fromkeys(request.endpoints, NO_BROKER_EPOCH)
     assert asked == [replace(request, request_id=0, live_brokers=live, partitions=grouped)]
     assert answered == replace(answer, request_id=request.request_id)
 
@@ -199,7 +217,15 @@ def test_stop_replica(request: core.StopReplicaRequest, answer: core.ControlResp
 @given(st.data(), st.builds(core.VoteRequest, **headers, tp=partitions, leader_epoch=int32s))
 def test_vote(data: st.DataObject, request: core.VoteRequest):
     answer = data.draw(
-        st.builds(core.VoteResponse, st.just(0), st.just(request.tp), results, int32s, int32s, int64s)
+        st.builds(
+            core.VoteResponse,
+            request_id=st.just(0),
+            tp=st.just(request.tp),
+            error=results,
+            leader_epoch=int32s,
+            last_epoch=int32s,
+            end_offset=int64s,
+        )
     )
     asked, answered = exchange(request, answer)
     assert asked == [replace(request, request_id=0)]
@@ -210,9 +236,14 @@ def test_vote(data: st.DataObject, request: core.VoteRequest):
 
 
 @FEW
-@given(st.builds(core.RelieveReplicaRequest, partitions, broker_ids, int64s, int32s), results)
+@given(
+    st.builds(
+        core.RelieveReplicaRequest, tp=partitions, broker=broker_ids, broker_epoch=int64s, leader_epoch=int32s
+    ),
+    results,
+)
 def test_relieve_replica(request: core.RelieveReplicaRequest, error: ErrorCode):
-    answer = core.RelieveReplicaResponse(request.tp, error)
+    answer = core.RelieveReplicaResponse(tp=request.tp, error=error)
     assert exchange(request, answer) == ([request], answer)
 
 
@@ -223,13 +254,13 @@ def isr_changes(draw: st.DrawFn) -> core.AlterIsrRequest:
     return draw(
         st.builds(
             core.AlterIsrRequest,
-            partitions,
-            broker_ids,
-            int64s,
-            int32s,
-            st.just(isr),
-            int32s,
-            st.just(epochs),
+            tp=partitions,
+            broker=broker_ids,
+            broker_epoch=int64s,
+            leader_epoch=int32s,
+            isr=st.just(isr),
+            version=int32s,
+            member_epochs=st.just(epochs),
         )
     )
 
@@ -237,15 +268,25 @@ def isr_changes(draw: st.DrawFn) -> core.AlterIsrRequest:
 @FEW
 @given(st.data(), isr_changes())
 def test_alter_isr(data: st.DataObject, request: core.AlterIsrRequest):
-    asked_for = st.just(request.tp), results, st.just(request.leader_epoch), st.just(request.version)
-    answer = data.draw(st.builds(core.AlterIsrResponse, *asked_for, broker_lists, int32s))
+    answers = st.builds(
+        core.AlterIsrResponse,
+        tp=st.just(request.tp),
+        error=results,
+        leader_epoch=st.just(request.leader_epoch),
+        requested_version=st.just(request.version),
+        isr=broker_lists,
+        version=int32s,
+    )
+    answer = data.draw(answers)
     assert exchange(request, answer) == ([request], answer)
 
 
 @FEW
 @given(
-    st.builds(core.ControlledShutdownRequest, broker_ids, int64s),
-    st.builds(core.ControlledShutdownResponse, results, st.lists(partitions, max_size=5).map(tuple)),
+    st.builds(core.ControlledShutdownRequest, broker=broker_ids, broker_epoch=int64s),
+    st.builds(
+        core.ControlledShutdownResponse, error=results, remaining=st.lists(partitions, max_size=5).map(tuple)
+    ),
 )
 def test_controlled_shutdown(
     request: core.ControlledShutdownRequest, answer: core.ControlledShutdownResponse
@@ -258,18 +299,21 @@ def test_controlled_shutdown(
     st.data(),
     st.builds(
         core.CreateTopicRequest,
-        topics,
-        st.integers(-(2**31), PARTITIONS_PER_REQUEST_MAX),
-        st.integers(-1, 2**15 - 1),
-        st.none() | st.dictionaries(st.integers(0, 99), broker_lists, min_size=1, max_size=4),
-        st.dictionaries(st.text("abc.", min_size=1), st.text("xyz0"), max_size=4),
-        st.booleans(),
+        topic=topics,
+        partitions=st.integers(-(2**31), PARTITIONS_PER_REQUEST_MAX),
+        replication_factor=st.integers(-1, 2**15 - 1),
+        assignment=st.none() | st.dictionaries(st.integers(0, 99), broker_lists, min_size=1, max_size=4),
+        config=st.dictionaries(st.text("abc.", min_size=1), st.text("xyz0"), max_size=4),
+        validate_only=st.booleans(),
     ),
 )
 def test_create_topic(data: st.DataObject, request: core.CreateTopicRequest):
     """The answer's numbers are for clients; the broker that asked for a topic only wants to know why not."""
     message = st.none() | st.text(max_size=20)
-    answer = data.draw(st.builds(core.CreateTopicResponse, st.just(request.topic), results, message))
+    answers = st.builds(
+        core.CreateTopicResponse, topic=st.just(request.topic), error=results, message=message
+    )
+    answer = data.draw(answers)
     assert exchange(request, answer) == ([request], answer)
 
 
@@ -277,32 +321,52 @@ def test_create_topic(data: st.DataObject, request: core.CreateTopicRequest):
 
 
 @FEW
-@given(st.data(), st.builds(core.EpochEndRequest, partitions, broker_ids, int32s, int32s))
+@given(
+    st.data(),
+    st.builds(
+        core.EpochEndRequest,
+        tp=partitions,
+        replica=broker_ids,
+        current_leader_epoch=int32s,
+        asked_epoch=int32s,
+    ),
+)
 def test_epoch_end(data: st.DataObject, request: core.EpochEndRequest):
-    asked_for = (
-        st.just(request.tp),
-        results,
-        st.just(request.current_leader_epoch),
-        st.just(request.asked_epoch),
+    answers = st.builds(
+        core.EpochEndResponse,
+        tp=st.just(request.tp),
+        error=results,
+        current_leader_epoch=st.just(request.current_leader_epoch),
+        asked_epoch=st.just(request.asked_epoch),
+        epoch=int32s,
+        end_offset=int64s,
     )
-    answer = data.draw(st.builds(core.EpochEndResponse, *asked_for, int32s, int64s))
+    answer = data.draw(answers)
     assert exchange(request, answer) == ([request], answer)
 
 
 @FEW
-@given(st.data(), st.builds(core.ListOffsetsRequest, partitions, broker_ids, int32s))
+@given(
+    st.data(),
+    st.builds(core.ListOffsetsRequest, tp=partitions, replica=broker_ids, current_leader_epoch=int32s),
+)
 def test_list_offsets(data: st.DataObject, request: core.ListOffsetsRequest):
     """Two questions on the wire, for the end and for the start. An error comes without offsets."""
     offsets = st.integers(0, 2**63 - 1)
+    repeated = {"tp": st.just(request.tp), "current_leader_epoch": st.just(request.current_leader_epoch)}
     fine = st.builds(
         core.ListOffsetsResponse,
-        *(st.just(request.tp), st.just(ErrorCode.NONE), st.just(request.current_leader_epoch)),
-        *(offsets, offsets),
+        **repeated,
+        error=st.just(ErrorCode.NONE),
+        offset=offsets,
+        log_start_offset=offsets,
     )
     failed = st.builds(
         core.ListOffsetsResponse,
-        *(st.just(request.tp), errors, st.just(request.current_leader_epoch)),
-        *(st.just(-1), st.just(-1)),
+        **repeated,
+        error=errors,
+        offset=st.just(-1),
+        log_start_offset=st.just(-1),
     )
     answer = data.draw(fine | failed)
     if answer.error is ErrorCode.OFFSET_NOT_AVAILABLE:
@@ -327,7 +391,13 @@ def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
     replica, wait, incarnation = draw(broker_ids), draw(st.integers(0, 2**31 - 1)), draw(int64s)
     return {
         tp: core.FetchRequest(
-            tp, replica, draw(int64s), draw(int32s), wait, incarnation, log_start_offset=draw(int64s)
+            tp,
+            replica,
+            draw(int64s),
+            LeaderEpoch(draw(int32s)),
+            wait,
+            BrokerEpoch(incarnation),
+            log_start_offset=draw(int64s),
         )
         for tp in tps
     }
@@ -367,7 +437,7 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
 
 
 def test_a_partition_named_twice_is_no_fetch():
-    request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, 0, 0)
+    request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, LeaderEpoch(0), 0)
     body = brokers.fetch_to_wire([request, request], 1, 1)
     with pytest.raises(ProtocolError, match="names a partition twice"):
         there(brokers.FETCH, brokers.FETCH_VERSION, body, lambda question: None)
@@ -375,13 +445,36 @@ def test_a_partition_named_twice_is_no_fetch():
 
 TP = TopicPartition("t", 0)
 QUESTIONS = [
-    core.EpochEndRequest(TP, BrokerId(1), 0, 0),
-    core.ListOffsetsRequest(TP, BrokerId(1), 0),
-    core.LeaderAndIsrRequest(BrokerId(1), 1, 1, 1, ()),
-    core.VoteRequest(BrokerId(1), 1, 1, 1, TP, 1),
-    core.AlterIsrRequest(TP, BrokerId(1), 1, 1, (BrokerId(1),), 1, ()),
-    core.ControlledShutdownRequest(BrokerId(1), 1),
-    core.CreateTopicRequest("t"),
+    core.EpochEndRequest(
+        tp=TP, replica=BrokerId(1), current_leader_epoch=LeaderEpoch(0), asked_epoch=LeaderEpoch(0)
+    ),
+    core.ListOffsetsRequest(tp=TP, replica=BrokerId(1), current_leader_epoch=LeaderEpoch(0)),
+    core.LeaderAndIsrRequest(
+        controller=BrokerId(1),
+        controller_epoch=ControllerEpoch(1),
+        broker_epoch=BrokerEpoch(1),
+        request_id=1,
+        partitions=(),
+    ),
+    core.VoteRequest(
+        controller=BrokerId(1),
+        controller_epoch=ControllerEpoch(1),
+        broker_epoch=BrokerEpoch(1),
+        request_id=1,
+        tp=TP,
+        leader_epoch=LeaderEpoch(1),
+    ),
+    core.AlterIsrRequest(
+        tp=TP,
+        broker=BrokerId(1),
+        broker_epoch=BrokerEpoch(1),
+        leader_epoch=LeaderEpoch(1),
+        isr=(BrokerId(1),),
+        version=1,
+        member_epochs=(),
+    ),
+    core.ControlledShutdownRequest(broker=BrokerId(1), broker_epoch=BrokerEpoch(1)),
+    core.CreateTopicRequest(topic="t"),
 ]
 
 
@@ -404,7 +497,12 @@ def test_an_error_of_a_later_release(question: core.Message):
 
 @pytest.mark.parametrize(
     "question",
-    [core.EpochEndRequest(TP, BrokerId(1), 0, 0), core.ListOffsetsRequest(TP, BrokerId(1), 0)],
+    [
+        core.EpochEndRequest(
+            tp=TP, replica=BrokerId(1), current_leader_epoch=LeaderEpoch(0), asked_epoch=LeaderEpoch(0)
+        ),
+        core.ListOffsetsRequest(tp=TP, replica=BrokerId(1), current_leader_epoch=LeaderEpoch(0)),
+    ],
     ids=lambda question: type(question).__name__,
 )
 def test_an_answer_to_something_else(question: core.Message):

@@ -29,7 +29,7 @@ from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
-from tidelog.core.types import BrokerId, TopicConfig, TopicPartition
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicConfig, TopicPartition
 from tidelog.evidence import process_events as p
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import connect
@@ -257,7 +257,9 @@ def test_commits_and_truncations() -> None:
 
 def confirm(bench: Bench, error: ErrorCode = ErrorCode.NONE) -> None:
     asked = bench.last_sent(AlterIsrRequest)
-    answer = AlterIsrResponse(TP, error, asked.leader_epoch, asked.version)
+    answer = AlterIsrResponse(
+        tp=TP, error=error, leader_epoch=asked.leader_epoch, requested_version=asked.version
+    )
     if error is ErrorCode.NONE:
         answer.isr, answer.version = asked.isr, asked.version + 1
     bench.hear(answer, CONTROLLER)
@@ -376,7 +378,7 @@ def test_what_files_weigh(tmp_path: Path) -> None:
     log = core._controlled._replica(TP).log
     sources = Sources(Metrics(), core, storage)
     assert scraped(sources).by("partition_size_bytes", "topic", "partition") == {"t 0": 0}
-    log.append_leader_change(1)
+    log.append_leader_change(LeaderEpoch(1))
     [segment] = tmp_path.glob("t-0/*.log")
     page = scraped(sources)
     assert page.by("partition_size_bytes", "topic", "partition") == {"t 0": segment.stat().st_size}

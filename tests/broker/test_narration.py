@@ -9,7 +9,14 @@ import pytest
 
 from tidelog.broker.incident_log import Narration
 from tidelog.core import events as e
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.evidence import process_events as p
 from tidelog.wire.errors import ErrorCode
 
@@ -45,7 +52,9 @@ Said = Callable[[], list[str]]
 def elected(
     tp: TopicPartition, leader: BrokerId, reason: e.ElectionKind, epoch: int = 1
 ) -> e.PartitionStateWritten:
-    return e.PartitionStateWritten(ONE, tp, PartitionState(leader, epoch, (leader,), 1), reason)
+    return e.PartitionStateWritten(
+        ONE, tp, PartitionState(leader, LeaderEpoch(epoch), (leader,), ControllerEpoch(1)), reason
+    )
 
 
 def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
@@ -75,8 +84,8 @@ def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines
         ((ONE, TWO, THREE), (ONE,), e.IsrChange.CAUGHT_UP_TIME),
         ((ONE,), (ONE, THREE), e.IsrChange.CAUGHT_UP),
     ):
-        narration.observe(e.IsrChangeProposed(ONE, A, 1, before, after, reason))
-        narration.observe(e.IsrChanged(ONE, A, 1, after))
+        narration.observe(e.IsrChangeProposed(ONE, A, LeaderEpoch(1), before, after, reason))
+        narration.observe(e.IsrChanged(ONE, A, LeaderEpoch(1), after))
     narration.tell(all_of_it=True)
     assert lines() == [
         "INFO brokers 2, 3 left the in-sync replicas of a-0: caught-up-time rule: 2, 3 lagging",
@@ -106,7 +115,7 @@ def test_what_repeats_itself_is_said_once(narration: Narration, lines: Said):
         narration.tell(all_of_it=True)
     once = ["ERROR a-0: disk full", "WARNING cannot follow the leader of a-0: KAFKA_STORAGE_ERROR"]
     assert sorted(lines()) == once
-    narration.observe(e.BecameFollower(ONE, A, 2, TWO))
+    narration.observe(e.BecameFollower(ONE, A, LeaderEpoch(2), TWO))
     narration.observe(e.FollowerStalled(ONE, A, ErrorCode.KAFKA_STORAGE_ERROR))
     narration.observe(e.StorageFailed(ONE, A, "disk full"))
     narration.tell(all_of_it=True)
@@ -118,8 +127,8 @@ def test_what_passes_by_itself_is_for_debugging(
 ):
     """Roles, and the moments in which a leader and a follower have not both heard of them."""
     for _ in ("info", "debug"):
-        narration.observe(e.BecameLeader(ONE, A, 3, (ONE,), 7, 7))
-        narration.observe(e.BecameFollower(ONE, A, 4, TWO))
+        narration.observe(e.BecameLeader(ONE, A, LeaderEpoch(3), (ONE,), 7, 7))
+        narration.observe(e.BecameFollower(ONE, A, LeaderEpoch(4), TWO))
         narration.observe(e.FollowerStalled(ONE, A, ErrorCode.UNKNOWN_LEADER_EPOCH))
         narration.tell(all_of_it=True)
         if _ == "info":
@@ -152,9 +161,9 @@ def test_how_a_broker_came_and_went(narration: Narration, lines: Said):
     for event in (
         p.LogRecovered(A, 7, 20, 0, "cut 20 bytes at offset 7: a batch is torn"),
         p.StorageRecovered(False, 3, 1, 250),
-        e.BrokerRegistered(ONE, 5),
+        e.BrokerRegistered(ONE, BrokerEpoch(5)),
         p.KeeperSessionLost(1, "it expired"),
-        e.BrokerRegistered(ONE, 9),
+        e.BrokerRegistered(ONE, BrokerEpoch(9)),
         p.ControlledShutdownBegun("SIGTERM"),
         p.ControlledShutdownFinished(2, 40),
     ):

@@ -82,8 +82,8 @@ async def until_led(node: Node, tp: TopicPartition) -> None:
 
 async def created(node: Node) -> None:
     """One topic whose log meets the bug, and one behind it."""
-    await ask(node, CreateTopicRequest(BROKEN.topic, 1, 1))
-    await ask(node, CreateTopicRequest(SOUND.topic, 1, 1))
+    await ask(node, CreateTopicRequest(topic=BROKEN.topic, partitions=1, replication_factor=1))
+    await ask(node, CreateTopicRequest(topic=SOUND.topic, partitions=1, replication_factor=1))
 
 
 async def _goes_on(tmp_path: Path) -> int:
@@ -124,7 +124,7 @@ async def _hears_on(tmp_path: Path) -> None:
         async with asyncio.timeout(30):
             await fired.wait()
         assert node.metrics.unexpected_errors == 2
-        await ask(node, CreateTopicRequest(SOUND.topic, 1, 1))
+        await ask(node, CreateTopicRequest(topic=SOUND.topic, partitions=1, replication_factor=1))
         await until_led(node, SOUND)
         assert not node.stopped.is_set()
 

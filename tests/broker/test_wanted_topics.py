@@ -18,10 +18,10 @@ class Controller:
         return self.there
 
     def want(self, topic: str, now: int = 0) -> ErrorCode:
-        return self.wanted.want(CreateTopicRequest(topic, 1, 1), now)
+        return self.wanted.want(CreateTopicRequest(topic=topic, partitions=1, replication_factor=1), now)
 
     def answer(self, topic: str, error: ErrorCode) -> None:
-        self.wanted.answered(CreateTopicResponse(topic, error, "because"))
+        self.wanted.answered(CreateTopicResponse(topic=topic, error=error, message="because"))
 
 
 def test_the_controller_is_asked_once_however_often_clients_ask() -> None:

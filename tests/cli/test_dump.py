@@ -15,6 +15,7 @@ from tests.storage.batches import append
 from tests.storage.batches import batch as sent
 from tests.storage.folders import TP, storage
 
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.dump.folders import folder_rows
 from tidelog.wire.batch import HEADER_SIZE
 
@@ -243,8 +244,8 @@ def test_what_delete_records_left_below_the_start_is_no_finding(tmp_path: Path):
         log = opened.open(TP)
         append(log, sent("a", "b", "c"), epoch=0)
         append(log, sent("d", "e", "f"), sent("g"), epoch=3)
-        log.epochs.assign(0, 0)
-        log.epochs.assign(3, 3)
+        log.epochs.assign(LeaderEpoch(0), 0)
+        log.epochs.assign(LeaderEpoch(3), 3)
         log.advance_start(5)  # inside a batch
         log.epochs.truncate_from_start(5)
         log.epochs_changed()

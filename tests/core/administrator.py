@@ -68,10 +68,13 @@ class Administrator:
         return answer
 
     def create(self, topic: str, partitions: int = 1, factor: int = 3, **more: Any) -> CreateTopicResponse:
-        return self.ask(CreateTopicRequest(topic, partitions, factor, **more), CreateTopicResponse)
+        return self.ask(
+            CreateTopicRequest(topic=topic, partitions=partitions, replication_factor=factor, **more),
+            CreateTopicResponse,
+        )
 
     def delete(self, topic: str) -> DeleteTopicResponse:
-        return self.ask(DeleteTopicRequest(topic), DeleteTopicResponse)
+        return self.ask(DeleteTopicRequest(topic=topic), DeleteTopicResponse)
 
     def tool(self, operation: Operation) -> None:
         """A tool writes to the keeper directly."""

@@ -17,6 +17,7 @@ from tidelog.core.keeper_port import Create, KeeperReply, SessionStarted
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
+    ControlHeader,
     EpochEndResponse,
     FetchRequest,
     FetchResponse,
@@ -30,7 +31,16 @@ from tidelog.core.messages import (
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
+from tidelog.core.types import (
+    NO_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
 from tidelog.keeper.tree import Tree
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
@@ -81,12 +91,19 @@ class Bench:
         self._session = self.tree.open_session()
         self.core.keeper_notice(SessionStarted(self._session), self.now)
         self._collect()
-        live = dict.fromkeys(ids(range(4)), 1)
-        self.hear(UpdateMetadataRequest(*self._header(), live, {}, ()), CONTROLLER)
+        live = dict.fromkeys(ids(range(4)), BrokerEpoch(1))
+        self.hear(
+            UpdateMetadataRequest(**self.header(), live_brokers=live, endpoints={}, partitions=()), CONTROLLER
+        )
 
-    def _header(self) -> tuple[BrokerId, int, int, int]:
+    def header(self, controller: BrokerId = CONTROLLER, epoch: int = 1) -> ControlHeader:
         self._requests += 1
-        return CONTROLLER, 1, self.core.ctx.broker_epoch, self._requests
+        return {
+            "controller": controller,
+            "controller_epoch": ControllerEpoch(epoch),
+            "broker_epoch": self.core.ctx.broker_epoch,
+            "request_id": self._requests,
+        }
 
     # ------------------------------------------------------------ input
 
@@ -128,9 +145,9 @@ class Bench:
 
     def assign(self, leader: int, epoch: int, isr: Iterable[int], version: int = 0) -> None:
         """LeaderAndIsr: who leads from this epoch on."""
-        state = PartitionState(BrokerId(leader), epoch, ids(isr), 1, version)
-        partition = PartitionAssignment(TP, self.replicas, state)
-        self.hear(LeaderAndIsrRequest(*self._header(), (partition,)), CONTROLLER)
+        state = PartitionState(BrokerId(leader), LeaderEpoch(epoch), ids(isr), ControllerEpoch(1), version)
+        partition = PartitionAssignment(tp=TP, replicas=self.replicas, state=state)
+        self.hear(LeaderAndIsrRequest(**self.header(), partitions=(partition,)), CONTROLLER)
 
     def lead(self, epoch: int = 0, isr: Iterable[int] | None = None, version: int = 0) -> LeaderRole:
         self.assign(self.me, epoch, self.replicas if isr is None else isr, version)
@@ -171,7 +188,12 @@ class Bench:
         if epoch is None:
             epoch = NO_EPOCH if replica == CONSUMER else self.replica.leader_epoch
         token = self._token(replica)
-        self.hear(FetchRequest(TP, BrokerId(replica), offset, epoch, wait_ms, broker_epoch), token)
+        self.hear(
+            FetchRequest(
+                TP, BrokerId(replica), offset, LeaderEpoch(epoch), wait_ms, BrokerEpoch(broker_epoch)
+            ),
+            token,
+        )
         return token
 
     def consume(self, offset: int, *, epoch: int = NO_EPOCH, wait_ms: int = 0) -> object:
@@ -190,12 +212,22 @@ class Bench:
     ) -> None:
         """The leader answers the fetch at ``offset``."""
         epoch = self.replica.leader_epoch if epoch is None else epoch
-        response = FetchResponse(TP, error, offset, epoch, high_watermark, tuple(records))
+        response = FetchResponse(TP, error, offset, LeaderEpoch(epoch), high_watermark, tuple(records))
         self.hear(response, BrokerId(1))
 
     def told_epoch_end(self, asked: int, found: int, end: int, *, epoch: int | None = None) -> None:
         epoch = self.replica.leader_epoch if epoch is None else epoch
-        self.hear(EpochEndResponse(TP, ErrorCode.NONE, epoch, asked, found, end), BrokerId(1))
+        self.hear(
+            EpochEndResponse(
+                tp=TP,
+                error=ErrorCode.NONE,
+                current_leader_epoch=LeaderEpoch(epoch),
+                asked_epoch=LeaderEpoch(asked),
+                epoch=LeaderEpoch(found),
+                end_offset=end,
+            ),
+            BrokerId(1),
+        )
 
     # ------------------------------------------------------------ what can be seen
 
@@ -259,7 +291,7 @@ class Bench:
 
 def records(text: str, *, start: int = 0, epoch: int = 0) -> tuple[MemoryBatch, ...]:
     """Records as a leader of ``epoch`` stored them: one per letter, from offset ``start``."""
-    return tuple(MemoryBatch(value, start + index, epoch) for index, value in enumerate(text))
+    return tuple(MemoryBatch(value, start + index, LeaderEpoch(epoch)) for index, value in enumerate(text))
 
 
 def letters(response: FetchResponse) -> str:
@@ -284,7 +316,7 @@ def disk(*runs: tuple[int, str], high_watermark: int = 0) -> MemoryStorage:
     log = storage.open(TP)
     for epoch, text in runs:
         if epoch != NO_EPOCH:
-            log.epochs.assign(epoch, log.end_offset)
+            log.epochs.assign(LeaderEpoch(epoch), log.end_offset)
         for batch in records(text, start=log.end_offset, epoch=epoch):
             log.append_as_follower(batch)
     storage.checkpoint_high_watermarks({TP: high_watermark})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.core.log_port import UNBOUNDED, Batch, StorageFailure
-from tidelog.core.types import Epoch, Offset, TopicPartition
+from tidelog.core.types import LeaderEpoch, Offset, TopicPartition
 from tidelog.storage.memory import MemoryBatch, MemoryLog, MemoryStorage
 
 REASON = "no space left on device"
@@ -49,7 +49,7 @@ class RefusingLog(MemoryLog):
         self._disk = disk
         self._tp = tp
 
-    def append_as_leader(self, batch: Batch, epoch: Epoch) -> MemoryBatch:
+    def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> MemoryBatch:
         self._disk.check("append", self._tp)
         return super().append_as_leader(batch, epoch)
 
@@ -57,7 +57,7 @@ class RefusingLog(MemoryLog):
         self._disk.check("append", self._tp)
         super().append_as_follower(batch)
 
-    def append_leader_change(self, epoch: Epoch) -> MemoryBatch:
+    def append_leader_change(self, epoch: LeaderEpoch) -> MemoryBatch:
         self._disk.check("append", self._tp)
         return super().append_leader_change(epoch)
 

@@ -29,13 +29,18 @@ TWO_IN_SYNC = {"min.insync.replicas": "2"}
 def random_request(dice: Random) -> Message:
     topic = dice.choice(NAMES)
     kinds: list[Message] = [
-        CreateTopicRequest(topic, dice.randint(1, 4), dice.randint(1, 3), config=TWO_IN_SYNC),
-        CreateTopicRequest(topic, dice.randint(1, 4), dice.randint(1, 3)),
-        DeleteTopicRequest(topic),
-        DeleteTopicRequest(topic),
-        CreatePartitionsRequest(topic, dice.randint(2, 6)),
-        AlterTopicConfigRequest(topic, {"min.insync.replicas": dice.choice(["1", "2", None])}),
-        ElectLeadersRequest(TopicPartition(topic, 0), dice.choice(list(ElectionType))),
+        CreateTopicRequest(
+            topic=topic,
+            partitions=dice.randint(1, 4),
+            replication_factor=dice.randint(1, 3),
+            config=TWO_IN_SYNC,
+        ),
+        CreateTopicRequest(topic=topic, partitions=dice.randint(1, 4), replication_factor=dice.randint(1, 3)),
+        DeleteTopicRequest(topic=topic),
+        DeleteTopicRequest(topic=topic),
+        CreatePartitionsRequest(topic=topic, count=dice.randint(2, 6)),
+        AlterTopicConfigRequest(topic=topic, values={"min.insync.replicas": dice.choice(["1", "2", None])}),
+        ElectLeadersRequest(tp=TopicPartition(topic, 0), election=dice.choice(list(ElectionType))),
         InitProducerIdRequest(),
         ProduceRequest(TopicPartition(topic, 0), 1, MemoryBatch("a"), 1_000),
     ]

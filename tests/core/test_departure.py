@@ -9,14 +9,14 @@ from tidelog.core.messages import (
     ControlledShutdownResponse,
     UpdateMetadataRequest,
 )
-from tidelog.core.types import BrokerId
+from tidelog.core.types import BrokerEpoch, BrokerId
 from tidelog.wire.errors import ErrorCode
 
 BACKOFF_MS = 200
 PATIENCE_MS = 10_000
 SUCCESSOR = BrokerId(3)
-DONE = ControlledShutdownResponse(ErrorCode.NONE)
-NOT_YET = ControlledShutdownResponse(ErrorCode.NONE, (TP,))
+DONE = ControlledShutdownResponse(error=ErrorCode.NONE)
+NOT_YET = ControlledShutdownResponse(error=ErrorCode.NONE, remaining=(TP,))
 
 
 class Leaving(Bench):
@@ -40,9 +40,9 @@ class Leaving(Bench):
 
     def meet(self, controller: BrokerId) -> None:
         """Another controller introduces itself."""
-        live = dict.fromkeys((self.me, controller), 1)
-        header = (controller, 2, self.core.ctx.broker_epoch, 1)
-        self.hear(UpdateMetadataRequest(*header, live, {}, ()), controller)
+        live = dict.fromkeys((self.me, controller), BrokerEpoch(1))
+        header = self.header(controller, 2)
+        self.hear(UpdateMetadataRequest(**header, live_brokers=live, endpoints={}, partitions=()), controller)
 
 
 def test_a_controller_that_has_much_to_move_is_given_time() -> None:

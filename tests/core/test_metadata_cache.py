@@ -2,7 +2,15 @@
 
 from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
 from tidelog.core.metadata_cache import MetadataCache
-from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    NO_LEADER,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 
 TP = TopicPartition("t", 0)
 ZERO, ONE = BrokerId(0), BrokerId(1)
@@ -10,8 +18,22 @@ ZERO, ONE = BrokerId(0), BrokerId(1)
 
 def _told(*live: BrokerId) -> MetadataCache:
     cache = MetadataCache()
-    assignment = PartitionAssignment(TP, (ZERO, ONE), PartitionState(ZERO, 4, (ZERO, ONE), 1))
-    cache.update(UpdateMetadataRequest(ONE, 1, 7, 1, dict.fromkeys(live, 1), {}, (assignment,)))
+    assignment = PartitionAssignment(
+        tp=TP,
+        replicas=(ZERO, ONE),
+        state=PartitionState(ZERO, LeaderEpoch(4), (ZERO, ONE), ControllerEpoch(1)),
+    )
+    cache.update(
+        UpdateMetadataRequest(
+            controller=ONE,
+            controller_epoch=ControllerEpoch(1),
+            broker_epoch=BrokerEpoch(7),
+            request_id=1,
+            live_brokers=dict.fromkeys(live, BrokerEpoch(1)),
+            endpoints={},
+            partitions=(assignment,),
+        )
+    )
     return cache
 
 

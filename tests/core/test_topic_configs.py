@@ -34,7 +34,9 @@ TWO_IN_SYNC = {"min.insync.replicas": "2"}
 def alter(
     admin: Administrator, values: dict[str, str | None], *, replace: bool = False, to: int = 1
 ) -> AlterTopicConfigResponse:
-    return admin.ask(AlterTopicConfigRequest("t", values, replace), AlterTopicConfigResponse, to=to)
+    return admin.ask(
+        AlterTopicConfigRequest(topic="t", values=values, replace=replace), AlterTopicConfigResponse, to=to
+    )
 
 
 def known(admin: Administrator, topic: str = "t") -> list[int]:
@@ -99,7 +101,9 @@ def test_a_broker_reads_all_settings_when_it_starts() -> None:
     """Also of topics without a replica on it, and without a notification."""
     admin = Administrator()
     admin.create("t", config=TWO_IN_SYNC)
-    admin.ask(CreateTopicRequest("u", assignment={0: replicas(0)}, config=TWO_IN_SYNC), CreateTopicResponse)
+    admin.ask(
+        CreateTopicRequest(topic="u", assignment={0: replicas(0)}, config=TWO_IN_SYNC), CreateTopicResponse
+    )
     admin.world.crash(2)
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
     admin.world.start(2)
@@ -111,12 +115,12 @@ def test_a_topic_created_anew_does_not_inherit_settings() -> None:
     """Neither where it had replicas nor where it gets them now, even if a note of the old life is late."""
     admin = Administrator()
     admin.ask(
-        CreateTopicRequest("t", assignment={0: replicas(0, 1)}, config=TWO_IN_SYNC), CreateTopicResponse
+        CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}, config=TWO_IN_SYNC), CreateTopicResponse
     )
     alter(admin, {"retention.ms": "1"})
     for broker in range(3):
         admin.world.network.hold(Channel("keeper-reply", "keeper", broker))
-    alter_number = admin.send(AlterTopicConfigRequest("t", {"retention.ms": "2"}), to=1)
+    alter_number = admin.send(AlterTopicConfigRequest(topic="t", values={"retention.ms": "2"}), to=1)
     admin.world.settle()
     admin.world.network.release_everything()
     admin.world.settle()
@@ -124,7 +128,7 @@ def test_a_topic_created_anew_does_not_inherit_settings() -> None:
     assert known(admin) == [2, 2, 2]
     admin.delete("t")
     assert known(admin) == [1, 1, 1]
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
     assert known(admin) == [1, 1, 1]
     assert admin.value(keeper_paths.config_path("t")) == {}
 
@@ -133,7 +137,7 @@ def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor(
     """A broker hears of a change while the topic is on its way out. It reads the settings again before it
     leads the next topic of that name."""
     admin = Administrator()
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
     admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
     admin.world.network.hold(Channel("control-reply", 1, 0))
     alter(admin, {"min.insync.replicas": "3"}, to=0)
@@ -144,14 +148,14 @@ def test_a_late_note_about_a_topic_under_deletion_says_nothing_of_its_successor(
     admin.world.network.release_everything()
     admin.world.settle()
     assert not admin.exists(keeper_paths.topic_path("t"))
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(2, 0)}), CreateTopicResponse)
     assert known(admin)[2] == 1
 
 
 def test_a_topic_that_was_created_anew_elsewhere_is_read_before_a_part_of_it_comes_here() -> None:
     """The same, but the broker hears of the new topic before it gets a partition of it."""
     admin = Administrator()
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
     admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
     admin.world.network.hold(Channel("control-reply", 1, 0))
     alter(admin, {"min.insync.replicas": "3"}, to=0)
@@ -161,8 +165,10 @@ def test_a_topic_that_was_created_anew_elsewhere_is_read_before_a_part_of_it_com
     admin.world.network.release_everything()
     admin.world.settle()
     admin.world.network.hold(Channel("keeper-reply", "keeper", 2))
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
-    admin.ask(CreatePartitionsRequest("t", 2, (replicas(2, 0),)), CreatePartitionsResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(
+        CreatePartitionsRequest(topic="t", count=2, assignment=(replicas(2, 0),)), CreatePartitionsResponse
+    )
     assert (known(admin)[2], TopicPartition("t", 1) in admin.core(2).replicas) == (3, False)
     admin.world.network.release_everything()
     admin.world.settle()
@@ -174,7 +180,9 @@ def test_every_broker_knows_every_topic() -> None:
     them itself or a tool did."""
     admin = Administrator()
     config = {"unclean.leader.election.enable": "true"}
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}, config=config), CreateTopicResponse)
+    admin.ask(
+        CreateTopicRequest(topic="t", assignment={0: replicas(1, 2)}, config=config), CreateTopicResponse
+    )
     admin.tool(Create(keeper_paths.config_path("u"), config))
     admin.tool(Create(keeper_paths.topic_path("u"), {0: replicas(1)}))
     for topic in ("t", "u"):
@@ -195,7 +203,7 @@ def test_a_repeated_request_is_obeyed_once() -> None:
     admin.create("t")
     admin.world.reset_connections(0, 2)
     admin.world.settle()
-    admin.send(DeleteTopicRequest("t"))
+    admin.send(DeleteTopicRequest(topic="t"))
     admin.world.settle()
     admin.world.network.release_everything()
     admin.until(lambda: bool(admin.core(2).replicas))
@@ -251,8 +259,8 @@ def test_settings_change_one_by_one_or_all_at_once() -> None:
         ({}, True, {}),
     ):
         assert alter(admin, values, replace=replace).error is ErrorCode.NONE  # type: ignore[arg-type]
-        answer = admin.ask(DescribeTopicConfigRequest("t"), DescribeTopicConfigResponse, to=2)
-        assert answer == DescribeTopicConfigResponse("t", ErrorCode.NONE, expected)
+        answer = admin.ask(DescribeTopicConfigRequest(topic="t"), DescribeTopicConfigResponse, to=2)
+        assert answer == DescribeTopicConfigResponse(topic="t", error=ErrorCode.NONE, values=expected)
 
 
 def test_a_change_that_changes_nothing_is_not_announced() -> None:
@@ -267,7 +275,7 @@ def test_settings_of_a_topic_that_does_not_exist() -> None:
     """UNKNOWN_TOPIC_OR_PARTITION, and nothing is left in the keeper."""
     admin = Administrator()
     assert alter(admin, {"a": "1"}).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answer = admin.ask(DescribeTopicConfigRequest("t"), DescribeTopicConfigResponse)
+    answer = admin.ask(DescribeTopicConfigRequest(topic="t"), DescribeTopicConfigResponse)
     assert answer.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert not admin.exists(keeper_paths.config_path("t"))
 
@@ -285,7 +293,7 @@ def test_no_settings_are_left_of_a_topic_that_goes_meanwhile() -> None:
     admin = Administrator()
     admin.tool(Create(keeper_paths.topic_path("t"), {0: replicas(0)}))
     admin.world.network.hold(Channel("keeper-reply", "keeper", 1))
-    number = admin.send(AlterTopicConfigRequest("t", {"a": "1"}), to=1)
+    number = admin.send(AlterTopicConfigRequest(topic="t", values={"a": "1"}), to=1)
     admin.world.settle()
     admin.delete("t")
     assert not admin.exists(keeper_paths.topic_path("t"))
@@ -301,7 +309,7 @@ def test_changes_at_the_same_time_are_both_made() -> None:
     admin = Administrator()
     admin.create("t")
     numbers = [
-        admin.send(AlterTopicConfigRequest("t", {name: "1"}), to=broker)
+        admin.send(AlterTopicConfigRequest(topic="t", values={name: "1"}), to=broker)
         for broker, name in enumerate(("a", "b", "c"))
     ]
     admin.world.settle()
@@ -330,7 +338,7 @@ def test_a_tool_changes_settings_by_a_note() -> None:
 def test_permission_for_an_unclean_election_elects() -> None:
     """The controller hears of the change like every broker, and tries what was offline."""
     admin = Administrator()
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(1, 2)}), CreateTopicResponse)
     admin.world.crash(2)
     admin.until(lambda: (state := admin.state("t")) is not None and state.isr == (1,))
     admin.world.crash(1)
@@ -379,7 +387,7 @@ def test_notes_that_were_cleared_away_unread_are_noticed() -> None:
     cut_off(admin, 2)
     alter(admin, {"min.insync.replicas": "3"})
     for number in range(topic_configs.NOTES_MAX * 2):
-        request = AlterTopicConfigRequest("u", {"retention.ms": str(number)})
+        request = AlterTopicConfigRequest(topic="u", values={"retention.ms": str(number)})
         assert admin.ask(request, AlterTopicConfigResponse, to=1).error is ErrorCode.NONE
     kept = [
         path
@@ -398,7 +406,7 @@ def test_a_lost_answer_of_the_keeper_is_no_second_change(lost: int) -> None:
     """The repeated write finds its own traces; the change is made once and announced once."""
     admin = Administrator()
     admin.create("t")
-    number = admin.send(AlterTopicConfigRequest("t", {"min.insync.replicas": "2"}), to=1)
+    number = admin.send(AlterTopicConfigRequest(topic="t", values={"min.insync.replicas": "2"}), to=1)
     answers = 0
     while answers < lost and (head := admin.world.network.earliest(())):
         due, channel = head
@@ -420,8 +428,8 @@ def test_a_change_whose_session_ends_is_answered() -> None:
     admin.create("t")
     cut_off(admin, 1)
     numbers = [
-        admin.send(AlterTopicConfigRequest("t", {"a": "1"}), to=1),
-        admin.send(DescribeTopicConfigRequest("t"), to=1),
+        admin.send(AlterTopicConfigRequest(topic="t", values={"a": "1"}), to=1),
+        admin.send(DescribeTopicConfigRequest(topic="t"), to=1),
     ]
     admin.world.advance(20_000)
     admin.world.heal()

@@ -24,7 +24,16 @@ from tidelog.core.messages import (
 )
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.timers import Timer, Timers
-from tidelog.core.types import BrokerId, InvariantViolation, Millis, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    InvariantViolation,
+    LeaderEpoch,
+    Millis,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.storage.memory import MemoryLog, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
@@ -55,19 +64,19 @@ def buggy(bug: Exception | None = None) -> tuple[Bench, list[Exception]]:
 
 
 def told_to_lead(bench: Bench, *tps: TopicPartition) -> LeaderAndIsrRequest:
-    state = PartitionState(bench.me, 0, bench.replicas, 1)
-    parts = tuple(PartitionAssignment(tp, bench.replicas, state) for tp in tps)
-    return LeaderAndIsrRequest(*bench._header(), parts)
+    state = PartitionState(bench.me, LeaderEpoch(0), bench.replicas, ControllerEpoch(1))
+    parts = tuple(PartitionAssignment(tp=tp, replicas=bench.replicas, state=state) for tp in tps)
+    return LeaderAndIsrRequest(**bench.header(), partitions=parts)
 
 
 def test_a_partition_costs_the_others_nothing() -> None:
     """Nor the requests behind it, which wait for the keeper with it."""
     bench, met = buggy()
-    live = {BrokerId(0): 1}
+    live = {BrokerId(0): BrokerEpoch(1)}
     requests: list[Message] = [
         told_to_lead(bench, NEXT, NEW, TP),
         told_to_lead(bench, NEW),
-        UpdateMetadataRequest(*bench._header(), live, {}, ()),
+        UpdateMetadataRequest(**bench.header(), live_brokers=live, endpoints={}, partitions=()),
     ]
     for number, request in enumerate(requests):
         bench.core.receive(number, request, bench.now)
@@ -86,13 +95,15 @@ def test_a_partition_costs_the_others_nothing() -> None:
 def test_a_request_is_answered_whatever_happens() -> None:
     """A controller that gets no answer repeats itself and says nothing else."""
     bench, met = buggy()
-    vote = VoteRequest(*bench._header(), NEW, 1)
+    vote = VoteRequest(**bench.header(), tp=NEW, leader_epoch=LeaderEpoch(1))
     bench.hear(vote, "vote")
     answer = bench.answer("vote", VoteResponse)
     assert answer is not None
     assert (answer.error, answer.request_id) == (ErrorCode.UNKNOWN_SERVER_ERROR, vote.request_id)
     bench.core._controlled._metadata = None  # type: ignore[assignment]
-    bench.hear(UpdateMetadataRequest(*bench._header(), {}, {}, ()), "metadata")
+    bench.hear(
+        UpdateMetadataRequest(**bench.header(), live_brokers={}, endpoints={}, partitions=()), "metadata"
+    )
     told = bench.answer("metadata", ControlResponse)
     assert told is not None
     assert told.error is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -113,7 +124,7 @@ def test_a_controller_leaves_to_others_what_a_broker_fails_on() -> None:
         request = [
             send.message for send in lone.sent if isinstance(send.message, ControlRequest) and send.to == 1
         ][-1]
-        lone.hear(ControlResponse(request.request_id, error), BrokerId(1))
+        lone.hear(ControlResponse(request_id=request.request_id, error=error), BrokerId(1))
     assert isinstance(request, LeaderAndIsrRequest)
     assert lone.state is not None
     assert (lone.state.leader, lone.state.isr) == (0, (0, 2))

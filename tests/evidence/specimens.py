@@ -3,7 +3,14 @@
 from typing import get_args
 
 from tidelog.core import events as e
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.evidence import process_events as p
 from tidelog.evidence.process_events import ProcessEvent, RecordedEvent
 from tidelog.wire.errors import ErrorCode
@@ -16,23 +23,25 @@ TP = TopicPartition("orders", 7)
 ISR = (ME, OTHER)
 
 SPECIMENS: tuple[RecordedEvent, ...] = (
-    e.BecameLeader(ME, TP, 5, ISR, 100, 99),
-    e.BecameFollower(ME, TP, 6, OTHER),
-    e.Truncated(ME, TP, 103, 100, e.TruncationRule.EPOCH_UNKNOWN, 5, 100, 4),
-    e.HighWatermarkAdvanced(ME, TP, 5, 90, 100, ISR, e.WatermarkMoment.FOLLOWER_FETCHED),
+    e.BecameLeader(ME, TP, LeaderEpoch(5), ISR, 100, 99),
+    e.BecameFollower(ME, TP, LeaderEpoch(6), OTHER),
+    e.Truncated(ME, TP, 103, 100, e.TruncationRule.EPOCH_UNKNOWN, LeaderEpoch(5), 100, LeaderEpoch(4)),
+    e.HighWatermarkAdvanced(ME, TP, LeaderEpoch(5), 90, 100, ISR, e.WatermarkMoment.FOLLOWER_FETCHED),
     e.HighWatermarksCheckpointed(ME, {TP: 100}),
-    e.EpochEndAsked(ME, TP, OTHER, 5),
-    e.EpochEndAnswered(ME, TP, OTHER, 5, 4, 100),
-    e.IsrChangeProposed(ME, TP, 5, ISR, (ME,), e.IsrChange.CAUGHT_UP_TIME),
-    e.IsrChangeRefused(ME, TP, 5, ISR, ErrorCode.INVALID_UPDATE_VERSION),
-    e.IsrChanged(ME, TP, 5, (ME,)),
-    e.PartitionStateWritten(ME, TP, PartitionState(OTHER, 6, (OTHER,), 2, 9), e.ElectionKind.UNCLEAN),
+    e.EpochEndAsked(ME, TP, OTHER, LeaderEpoch(5)),
+    e.EpochEndAnswered(ME, TP, OTHER, LeaderEpoch(5), LeaderEpoch(4), 100),
+    e.IsrChangeProposed(ME, TP, LeaderEpoch(5), ISR, (ME,), e.IsrChange.CAUGHT_UP_TIME),
+    e.IsrChangeRefused(ME, TP, LeaderEpoch(5), ISR, ErrorCode.INVALID_UPDATE_VERSION),
+    e.IsrChanged(ME, TP, LeaderEpoch(5), (ME,)),
+    e.PartitionStateWritten(
+        ME, TP, PartitionState(OTHER, LeaderEpoch(6), (OTHER,), ControllerEpoch(2), 9), e.ElectionKind.UNCLEAN
+    ),
     e.PartitionPhaseChanged(ME, (TP,), e.PartitionPhase.ONLINE, e.PartitionPhase.OFFLINE),
     e.ReplicaPhaseChanged(ME, OTHER, (TP,), e.ReplicaPhase.OFFLINE, e.ReplicaPhase.ONLINE),
     e.ElectionFailed(ME, TP, e.ElectionFailure.NO_ELECTABLE_REPLICA),
-    e.ControllerElected(ME, 2),
-    e.ControllerResigned(ME, 2, e.ResignReason.SUCCEEDED, OTHER),
-    e.BrokerRegistered(ME, 4_294_967_297),
+    e.ControllerElected(ME, ControllerEpoch(2)),
+    e.ControllerResigned(ME, ControllerEpoch(2), e.ResignReason.SUCCEEDED, OTHER),
+    e.BrokerRegistered(ME, BrokerEpoch(4_294_967_297)),
     e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),
     e.StorageFailed(ME, TP, "cannot write 00000000000000000000.log: no space left on device"),

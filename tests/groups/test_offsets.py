@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.groups.desk import NONE, REBALANCE_MS, SESSION_MS, TP, Desk, G
 
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.groups.messages import NO_POSITION, DeleteRequest, Position, PositionsRequest
 from tidelog.wire.errors import ErrorCode
 
@@ -16,7 +16,7 @@ def test_a_member_commits_and_anybody_reads() -> None:
     """Offset, epoch and metadata come back as they were given; a partition without one has -1."""
     desk = Desk()
     member = desk.form(None)[0]
-    position = Position(42, 7, "noted")
+    position = Position(42, LeaderEpoch(7), "noted")
     assert desk.committed(desk.commit(0, member, positions={TP: position})) is NONE
     response = desk.answer(PositionsRequest(G, (TP, OTHER)))
     assert response.positions == {TP: position, OTHER: NO_POSITION}

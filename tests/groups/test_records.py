@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.groups.messages import Position
 from tidelog.groups.records import (
     CommittedPosition,
@@ -37,7 +37,7 @@ def blob(value: bytes) -> bytes:
 
 def test_a_position_by_hand() -> None:
     """Key version 1, value version 3, as Kafka 2.7 writes them."""
-    key, value = position_entry("group", TP, CommittedPosition(Position(7, 3, "noted"), 1_600))
+    key, value = position_entry("group", TP, CommittedPosition(Position(7, LeaderEpoch(3), "noted"), 1_600))
     assert key == struct.pack(">h", 1) + text("group") + text("topic") + struct.pack(">i", 5)
     assert value == struct.pack(">hqi", 3, 7, 3) + text("noted") + struct.pack(">q", 1_600)
 
@@ -76,7 +76,7 @@ def test_a_group_by_hand() -> None:
 def test_positions_of_older_versions(value: bytes, epoch: int, expires_at: int) -> None:
     """Every layout since 0.8.2 is understood."""
     key, _ = position_entry("g", TP, None)
-    expected = CommittedPosition(Position(7, epoch, "m"), 5, expires_at)
+    expected = CommittedPosition(Position(7, LeaderEpoch(epoch), "m"), 5, expires_at)
     assert read_entry(key, value) == PositionRecord("g", TP, expected)
 
 

@@ -27,7 +27,14 @@ from tidelog.core.keeper_port import (
     Subtree,
     WatchFired,
 )
-from tidelog.core.types import BrokerEndpoint, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEndpoint,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.keeper.client import KeeperUnreachable
 from tidelog.keeper.values import MalformedValue
 
@@ -120,7 +127,9 @@ KNOWN_VALUES: dict[str, Any] = {
     "/brokers/topics/t": {0: (BrokerId(1), BrokerId(2)), 11: (BrokerId(2),)},
     "/brokers/topics/t/partitions": None,
     "/brokers/topics/t/partitions/0": None,
-    "/brokers/topics/t/partitions/0/state": PartitionState(BrokerId(1), 4, (BrokerId(1), BrokerId(2)), 7),
+    "/brokers/topics/t/partitions/0/state": PartitionState(
+        BrokerId(1), LeaderEpoch(4), (BrokerId(1), BrokerId(2)), ControllerEpoch(7)
+    ),
     "/controller": BrokerId(2),
     "/controller_epoch": 7,
     "/config/topics/t": {"min.insync.replicas": "2", "note": "größer \u2713"},

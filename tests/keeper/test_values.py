@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    NO_LEADER,
+    BrokerEndpoint,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.keeper.values import MalformedValue, decode, encode
 
 NOW = 1_700_000_000_123
@@ -56,12 +64,12 @@ KAFKA: list[tuple[str, Any, Any]] = [
     ),
     (
         "/brokers/topics/t.1/partitions/10/state",
-        PartitionState(BrokerId(3), 5, (BrokerId(3), BrokerId(1)), 9),
+        PartitionState(BrokerId(3), LeaderEpoch(5), (BrokerId(3), BrokerId(1)), ControllerEpoch(9)),
         {"version": 1, "leader": 3, "leader_epoch": 5, "controller_epoch": 9, "isr": [3, 1]},
     ),
     (
         "/brokers/topics/t/partitions/0/state",
-        PartitionState(NO_LEADER, 5, (), 9),
+        PartitionState(NO_LEADER, LeaderEpoch(5), (), ControllerEpoch(9)),
         {"version": 1, "leader": -1, "leader_epoch": 5, "controller_epoch": 9, "isr": []},
     ),
     ("/controller", BrokerId(2), {"version": 1, "brokerid": 2, "timestamp": str(NOW)}),

@@ -9,7 +9,7 @@ import pytest
 from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced, WatermarkMoment
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.generations.epoch import LeaderEpochs
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.lab.invariants import INVARIANTS, Watch
 from tidelog.lab.play import first_failure, run
 from tidelog.lab.world.world import World
@@ -155,7 +155,11 @@ def test_watermark_rises_catches_a_watermark_that_falls() -> None:
     world.advance(5_000)
     assert not producer.undecided
     assert watch.kept is None
-    watch(HighWatermarkAdvanced(BrokerId(0), TP, 0, 0, 1, (BrokerId(0),), WatermarkMoment.FOLLOWER_FETCHED))
+    watch(
+        HighWatermarkAdvanced(
+            BrokerId(0), TP, LeaderEpoch(0), 0, 1, (BrokerId(0),), WatermarkMoment.FOLLOWER_FETCHED
+        )
+    )
     assert watch.kept is not None
     assert watch.kept.name == "watermark-rises"
 
@@ -163,10 +167,10 @@ def test_watermark_rises_catches_a_watermark_that_falls() -> None:
 def test_one_leader_per_epoch_catches_two_leaders_and_two_controllers() -> None:
     """Two brokers that lead one epoch are caught, of a partition as of the cluster."""
     watch = watched()
-    watch(BecameLeader(BrokerId(0), TP, 7, (), 0, 0))
-    watch(BecameLeader(BrokerId(0), TP, 7, (), 0, 0))
+    watch(BecameLeader(BrokerId(0), TP, LeaderEpoch(7), (), 0, 0))
+    watch(BecameLeader(BrokerId(0), TP, LeaderEpoch(7), (), 0, 0))
     assert watch.kept is None
-    watch(BecameLeader(BrokerId(1), TP, 7, (), 0, 0))
+    watch(BecameLeader(BrokerId(1), TP, LeaderEpoch(7), (), 0, 0))
     assert watch.kept is not None
     assert watch.kept.name == "one-leader-per-epoch"
     watch = watched()
@@ -178,10 +182,10 @@ def test_one_leader_per_epoch_catches_two_leaders_and_two_controllers() -> None:
 def test_reads_are_stable_catches_an_offset_read_twice_differently() -> None:
     """Two consumers that read different values at one offset are caught."""
     watch = watched()
-    watch(RecordRead("c", TP, 0, "a", 0))
-    watch(RecordRead("d", TP, 0, "a", 0))
+    watch(RecordRead("c", TP, 0, "a", LeaderEpoch(0)))
+    watch(RecordRead("d", TP, 0, "a", LeaderEpoch(0)))
     with pytest.raises(Broken, match="reads-are-stable"):
-        watch(RecordRead("d", TP, 0, "b", 1))
+        watch(RecordRead("d", TP, 0, "b", LeaderEpoch(1)))
 
 
 def test_every_invariant_states_its_claim() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from tidelog.core import events as e
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
@@ -149,7 +149,7 @@ class Case:
     ) -> Case:
         self.written(at_ms, broker, epoch, isr, epoch, reason)
         members = tuple(map(BrokerId, isr))
-        became = e.BecameLeader(BrokerId(broker), self._tp, epoch, members, end, watermark)
+        became = e.BecameLeader(BrokerId(broker), self._tp, LeaderEpoch(epoch), members, end, watermark)
         return self.happened(at_ms, became, broker)
 
     def written(  # noqa: PLR0917
@@ -162,11 +162,15 @@ class Case:
         reason: e.ElectionKind | e.StateWriteReason = e.StateWriteReason.ISR_ASKED,
     ) -> Case:
         """What the keeper took."""
-        state = PartitionState(BrokerId(leader), epoch, tuple(map(BrokerId, isr)), 1, version)
+        state = PartitionState(
+            BrokerId(leader), LeaderEpoch(epoch), tuple(map(BrokerId, isr)), ControllerEpoch(1), version
+        )
         return self.happened(at_ms, e.PartitionStateWritten(BrokerId(0), self._tp, state, reason))
 
     def isr_changed(self, at_ms: int, isr: Sequence[int], epoch: int = 0) -> Case:
-        return self.happened(at_ms, e.IsrChanged(BrokerId(0), self._tp, epoch, tuple(map(BrokerId, isr))))
+        return self.happened(
+            at_ms, e.IsrChanged(BrokerId(0), self._tp, LeaderEpoch(epoch), tuple(map(BrokerId, isr)))
+        )
 
     def truncated(self, at_ms: int, broker: int, before: int, after: int, *rule: Any) -> Case:
         """`rule` is the rule that fired, with its facts."""
@@ -180,7 +184,13 @@ class Case:
         return self.happened(
             at_ms,
             e.HighWatermarkAdvanced(
-                BrokerId(0), self._tp, epoch, before, after, members, e.WatermarkMoment.FOLLOWER_FETCHED
+                BrokerId(0),
+                self._tp,
+                LeaderEpoch(epoch),
+                before,
+                after,
+                members,
+                e.WatermarkMoment.FOLLOWER_FETCHED,
             ),
         )
 

@@ -17,7 +17,14 @@ from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core import events as e
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.faults.places import KEEPER
@@ -92,7 +99,9 @@ def _appended(folder: Path, *values: str) -> None:
     storage = FileStorage(folder, broker_id=0)
     log = storage.open(TP)
     for value in values:
-        log.append_as_leader(RecordBatch.parse(bytearray(build_batch([Record(value=value.encode())]))), 0)
+        log.append_as_leader(
+            RecordBatch.parse(bytearray(build_batch([Record(value=value.encode())]))), LeaderEpoch(0)
+        )
     for appended in (log,):
         appended.release()
     storage._folder.release()
@@ -285,28 +294,30 @@ def test_without_a_majority_no_session_ends() -> None:
 # ---------------------------------------------------------------- what brokers and clients say
 
 
-STATE = PartitionState(BrokerId(1), 4, (BrokerId(1), BrokerId(2)), 3, 7)
+STATE = PartitionState(BrokerId(1), LeaderEpoch(4), (BrokerId(1), BrokerId(2)), ControllerEpoch(3), 7)
 EVENTS = (
-    e.BecameLeader(BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), 9, 8),
-    e.BecameFollower(BrokerId(1), TP, 4, BrokerId(2)),
-    e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, 3, 8),
-    e.HighWatermarkAdvanced(BrokerId(1), TP, 4, 2, 3, (BrokerId(1),), e.WatermarkMoment.FOLLOWER_FETCHED),
-    e.HighWatermarksCheckpointed(BrokerId(1), {TP: 3}),
-    e.EpochEndAsked(BrokerId(1), TP, BrokerId(2), 4),
-    e.EpochEndAnswered(BrokerId(1), TP, BrokerId(2), 4, 3, 8),
-    e.IsrChangeProposed(
-        BrokerId(1), TP, 4, (BrokerId(1), BrokerId(2)), (BrokerId(1),), e.IsrChange.MESSAGE_LAG
+    e.BecameLeader(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1), BrokerId(2)), 9, 8),
+    e.BecameFollower(BrokerId(1), TP, LeaderEpoch(4), BrokerId(2)),
+    e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, LeaderEpoch(3), 8),
+    e.HighWatermarkAdvanced(
+        BrokerId(1), TP, LeaderEpoch(4), 2, 3, (BrokerId(1),), e.WatermarkMoment.FOLLOWER_FETCHED
     ),
-    e.IsrChangeRefused(BrokerId(1), TP, 4, (BrokerId(1),), ErrorCode.NOT_CONTROLLER),
-    e.IsrChanged(BrokerId(1), TP, 4, (BrokerId(1),)),
+    e.HighWatermarksCheckpointed(BrokerId(1), {TP: 3}),
+    e.EpochEndAsked(BrokerId(1), TP, BrokerId(2), LeaderEpoch(4)),
+    e.EpochEndAnswered(BrokerId(1), TP, BrokerId(2), LeaderEpoch(4), LeaderEpoch(3), 8),
+    e.IsrChangeProposed(
+        BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1), BrokerId(2)), (BrokerId(1),), e.IsrChange.MESSAGE_LAG
+    ),
+    e.IsrChangeRefused(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1),), ErrorCode.NOT_CONTROLLER),
+    e.IsrChanged(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1),)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.ElectionKind.CLEAN),
     e.PartitionPhaseChanged(BrokerId(1), (TP,), e.PartitionPhase.NEW, e.PartitionPhase.ONLINE),
     e.ReplicaPhaseChanged(BrokerId(1), BrokerId(2), (TP,), e.ReplicaPhase.ONLINE, e.ReplicaPhase.OFFLINE),
     e.ElectionFailed(BrokerId(1), TP, e.ElectionFailure.NO_LIVE_REPLICA),
-    e.ControllerElected(BrokerId(1), 3),
-    e.ControllerResigned(BrokerId(1), 3, e.ResignReason.SUCCEEDED, BrokerId(2)),
-    e.BrokerRegistered(BrokerId(1), 17),
+    e.ControllerElected(BrokerId(1), ControllerEpoch(3)),
+    e.ControllerResigned(BrokerId(1), ControllerEpoch(3), e.ResignReason.SUCCEEDED, BrokerId(2)),
+    e.BrokerRegistered(BrokerId(1), BrokerEpoch(17)),
     e.ControlRequestRefused(BrokerId(1), "LeaderAndIsr", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(BrokerId(1), TP, ErrorCode.FENCED_LEADER_EPOCH),
 )
@@ -327,15 +338,15 @@ def test_events_are_read_once_and_in_the_order_of_time(tmp_path: Path) -> None:
     assert happenings.new() == []
     clock = iter(range(100, 1_000, 10))
     recorders = [EventRecorder(tmp_path / "events", BrokerId(b), lambda: next(clock)) for b in (0, 1)]
-    recorders[1].record(e.BrokerRegistered(BrokerId(1), 1), 0)
-    recorders[0].record(e.BrokerRegistered(BrokerId(0), 2), 0)
+    recorders[1].record(e.BrokerRegistered(BrokerId(1), BrokerEpoch(1)), 0)
+    recorders[0].record(e.BrokerRegistered(BrokerId(0), BrokerEpoch(2)), 0)
     assert [event for _, event in happenings.new()] == [
-        e.BrokerRegistered(BrokerId(1), 1),
-        e.BrokerRegistered(BrokerId(0), 2),
+        e.BrokerRegistered(BrokerId(1), BrokerEpoch(1)),
+        e.BrokerRegistered(BrokerId(0), BrokerEpoch(2)),
     ]
     assert happenings.new() == []
-    recorders[0].record(e.ControllerElected(BrokerId(0), 1), 0)
-    assert [event for _, event in happenings.new()] == [e.ControllerElected(BrokerId(0), 1)]
+    recorders[0].record(e.ControllerElected(BrokerId(0), ControllerEpoch(1)), 0)
+    assert [event for _, event in happenings.new()] == [e.ControllerElected(BrokerId(0), ControllerEpoch(1))]
     for recorder in recorders:
         recorder.close()
 
@@ -348,7 +359,7 @@ def test_clients_speak_kafka() -> None:
     sent = RecordBatch.parse(body.topic_data[0].partition_data[0].records)
     assert (sent.producer_id, sent.producer_epoch, sent.base_sequence) == (1_000, 2, 3)
     assert [record.value for record in read_records(sent)] == [b"a"]
-    _, _, body = to_wire(FetchRequest(TP, BrokerId(-1), 5, 2, 0), Pace().ms)
+    _, _, body = to_wire(FetchRequest(TP, BrokerId(-1), 5, LeaderEpoch(2), 0), Pace().ms)
     part = body.topics[0].partitions[0]
     assert (body.replica_id, body.max_wait_ms, part.fetch_offset, part.current_leader_epoch) == (-1, 0, 5, 2)
     _, _, body = to_wire(MetadataRequest(), Pace().ms)

@@ -9,7 +9,7 @@ from tests.lab.stories import Stage, after, happenings, known, log, marks, parti
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import ControlResponse, UpdateMetadataRequest
-from tidelog.core.types import BrokerId
+from tidelog.core.types import BrokerId, ControllerEpoch
 from tidelog.faults.places import Channel
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.run import client_lines
@@ -217,10 +217,18 @@ def test_isolate_controller_zone() -> None:
     assert state(stage) == (0, 1, [0, 1])
 
     bystander = stage.core(1)
-    stale = UpdateMetadataRequest(BrokerId(2), old.epoch, bystander.ctx.broker_epoch, 1, {}, {}, ())
+    stale = UpdateMetadataRequest(
+        controller=BrokerId(2),
+        controller_epoch=ControllerEpoch(old.epoch),
+        broker_epoch=bystander.ctx.broker_epoch,
+        request_id=1,
+        live_brokers={},
+        endpoints={},
+        partitions=(),
+    )
     bystander.receive(("the old one", 7), stale, stage.world.now)
     refusal = stage.world.network.take(Channel("client-reply", 1, "the old one"))
-    assert refusal == (7, ControlResponse(1, ErrorCode.STALE_CONTROLLER_EPOCH))
+    assert refusal == (7, ControlResponse(request_id=1, error=ErrorCode.STALE_CONTROLLER_EPOCH))
     bystander.effects.clear()
 
     stage.play_until("wait isr 0,1,2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidelog.core.log_port import UNBOUNDED
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.compression import Compression
@@ -37,7 +38,7 @@ def copy_of(original: RecordBatch) -> RecordBatch:
 
 
 def append(log: FileLog, *batches: RecordBatch, epoch: int = 0) -> list[RecordBatch]:
-    return [log.append_as_leader(one, epoch) for one in batches]
+    return [log.append_as_leader(one, LeaderEpoch(epoch)) for one in batches]
 
 
 def values(batches: Iterable[RecordBatch]) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.storage.folders import folder
 
 from tidelog.core.replication.epoch_cache import EpochEntry
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.storage.checkpoints import (
     MalformedCheckpoint,
     read_epochs,
@@ -24,7 +24,7 @@ def test_the_format_is_kafkas(tmp_path: Path) -> None:
     """Version, count, one entry a line."""
     write_offsets(tmp_path / "offsets", {TopicPartition("a-b", 0): 12, TopicPartition("c", 3): 0})
     assert (tmp_path / "offsets").read_text() == "0\n2\na-b 0 12\nc 3 0\n"
-    write_epochs(tmp_path / "epochs", [EpochEntry(0, 0), EpochEntry(4, 17)])
+    write_epochs(tmp_path / "epochs", [EpochEntry(LeaderEpoch(0), 0), EpochEntry(LeaderEpoch(4), 17)])
     assert (tmp_path / "epochs").read_text() == "0\n2\n0 0\n4 17\n"
 
 

@@ -20,7 +20,7 @@ from tests.storage.folders import MEMORY, TP, after_a_crash, small
 
 from tidelog.core.log_port import Log
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.memory import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode
@@ -117,19 +117,19 @@ class TwoLogs(RuleBasedStateMachine):
         in_memory = MemoryBatch(value, 0, NO_EPOCH, producer, sent.producer_epoch, sequence)
         if follower:
             sent.stamp(self.memory.end_offset, self.epoch)
-            in_memory.base_offset, in_memory.leader_epoch = self.memory.end_offset, self.epoch
+            in_memory.base_offset, in_memory.leader_epoch = self.memory.end_offset, LeaderEpoch(self.epoch)
             for log in self.both:
                 if self.epoch != log.epochs.latest_epoch:
-                    log.epochs.assign(self.epoch, log.end_offset)
+                    log.epochs.assign(LeaderEpoch(self.epoch), log.end_offset)
                     log.epochs_changed()
             self.files.append_as_follower(copy_of(sent))
             self.memory.append_as_follower(in_memory)
         else:
-            sent = self.files.append_as_leader(sent, self.epoch)
-            in_memory = self.memory.append_as_leader(in_memory, self.epoch)
+            sent = self.files.append_as_leader(sent, LeaderEpoch(self.epoch))
+            in_memory = self.memory.append_as_leader(in_memory, LeaderEpoch(self.epoch))
             for log in self.both:
                 if self.epoch > log.epochs.latest_epoch:
-                    log.epochs.assign(self.epoch, sent.base_offset)
+                    log.epochs.assign(LeaderEpoch(self.epoch), sent.base_offset)
                     log.epochs_changed()
         self.states.append(sent)
         self.memory_states.append(in_memory)

@@ -19,7 +19,7 @@ from tests.storage.refusing import refusing
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 
@@ -46,7 +46,7 @@ def synced(storage: FileStorage, count: int = 20) -> FileLog:
     """A log of several segments, all of it on disk, and the checkpoints say so."""
     log = storage.open(TP)
     append(log, *(batch(f"{n}".ljust(20), producer=1, sequence=n) for n in range(count)))
-    log.epochs.assign(0, 0)
+    log.epochs.assign(LeaderEpoch(0), 0)
     log.epochs_changed()
     log.begin_sync()()
     storage._checkpoint_now()

@@ -25,7 +25,7 @@ from tests.storage.folders import folder, small
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.file_storage import FileStorage
@@ -245,9 +245,9 @@ class Broker:
         log, sent, epoch = replica.log, self._batch(replica), self.epoch
 
         def append() -> None:
-            stored = log.append_as_leader(sent, epoch)
+            stored = log.append_as_leader(sent, LeaderEpoch(epoch))
             if epoch > log.epochs.latest_epoch:
-                log.epochs.assign(epoch, stored.base_offset)
+                log.epochs.assign(LeaderEpoch(epoch), stored.base_offset)
                 log.epochs_changed()
             self._appended(replica, stored)
 
@@ -261,7 +261,7 @@ class Broker:
 
         def append() -> None:
             if sent.leader_epoch != log.epochs.latest_epoch:
-                log.epochs.assign(sent.leader_epoch, sent.base_offset)
+                log.epochs.assign(LeaderEpoch(sent.leader_epoch), sent.base_offset)
                 log.epochs_changed()
             log.append_as_follower(sent)
             self._appended(replica, sent)

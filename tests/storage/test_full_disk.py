@@ -15,6 +15,7 @@ from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, va
 from tests.storage.folders import TP, after_a_crash, log, small, storage
 
 from tidelog.core.log_port import StorageFailure
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.log.file_log import FileLog
 
 
@@ -109,7 +110,7 @@ def test_a_follower_truncates_on_a_full_disk(tiny_disk: Path, tmp_path: Path, ki
     with storage(path, defaults=small(), background=lambda _: None) as opened:
         one = opened.open(TP)
         stored = append(one, *(batch(f"{n}".ljust(50)) for n in range(26)), epoch=1)
-        one.epochs.assign(1, 0)
+        one.epochs.assign(LeaderEpoch(1), 0)
         one.epochs_changed()
         one.begin_sync()()
         opened._checkpoint_now()

@@ -12,6 +12,7 @@ from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 from tidelog.wire.compression import Compression
 
 CODECS = (Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.ZSTD)
@@ -63,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 one.truncate_to(one.end_offset - 100)
                 one.restore_producers(states)
                 sequence = next(e.last_sequence for e in states.entries() if e.producer_id == 9) + 1
-        one.append_leader_change(9)
+        one.append_leader_change(LeaderEpoch(9))
         states.append(append(one, batch("last", producer=9, sequence=sequence), epoch=9)[0])
     return path / "topic-0"
 

@@ -14,7 +14,7 @@ from tests.storage.folders import TP, folder, small, storage
 from tests.storage.power import Disk
 
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH
+from tidelog.core.types import NO_EPOCH, LeaderEpoch
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 
@@ -62,9 +62,9 @@ class Broker:
             known = {entry.producer_id: entry.last_sequence for entry in self.states.entries()}
             sequence = known.get(producer, -1) + 1
             sent = batch("x" * size, producer=producer, sequence=sequence, timestamp=1_000 + sequence)
-            stored = self.log.append_as_leader(sent, self.epoch)
+            stored = self.log.append_as_leader(sent, LeaderEpoch(self.epoch))
             if self.epoch > self.log.epochs.latest_epoch:
-                self.log.epochs.assign(self.epoch, stored.base_offset)
+                self.log.epochs.assign(LeaderEpoch(self.epoch), stored.base_offset)
                 self.log.epochs_changed()
             self.states.append(stored)
 
@@ -143,7 +143,7 @@ def cut_power_after(steps: Steps, data: st.DataObject) -> None:
             visible = [one for one in broker.promised if one in survived]
             # A start that had not been checkpointed may be back; nothing that was promised may be missing.
             assert visible == broker.promised
-            log.append_as_leader(batch("and it goes on"), 99)
+            log.append_as_leader(batch("and it goes on"), LeaderEpoch(99))
         with storage(found, defaults=small(**SEGMENT)) as again:
             assert again.clean_shutdown
             assert not again.recovered

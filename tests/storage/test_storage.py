@@ -16,7 +16,7 @@ from tests.storage.folders import TP, after_a_crash, small, storage
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.file_storage import FileStorage
 
@@ -135,7 +135,7 @@ def test_late_work_of_a_deleted_log_does_not_reach_its_namesake(tmp_path: Path) 
         old = opened.open(TP)
         old.restore_producers(ProducerStates())
         append(old, *(batch(str(n), producer=1, sequence=n) for n in range(12)))
-        old.epochs.assign(3, 0)
+        old.epochs.assign(LeaderEpoch(3), 0)
         old.epochs_changed()
         old.truncate_to(2)
         before = len(os.listdir("/proc/self/fd"))

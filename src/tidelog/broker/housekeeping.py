@@ -132,7 +132,7 @@ class Housekeeping:
             share = 100 * len(away) / len(tps)
             if broker in cluster.live and share > node.settings.leader_imbalance_per_broker_percentage:
                 for tp in away:
-                    node.ask(_IgnoreAnswer(), ElectLeadersRequest(tp))
+                    node.ask(_IgnoreAnswer(), ElectLeadersRequest(tp=tp))
         node.settle()
 
 

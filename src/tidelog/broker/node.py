@@ -156,7 +156,7 @@ class Node:
     def unreachable(self, peer: BrokerId) -> None:
         """There is no connection to a peer. A stopping broker does not wait for an unreachable controller."""
         if self.leaving and peer == self.core.known_controller:
-            self.answered(peer, ControlledShutdownResponse(ErrorCode.NETWORK_EXCEPTION))
+            self.answered(peer, ControlledShutdownResponse(error=ErrorCode.NETWORK_EXCEPTION))
             self.settle()
 
     def keeper_notice(self, notice: KeeperNotice) -> None:
@@ -360,7 +360,11 @@ class Node:
         if name == OFFSETS_TOPIC:
             request = topic_request(settings)
         else:
-            request = CreateTopicRequest(name, settings.num_partitions, settings.default_replication_factor)
+            request = CreateTopicRequest(
+                topic=name,
+                partitions=settings.num_partitions,
+                replication_factor=settings.default_replication_factor,
+            )
         return self._wanted_topics.want(request, self.now())
 
     def _send_to_controller(self, request: CreateTopicRequest) -> bool:

@@ -64,10 +64,11 @@ from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
-    NO_EPOCH,
+    NO_CONTROLLER_EPOCH,
     NO_LEADER,
     BrokerId,
-    Epoch,
+    ControllerEpoch,
+    LeaderEpoch,
     Millis,
     TopicConfig,
     TopicPartition,
@@ -119,7 +120,7 @@ class Broker:
         self.replicas: dict[TopicPartition, Replica] = {}
         self.metadata = MetadataCache()
         self.known_controller = NO_LEADER
-        self.controller_epoch: Epoch = NO_EPOCH
+        self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
         self._checkpoint_due = False
         self._departure = Departure(self.ctx, self._leave)
         self._controlled = ControlRequests(self, storage, self._configs, self._proposals)
@@ -176,10 +177,12 @@ class Broker:
         if next_wake is not None:
             self.ctx.wake_at(next_wake)
 
-    def _ask_relief(self, tp: TopicPartition, leader_epoch: Epoch) -> None:
+    def _ask_relief(self, tp: TopicPartition, leader_epoch: LeaderEpoch) -> None:
         if self.known_controller != NO_LEADER:
             ctx = self.ctx
-            request = RelieveReplicaRequest(tp, ctx.broker, ctx.broker_epoch, leader_epoch)
+            request = RelieveReplicaRequest(
+                tp=tp, broker=ctx.broker, broker_epoch=ctx.broker_epoch, leader_epoch=leader_epoch
+            )
             ctx.send(self.known_controller, request)
 
     def _is_alive(self, broker: BrokerId) -> bool:
@@ -241,7 +244,10 @@ class Broker:
         else:
             error = self._missing(request.tp)
             epoch, asked = request.current_leader_epoch, request.asked_epoch
-            self.ctx.reply(sender, EpochEndResponse(request.tp, error, epoch, asked))
+            self.ctx.reply(
+                sender,
+                EpochEndResponse(tp=request.tp, error=error, current_leader_epoch=epoch, asked_epoch=asked),
+            )
 
     def _list_offsets(self, request: ListOffsetsRequest, sender: ReplyTo, _now: Millis) -> None:
         replica = self.replicas.get(request.tp)
@@ -249,14 +255,19 @@ class Broker:
             replica.list_offsets(request, sender)
         else:
             error = self._missing(request.tp)
-            self.ctx.reply(sender, ListOffsetsResponse(request.tp, error, request.current_leader_epoch))
+            self.ctx.reply(
+                sender,
+                ListOffsetsResponse(
+                    tp=request.tp, error=error, current_leader_epoch=request.current_leader_epoch
+                ),
+            )
 
     def _delete_records(self, request: DeleteRecordsRequest, sender: ReplyTo, now: Millis) -> None:
         replica = self.replicas.get(request.tp)
         if replica is not None:
             replica.delete_records(request, sender, now)
         else:
-            self.ctx.reply(sender, DeleteRecordsResponse(request.tp, self._missing(request.tp)))
+            self.ctx.reply(sender, DeleteRecordsResponse(tp=request.tp, error=self._missing(request.tp)))
 
     def _alter_config(self, request: AlterTopicConfigRequest, sender: ReplyTo, _now: Millis) -> None:
         self._configs.alter(request, sender)
@@ -269,7 +280,12 @@ class Broker:
 
     def _describe(self, _request: MetadataRequest, sender: ReplyTo, _now: Millis) -> None:
         live = tuple(self.metadata.live_brokers)
-        self.ctx.reply(sender, MetadataResponse(live, self.known_controller, self.metadata.states()))
+        self.ctx.reply(
+            sender,
+            MetadataResponse(
+                live_brokers=live, controller=self.known_controller, partitions=self.metadata.states()
+            ),
+        )
 
     # ------------------------------------------------------------ answers from leaders
 

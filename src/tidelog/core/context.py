@@ -11,7 +11,15 @@ from tidelog.core.events import Event
 from tidelog.core.guards import Guards
 from tidelog.core.messages import AlterIsrRequest
 from tidelog.core.timers import Callback, Timer, Timers, Unexpected, raised
-from tidelog.core.types import BrokerId, Epoch, InvariantViolation, Millis, TopicConfig, TopicPartition
+from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    BrokerId,
+    InvariantViolation,
+    LeaderEpoch,
+    Millis,
+    TopicConfig,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from tidelog.core.generations import Generation
@@ -50,7 +58,7 @@ class Context:
         outbox: Outbox | None = None,
     ) -> None:
         self.broker = broker
-        self.broker_epoch = -1
+        self.broker_epoch = NO_BROKER_EPOCH
         self.config = config
         self.generation = generation
         self.guards = guards
@@ -67,7 +75,7 @@ class Context:
         """The time of the last notice of the keeper, for tasks that its answers resume."""
         self.propose_isr: Callable[[AlterIsrRequest], None] = _nowhere
         """Sends a leader's ISR proposal: to the controller or to the keeper."""
-        self.ask_relief: Callable[[TopicPartition, Epoch], None] = _nowhere
+        self.ask_relief: Callable[[TopicPartition, LeaderEpoch], None] = _nowhere
         """Reports that a replica cannot write."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive according to the metadata."""

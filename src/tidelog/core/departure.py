@@ -80,7 +80,7 @@ class Departure:
             self._attempt_at(now + config.controller_socket_timeout_ms)
 
     def _ask(self) -> None:
-        request = ControlledShutdownRequest(self._ctx.broker, self._ctx.broker_epoch)
+        request = ControlledShutdownRequest(broker=self._ctx.broker, broker_epoch=self._ctx.broker_epoch)
         self._ctx.send(self._asked, request)
 
     def _attempt_at(self, at: Millis) -> None:

@@ -10,7 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tidelog.core.types import BrokerId, Epoch, Offset, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 
@@ -151,7 +159,7 @@ Reason = (
 class BecameLeader:
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     log_end_offset: Offset
     high_watermark: Offset
@@ -162,7 +170,7 @@ class BecameLeader:
 class BecameFollower:
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     leader: BrokerId
 
 
@@ -173,12 +181,12 @@ class Truncated:
     before: Offset
     after: Offset
     rule: TruncationRule
-    epoch: Epoch | None = None
+    epoch: LeaderEpoch | None = None
     """For rules of epochs: the epoch that the follower asked about, or that the leader returned."""
     epoch_end: Offset | None = None
     """Where that epoch ends, on the leader or here. If that is inside a batch, the log is truncated before
     the batch."""
-    own_epoch: Epoch | None = None
+    own_epoch: LeaderEpoch | None = None
     """If that epoch is unknown here: the older epoch that was used instead."""
 
 
@@ -188,7 +196,7 @@ class HighWatermarkAdvanced:
 
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     before: Offset
     high_watermark: Offset
     isr: tuple[BrokerId, ...]
@@ -215,7 +223,7 @@ class EpochEndAsked:
     broker: BrokerId
     tp: TopicPartition
     leader: BrokerId
-    epoch: Epoch
+    epoch: LeaderEpoch
 
 
 @dataclass(slots=True)
@@ -225,8 +233,8 @@ class EpochEndAnswered:
     broker: BrokerId
     tp: TopicPartition
     leader: BrokerId
-    asked_epoch: Epoch
-    epoch: Epoch
+    asked_epoch: LeaderEpoch
+    epoch: LeaderEpoch
     """The latest epoch not after ``asked_epoch`` that the leader knows; -1 where answers do not name it
     (before KIP-279), or if there is none."""
     end_offset: Offset
@@ -237,7 +245,7 @@ class EpochEndAnswered:
 class IsrChangeProposed:
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     before: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     reason: IsrChange
@@ -247,7 +255,7 @@ class IsrChangeProposed:
 class IsrChangeRefused:
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     error: ErrorCode
 
@@ -258,7 +266,7 @@ class IsrChanged:
 
     broker: BrokerId
     tp: TopicPartition
-    epoch: Epoch
+    epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
 
 
@@ -314,13 +322,13 @@ class ElectionFailed:
 @dataclass(slots=True)
 class ControllerElected:
     broker: BrokerId
-    controller_epoch: Epoch
+    controller_epoch: ControllerEpoch
 
 
 @dataclass(slots=True)
 class ControllerResigned:
     broker: BrokerId
-    controller_epoch: Epoch
+    controller_epoch: ControllerEpoch
     reason: ResignReason
     successor: BrokerId | None = None
     """The broker that the keeper names."""
@@ -329,7 +337,7 @@ class ControllerResigned:
 @dataclass(slots=True)
 class BrokerRegistered:
     broker: BrokerId
-    broker_epoch: int
+    broker_epoch: BrokerEpoch
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.core.replication.epoch_cache import EpochCache
-from tidelog.core.types import Epoch, Offset, TopicPartition
+from tidelog.core.types import LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.core.replication.producer_state import ProducerStates
@@ -33,7 +33,7 @@ class Batch(Protocol):
     @property
     def next_offset(self) -> Offset: ...
     @property
-    def leader_epoch(self) -> Epoch: ...
+    def leader_epoch(self) -> int: ...
     @property
     def producer_id(self) -> int: ...
     @property
@@ -49,7 +49,7 @@ class Log(Protocol):
     end_offset: Offset
     epochs: EpochCache
 
-    def append_as_leader(self, batch: Batch, epoch: Epoch) -> Batch:
+    def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> Batch:
         """Give the batch the next offset and the leader's epoch, store it, and return it. All appends raise
         ``StorageFailure`` if it cannot be stored."""
         ...
@@ -58,7 +58,7 @@ class Log(Protocol):
         """Store a batch as the leader stamped it. Its base offset must be this log's end."""
         ...
 
-    def append_leader_change(self, epoch: Epoch) -> Batch:
+    def append_leader_change(self, epoch: LeaderEpoch) -> Batch:
         """Append the control record with which a majority leader opens its epoch."""
         ...
 

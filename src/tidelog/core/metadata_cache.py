@@ -12,8 +12,9 @@ from tidelog.core.types import (
     LEADER_DURING_DELETION,
     NO_LEADER,
     BrokerEndpoint,
+    BrokerEpoch,
     BrokerId,
-    Epoch,
+    ControllerEpoch,
     PartitionState,
     TopicPartition,
 )
@@ -23,10 +24,10 @@ class MetadataCache:
     __slots__ = ("_origin", "endpoints", "live_brokers", "topics")
 
     def __init__(self) -> None:
-        self.live_brokers: dict[BrokerId, int] = {}
+        self.live_brokers: dict[BrokerId, BrokerEpoch] = {}
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.topics: dict[str, dict[int, PartitionAssignment]] = {}
-        self._origin: tuple[Epoch, int] | None = None
+        self._origin: tuple[ControllerEpoch, BrokerEpoch] | None = None
 
     def is_complete(self, request: UpdateMetadataRequest) -> bool:
         """Whether this is the full metadata: the first request of a controller after a registration lists

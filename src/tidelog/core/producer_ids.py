@@ -65,7 +65,9 @@ class ProducerIds:
             if not self._block:
                 self._block, self._next_block = self._next_block, range(0)
             id_, self._block = self._block[0], self._block[1:]
-            self._ctx.reply(self._waiting.popleft(), InitProducerIdResponse(ErrorCode.NONE, id_))
+            self._ctx.reply(
+                self._waiting.popleft(), InitProducerIdResponse(error=ErrorCode.NONE, producer_id=id_)
+            )
         short = len(self._block) < self._reserve and not self._next_block
         if (self._waiting or short) and not self._fetching:
             self._fetching = True
@@ -79,7 +81,7 @@ class ProducerIds:
                 return
         self._fetching = False  # retried when the next producer asks
         while self._waiting:
-            self._ctx.reply(self._waiting.popleft(), InitProducerIdResponse(TRY_AGAIN))
+            self._ctx.reply(self._waiting.popleft(), InitProducerIdResponse(error=TRY_AGAIN))
 
     def _take_block(self) -> Procedure[bool]:
         found = yield Get(PRODUCER_ID_BLOCK)

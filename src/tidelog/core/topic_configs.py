@@ -206,19 +206,21 @@ class TopicConfigs:
             lambda: self._alter(request, reply_to),
             # It is unknown whether it was written before the session ended.
             abandoned=lambda: self._ctx.reply(
-                reply_to, AlterTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT)
+                reply_to, AlterTopicConfigResponse(topic=request.topic, error=ErrorCode.REQUEST_TIMED_OUT)
             ),
         )
 
     def _alter(self, request: AlterTopicConfigRequest, reply_to: ReplyTo) -> Task:
-        response = AlterTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT, "Too many conflicts.")
+        response = AlterTopicConfigResponse(
+            topic=request.topic, error=ErrorCode.REQUEST_TIMED_OUT, message="Too many conflicts."
+        )
         for _ in range(ATTEMPTS_MAX):
             error = yield from self._try_to_alter(request)
             if error is not None:
                 message = None
                 if error is not ErrorCode.NONE:
                     message = f"The topic '{request.topic}' does not exist."
-                response = AlterTopicConfigResponse(request.topic, error, message)
+                response = AlterTopicConfigResponse(topic=request.topic, error=error, message=message)
                 break
         self._ctx.reply(reply_to, response)
 
@@ -247,7 +249,7 @@ class TopicConfigs:
         self._tasks.submit(
             lambda: self._describe(request, reply_to),
             abandoned=lambda: self._ctx.reply(
-                reply_to, DescribeTopicConfigResponse(request.topic, ErrorCode.REQUEST_TIMED_OUT)
+                reply_to, DescribeTopicConfigResponse(topic=request.topic, error=ErrorCode.REQUEST_TIMED_OUT)
             ),
         )
 
@@ -255,7 +257,10 @@ class TopicConfigs:
         found = yield Together((Get(topic_path(request.topic)), Get(config_path(request.topic))))
         node, settings = found.value
         error = ErrorCode.NONE if node.ok else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._ctx.reply(reply_to, DescribeTopicConfigResponse(request.topic, error, _values_of(settings)))
+        self._ctx.reply(
+            reply_to,
+            DescribeTopicConfigResponse(topic=request.topic, error=error, values=_values_of(settings)),
+        )
 
 
 def _altered(before: dict[str, str], request: AlterTopicConfigRequest) -> dict[str, str]:

@@ -8,14 +8,26 @@ from typing import NamedTuple, NewType
 from tidelog.core.values import immutable
 
 BrokerId = NewType("BrokerId", int)
+
+# Three counters that are all called an epoch, side by side in most messages. Type checking tells them apart.
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Counts the leaders of a partition. Each record batch carries that of the leader that appended it."""
+ControllerEpoch = NewType("ControllerEpoch", int)
+"""Counts the controllers of the cluster: brokers refuse requests of an earlier one."""
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""Grows with each registration of a broker: tells a process from the one before its restart (KIP-903)."""
+
 Offset = int
-Epoch = int
+"""An alias: most offsets are results of arithmetic, and a NewType costs a call for each result."""
 Millis = int
 
 NO_LEADER = BrokerId(-1)
 LEADER_DURING_DELETION = BrokerId(-2)
 """Only in messages, never stored: the topic is being deleted."""
-NO_EPOCH: Epoch = -1
+FIRST_EPOCH = LeaderEpoch(0)
+NO_EPOCH = LeaderEpoch(-1)
+NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
+NO_BROKER_EPOCH = BrokerEpoch(-1)
 UNKNOWN_OFFSET: Offset = -1
 NO_PRODUCER = -1
 
@@ -49,9 +61,9 @@ class PartitionState:
     """
 
     leader: BrokerId
-    leader_epoch: Epoch
+    leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
-    controller_epoch: Epoch
+    controller_epoch: ControllerEpoch
     version: int = 0
 
 

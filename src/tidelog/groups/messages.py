@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch, Millis, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 NO_GENERATION = -1
@@ -117,7 +117,7 @@ class Position:
     """A committed offset of a group: the next record to read in a partition."""
 
     offset: Offset
-    leader_epoch: Epoch = NO_EPOCH
+    leader_epoch: LeaderEpoch = NO_EPOCH
     metadata: str = ""
 
 

@@ -44,7 +44,15 @@ from tidelog.core.keeper_port import (
     Subtree,
     Write,
 )
-from tidelog.core.types import BrokerEndpoint, BrokerId, Millis, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEndpoint,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Millis,
+    PartitionState,
+    TopicPartition,
+)
 
 CLUSTER_ID = "/cluster/id"
 QUOTED_BYTES_MAX = 60
@@ -164,9 +172,9 @@ def _state_to_json(state: PartitionState, _now: Millis) -> Any:
 def _state_from_json(stored: Any) -> PartitionState:
     return PartitionState(
         leader=BrokerId(_typed(stored["leader"], int)),
-        leader_epoch=_typed(stored["leader_epoch"], int),
+        leader_epoch=LeaderEpoch(_typed(stored["leader_epoch"], int)),
         isr=_brokers(stored["isr"]),
-        controller_epoch=_typed(stored["controller_epoch"], int),
+        controller_epoch=ControllerEpoch(_typed(stored["controller_epoch"], int)),
     )
 
 

@@ -15,7 +15,14 @@ from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, Operation, Write
-from tidelog.core.types import BrokerId, PartitionState, TopicConfig, TopicPartition
+from tidelog.core.types import (
+    FIRST_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
 from tidelog.faults.places import KEEPER
 from tidelog.kafka_client.aio import ask
 from tidelog.keeper.client import connect
@@ -129,7 +136,9 @@ def creation(topic: TopicSetup) -> CreateTopicsRequest:
 def creation_with_a_past(topic: TopicSetup, isr: tuple[int, ...]) -> Multi:
     """The writes to the keeper that create a topic whose ISR already has an order."""
     tp = TopicPartition(topic.name, 0)
-    state = PartitionState(BrokerId(topic.replicas[0]), 0, tuple(map(BrokerId, isr)), 1)
+    state = PartitionState(
+        BrokerId(topic.replicas[0]), FIRST_EPOCH, tuple(map(BrokerId, isr)), ControllerEpoch(1)
+    )
     writes: list[Write] = [
         Create(config_path(topic.name), topic_settings(topic.config)),
         Create(topic_path(topic.name), {0: tuple(map(BrokerId, topic.replicas))}),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.core.replication.epoch_cache import EpochEntry
-from tidelog.core.types import Offset, TopicPartition
+from tidelog.core.types import LeaderEpoch, Offset, TopicPartition
 from tidelog.storage.durable import write_durably
 from tidelog.storage.errors import StorageRefused
 
@@ -70,7 +70,7 @@ def read_epochs(path: Path) -> list[EpochEntry]:
     for line in _read_lines(path):
         match line.split(" "):
             case [epoch, start_offset]:
-                entry = EpochEntry(_number(path, epoch), _number(path, start_offset))
+                entry = EpochEntry(LeaderEpoch(_number(path, epoch)), _number(path, start_offset))
             case _:
                 raise MalformedCheckpoint(path, f"the line {line!r} is not 'epoch startOffset'")
         if entries and not (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, NO_PRODUCER, Epoch, InvariantViolation, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, NO_PRODUCER, InvariantViolation, LeaderEpoch, Offset, TopicPartition
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class MemoryBatch:
 
     value: str | None
     base_offset: Offset = 0
-    leader_epoch: Epoch = NO_EPOCH
+    leader_epoch: LeaderEpoch = NO_EPOCH
     producer_id: int = NO_PRODUCER
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -53,7 +53,7 @@ class MemoryLog:
         self.epochs = EpochCache()
         self._sync_each_append = sync_each_append
 
-    def append_as_leader(self, batch: Batch, epoch: Epoch) -> MemoryBatch:
+    def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> MemoryBatch:
         assert isinstance(batch, MemoryBatch)
         stored = MemoryBatch(
             batch.value,
@@ -74,7 +74,7 @@ class MemoryLog:
             )
         self._store(batch)
 
-    def append_leader_change(self, epoch: Epoch) -> MemoryBatch:
+    def append_leader_change(self, epoch: LeaderEpoch) -> MemoryBatch:
         stored = MemoryBatch(None, self.end_offset, epoch)
         self._store(stored)
         return stored

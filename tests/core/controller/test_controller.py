@@ -14,7 +14,7 @@ from tidelog.core.messages import (
     PartitionAssignment,
     UpdateMetadataRequest,
 )
-from tidelog.core.types import BrokerId, PartitionState
+from tidelog.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 from tidelog.wire.errors import ErrorCode
 
 ISR_GENERATIONS = ("hw", "kip101", "epoch")
@@ -240,14 +240,24 @@ def test_a_broker_refuses_an_older_controller_and_an_older_self() -> None:
     bench = Bench()
     bench.lead(epoch=4)
     me = bench.core.ctx.broker_epoch
-    usurped = PartitionAssignment(TP, ids((0, 1)), PartitionState(BrokerId(1), 9, ids((1,)), 1))
+    usurped = PartitionAssignment(
+        tp=TP,
+        replicas=ids((0, 1)),
+        state=PartitionState(BrokerId(1), LeaderEpoch(9), ids((1,)), ControllerEpoch(1)),
+    )
     for controller_epoch, broker_epoch, error in (
         (0, me, ErrorCode.STALE_CONTROLLER_EPOCH),
         (1, me - 1, ErrorCode.STALE_BROKER_EPOCH),
     ):
-        request = LeaderAndIsrRequest(BrokerId(8), controller_epoch, broker_epoch, 77, (usurped,))
+        request = LeaderAndIsrRequest(
+            controller=BrokerId(8),
+            controller_epoch=ControllerEpoch(controller_epoch),
+            broker_epoch=BrokerEpoch(broker_epoch),
+            request_id=77,
+            partitions=(usurped,),
+        )
         bench.hear(request, error)
-        assert bench.answer(error, ControlResponse) == ControlResponse(77, error)
+        assert bench.answer(error, ControlResponse) == ControlResponse(request_id=77, error=error)
     assert bench.leader.epoch == 4
     assert [event.error.value for event in bench.happened(ControlRequestRefused)] == [11, 77]
 
@@ -255,9 +265,33 @@ def test_a_broker_refuses_an_older_controller_and_an_older_self() -> None:
 def test_a_newer_controller_is_obeyed_and_the_older_one_no_longer() -> None:
     """The largest controller epoch seen is the measure."""
     bench = Bench()
-    me, live = bench.core.ctx.broker_epoch, dict.fromkeys(ids(range(4)), 1)
-    bench.hear(UpdateMetadataRequest(BrokerId(8), 2, me, 1, live, {}, ()), "new")
+    me, live = bench.core.ctx.broker_epoch, dict.fromkeys(ids(range(4)), BrokerEpoch(1))
+    bench.hear(
+        UpdateMetadataRequest(
+            controller=BrokerId(8),
+            controller_epoch=ControllerEpoch(2),
+            broker_epoch=me,
+            request_id=1,
+            live_brokers=live,
+            endpoints={},
+            partitions=(),
+        ),
+        "new",
+    )
     assert bench.core.known_controller == 8
-    bench.hear(UpdateMetadataRequest(CONTROLLER, 1, me, 2, live, {}, ()), "old")
-    assert bench.answer("old", ControlResponse) == ControlResponse(2, ErrorCode.STALE_CONTROLLER_EPOCH)
+    bench.hear(
+        UpdateMetadataRequest(
+            controller=CONTROLLER,
+            controller_epoch=ControllerEpoch(1),
+            broker_epoch=me,
+            request_id=2,
+            live_brokers=live,
+            endpoints={},
+            partitions=(),
+        ),
+        "old",
+    )
+    assert bench.answer("old", ControlResponse) == ControlResponse(
+        request_id=2, error=ErrorCode.STALE_CONTROLLER_EPOCH
+    )
     assert bench.core.known_controller == 8

@@ -21,7 +21,14 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
@@ -45,7 +52,7 @@ class Refused(Administrator):
         return storage
 
     def assign(self, topic: str, *brokers: int) -> None:
-        request = CreateTopicRequest(topic, assignment={0: replicas(*brokers)})
+        request = CreateTopicRequest(topic=topic, assignment={0: replicas(*brokers)})
         assert self.ask(request, CreateTopicResponse).error is ErrorCode.NONE
 
     def led(self, topic: str) -> int:
@@ -129,8 +136,8 @@ def test_the_epochs_are_those_of_a_broker_that_died() -> None:
     cluster.world.advance(6 * RETRY_MS_MAX)
     written = [e.state for e in cluster.happened(PartitionStateWritten) if e.tp == NEW]
     assert written == [
-        PartitionState(BrokerId(0), 0, replicas(0, 1, 2), 1, 0),
-        PartitionState(BrokerId(1), 1, replicas(1, 2), 1, 1),
+        PartitionState(BrokerId(0), LeaderEpoch(0), replicas(0, 1, 2), ControllerEpoch(1), 0),
+        PartitionState(BrokerId(1), LeaderEpoch(1), replicas(1, 2), ControllerEpoch(1), 1),
     ]
 
 
@@ -140,7 +147,7 @@ def test_a_broker_is_not_asked_to_lead_what_it_cannot() -> None:
     cluster.disk(0).refuse("open", NEW)
     cluster.assign("new", 0, 1)
     cluster.until(lambda: cluster.led("new") == 1)
-    answer = cluster.ask(ElectLeadersRequest(NEW), ElectLeadersResponse)
+    answer = cluster.ask(ElectLeadersRequest(tp=NEW), ElectLeadersResponse)
     assert answer.error is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     cluster.world.crash(1)
     cluster.until(lambda: cluster.led("new") == NO_LEADER)

@@ -13,7 +13,7 @@ from tidelog.core.controller.leader_election import (
     shutdown_leader,
 )
 from tidelog.core.events import ElectionKind
-from tidelog.core.types import BrokerId, PartitionState
+from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 
 Ids = tuple[int, ...]
 Leads = tuple[int, Ids] | None
@@ -25,7 +25,7 @@ def made(leads: Leads, kind: ElectionKind) -> Choice | None:
 
 
 def state(isr: Ids, leader: int = 0) -> PartitionState:
-    return PartitionState(BrokerId(leader), 5, ids(isr), 1)
+    return PartitionState(BrokerId(leader), LeaderEpoch(5), ids(isr), ControllerEpoch(1))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ TP = TopicPartition("t", 0)
 
 
 def elect(admin: Administrator, election: ElectionType, tp: TopicPartition = TP) -> ErrorCode:
-    return admin.ask(ElectLeadersRequest(tp, election), ElectLeadersResponse).error
+    return admin.ask(ElectLeadersRequest(tp=tp, election=election), ElectLeadersResponse).error
 
 
 def state(admin: Administrator) -> tuple[int, tuple[int, ...]]:
@@ -31,7 +31,7 @@ def state(admin: Administrator) -> tuple[int, tuple[int, ...]]:
 def offline(generation: str = "epoch") -> Administrator:
     """Broker 1, the last in-sync replica of t, is dead; broker 2, which was behind, is alive."""
     admin = Administrator(Setup(brokers=3, generation=generation))
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(1, 2)}), CreateTopicResponse)
     admin.world.crash(2)
     admin.until(lambda: state(admin)[1] == (1,))
     admin.world.crash(1)
@@ -84,7 +84,7 @@ def test_an_unclean_election_needs_somebody() -> None:
 def test_a_majority_does_not_elect_uncleanly() -> None:
     """Without a majority there is no leader, even on request of an administrator."""
     admin = Administrator(Setup(brokers=4, generation="majority"))
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(1, 2, 3)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(1, 2, 3)}), CreateTopicResponse)
     admin.world.crash(1)
     admin.world.crash(2)
     admin.until(lambda: state(admin)[0] == -1)
@@ -102,5 +102,5 @@ def test_elections_of_partitions_that_do_not_exist(election: ElectionType) -> No
 
 def test_a_preferred_election_is_the_default() -> None:
     """As before there were two kinds."""
-    assert ElectLeadersRequest(TP).election is ElectionType.PREFERRED
+    assert ElectLeadersRequest(tp=TP).election is ElectionType.PREFERRED
     assert [(kind.name, kind.value) for kind in ElectionType] == [("PREFERRED", 0), ("UNCLEAN", 1)]

@@ -166,7 +166,7 @@ def test_leadership_that_goes_back() -> None:
     cluster.forget()
     numbers = [number for number in range(PARTITIONS) if cluster.assignment(number)[0] == 2]
     for number in numbers:
-        cluster.send(ElectLeadersRequest(TopicPartition("t", number)))
+        cluster.send(ElectLeadersRequest(tp=TopicPartition("t", number)))
     cluster.world.settle()
     assert [cluster.states[number].leader for number in numbers] == [2] * len(numbers)
     assert len(cluster.writes) < len(numbers) / 4
@@ -179,7 +179,9 @@ def test_a_broker_that_leaves(generation: str) -> None:
     cluster = Cluster(generation)
     cluster.forget()
     epoch = cluster.core(2).ctx.broker_epoch
-    answer = cluster.ask(ControlledShutdownRequest(BrokerId(2), epoch), ControlledShutdownResponse)
+    answer = cluster.ask(
+        ControlledShutdownRequest(broker=BrokerId(2), broker_epoch=epoch), ControlledShutdownResponse
+    )
     assert (answer.error, answer.remaining) == (ErrorCode.NONE, ())
     assert all(state.leader != 2 for state in cluster.states.values())
     assert len(cluster.writes) <= WRITES
@@ -192,7 +194,9 @@ def test_the_last_broker_has_nothing_to_wait_for() -> None:
     cluster.lose(1)
     cluster.lose(2)
     epoch = cluster.core(0).ctx.broker_epoch
-    answer = cluster.ask(ControlledShutdownRequest(BrokerId(0), epoch), ControlledShutdownResponse)
+    answer = cluster.ask(
+        ControlledShutdownRequest(broker=BrokerId(0), broker_epoch=epoch), ControlledShutdownResponse
+    )
     assert (answer.error, answer.remaining) == (ErrorCode.NONE, ())
 
 
@@ -206,11 +210,19 @@ def test_requests_for_one_partition_keep_their_order() -> None:
 
     def proposal(isr: tuple[BrokerId, ...], version: int) -> AlterIsrRequest:
         epochs = tuple(cluster.core(broker).ctx.broker_epoch for broker in isr)
-        return AlterIsrRequest(tp, leader, epoch, before.leader_epoch, isr, version, epochs)
+        return AlterIsrRequest(
+            tp=tp,
+            broker=leader,
+            broker_epoch=epoch,
+            leader_epoch=before.leader_epoch,
+            isr=isr,
+            version=version,
+            member_epochs=epochs,
+        )
 
     # The first one is at work when the others come, which then wait for it together.
     other = TopicPartition("t", 2)
-    asked = [cluster.send(ElectLeadersRequest(other))]
+    asked = [cluster.send(ElectLeadersRequest(tp=other))]
     asked += [
         cluster.send(proposal((leader, members[0]), before.version)),
         cluster.send(proposal((leader,), before.version + 1)),

@@ -32,7 +32,14 @@ from tidelog.core.messages import (
     Message,
     UpdateMetadataRequest,
 )
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.keeper.tree import Tree
 from tidelog.storage.memory import MemoryStorage
 from tidelog.wire.errors import ErrorCode
@@ -111,10 +118,10 @@ class LoneController:
         self.core.keeper_notice(WatchFired(keeper_paths.BROKERS, children=True), 0)
         self.settle()
 
-    def broker_epoch(self, broker: int) -> int:
+    def broker_epoch(self, broker: int) -> BrokerEpoch:
         node = self.tree.get(keeper_paths.broker_path(BrokerId(broker)))
         assert node is not None
-        return node.stat.created
+        return BrokerEpoch(node.stat.created)
 
     @property
     def state(self) -> PartitionState | None:
@@ -132,14 +139,16 @@ def test_election_claims_the_node_and_raises_the_controller_epoch() -> None:
     assert node is not None
     assert epoch is not None
     assert (node.value, node.stat.owner, epoch.value) == (0, lone.session, 1)
-    assert ControllerElected(BrokerId(0), 1) in lone.events
+    assert ControllerElected(BrokerId(0), ControllerEpoch(1)) in lone.events
 
 
 def test_a_new_partition_is_led_by_its_first_replica() -> None:
     """New → Online: epoch 0, all live replicas in sync, in assignment order."""
     lone = LoneController()
     lone.create_topic((2, 0, 1))
-    assert lone.state == PartitionState(BrokerId(2), 0, ids((2, 0, 1)), controller_epoch=1)
+    assert lone.state == PartitionState(
+        BrokerId(2), LeaderEpoch(0), ids((2, 0, 1)), controller_epoch=ControllerEpoch(1)
+    )
 
 
 def test_the_keeper_refuses_the_writes_of_a_deposed_controller() -> None:
@@ -183,7 +192,7 @@ def test_a_line_carries_one_request_at_a_time_in_order() -> None:
         assert isinstance(request, UpdateMetadataRequest | LeaderAndIsrRequest)
         kinds.append(type(request))
         before = len(to_broker_1())
-        lone.hear(ControlResponse(request.request_id, ErrorCode.NONE), BrokerId(1))
+        lone.hear(ControlResponse(request_id=request.request_id, error=ErrorCode.NONE), BrokerId(1))
         if len(to_broker_1()) == before:
             break
     assert kinds == [UpdateMetadataRequest, LeaderAndIsrRequest, UpdateMetadataRequest]
@@ -198,7 +207,7 @@ def test_a_new_connection_repeats_the_request_in_flight() -> None:
     lone.settle()
     again = [send for send in lone.sent if send.to == 1]
     assert again == [*first, first[-1]]
-    lone.hear(ControlResponse(999, ErrorCode.NONE), BrokerId(1))
+    lone.hear(ControlResponse(request_id=999, error=ErrorCode.NONE), BrokerId(1))
     assert [send for send in lone.sent if send.to == 1] == again
 
 
@@ -218,7 +227,15 @@ def test_requests_name_the_incarnation_they_are_meant_for() -> None:
 def proposal(lone: LoneController, isr: tuple[int, ...] = (0, 1)) -> AlterIsrRequest:
     """What the leader, broker 0, could ask for now."""
     members = tuple(lone.broker_epoch(broker) for broker in isr)
-    return AlterIsrRequest(TP, BrokerId(0), lone.broker_epoch(0), 0, ids(isr), 0, members)
+    return AlterIsrRequest(
+        tp=TP,
+        broker=BrokerId(0),
+        broker_epoch=lone.broker_epoch(0),
+        leader_epoch=LeaderEpoch(0),
+        isr=ids(isr),
+        version=0,
+        member_epochs=members,
+    )
 
 
 def test_an_isr_proposal_is_written_without_a_new_epoch() -> None:
@@ -248,8 +265,8 @@ def test_proposals_are_refused() -> None:
     lone.ask(proposal(lone, (0, 1)), AlterIsrResponse)  # version 1 from here on
     good = replace(proposal(lone, (0,)), version=1)
     for wrong, error in (
-        (replace(good, leader_epoch=-1), ErrorCode.FENCED_LEADER_EPOCH),
-        (replace(good, broker_epoch=good.broker_epoch - 1), ErrorCode.STALE_BROKER_EPOCH),
+        (replace(good, leader_epoch=LeaderEpoch(-1)), ErrorCode.FENCED_LEADER_EPOCH),
+        (replace(good, broker_epoch=BrokerEpoch(good.broker_epoch - 1)), ErrorCode.STALE_BROKER_EPOCH),
         (replace(good, version=0), ErrorCode.INVALID_UPDATE_VERSION),
         (replace(good, tp=ELSEWHERE), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ):
@@ -265,7 +282,9 @@ def test_a_rebooted_replica_is_not_taken_in() -> None:
     lone.create_topic()
     lone.ask(proposal(lone, (0, 2)), AlterIsrResponse)
     request = replace(proposal(lone, (0, 2, 1)), version=1)
-    stale = replace(request, member_epochs=(*request.member_epochs[:2], request.member_epochs[2] - 1))
+    stale = replace(
+        request, member_epochs=(*request.member_epochs[:2], BrokerEpoch(request.member_epochs[2] - 1))
+    )
     assert lone.ask(stale, AlterIsrResponse).error is ErrorCode.INELIGIBLE_REPLICA
     assert lone.ask(request, AlterIsrResponse).error is ErrorCode.NONE
 
@@ -275,7 +294,7 @@ def test_a_replica_that_is_leaving_is_not_taken_in_again() -> None:
     would bring it back for the moment until it is gone."""
     lone = LoneController()
     lone.create_topic()
-    leaving = ControlledShutdownRequest(BrokerId(2), lone.broker_epoch(2))
+    leaving = ControlledShutdownRequest(broker=BrokerId(2), broker_epoch=lone.broker_epoch(2))
     assert lone.ask(leaving, ControlledShutdownResponse).error is ErrorCode.NONE
     assert lone.state is not None
     assert list(lone.state.isr) == [0, 1]
@@ -305,12 +324,15 @@ def test_elect_leaders(leader: int, isr: tuple[int, ...], error: ErrorCode) -> N
         (keeper_paths.topic_path("t"), {0: ids((0, 1))}),
         (f"{keeper_paths.topic_path('t')}/partitions", None),
         (keeper_paths.partition_path(TP), None),
-        (keeper_paths.state_path(TP), PartitionState(BrokerId(leader), 4, ids(isr), 1)),
+        (
+            keeper_paths.state_path(TP),
+            PartitionState(BrokerId(leader), LeaderEpoch(4), ids(isr), ControllerEpoch(1)),
+        ),
     ):
         lone.tree.apply(admin, Create(path, value))
     lone.core.keeper_notice(WatchFired(keeper_paths.TOPICS, children=True), 0)
     lone.settle()
-    assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is error
+    assert lone.ask(ElectLeadersRequest(tp=TP), ElectLeadersResponse).error is error
     assert lone.state is not None
     expected = (0, 5, list(isr)) if error is ErrorCode.NONE else (leader, 4, list(isr))
     assert (lone.state.leader, lone.state.leader_epoch, list(lone.state.isr)) == expected
@@ -319,14 +341,14 @@ def test_elect_leaders(leader: int, isr: tuple[int, ...], error: ErrorCode) -> N
 def test_requests_to_somebody_who_is_not_the_controller() -> None:
     """NOT_CONTROLLER (41), and UNKNOWN_TOPIC_OR_PARTITION (3) from one who is but does not know it."""
     lone = LoneController()
-    assert lone.ask(ElectLeadersRequest(ELSEWHERE), ElectLeadersResponse).error is (
+    assert lone.ask(ElectLeadersRequest(tp=ELSEWHERE), ElectLeadersResponse).error is (
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
     lone.create_topic()
     request = proposal(lone)
     lone.tree.apply(lone.tree.open_session(), SetValue(keeper_paths.CONTROLLER_EPOCH, 2))
     lone.kill(1)
-    assert lone.ask(ElectLeadersRequest(TP), ElectLeadersResponse).error is ErrorCode.NOT_CONTROLLER
+    assert lone.ask(ElectLeadersRequest(tp=TP), ElectLeadersResponse).error is ErrorCode.NOT_CONTROLLER
     assert lone.ask(request, AlterIsrResponse).error is ErrorCode.NOT_CONTROLLER
 
 
@@ -336,14 +358,14 @@ def test_an_election_past_a_leaving_in_sync_replica_is_unclean() -> None:
     that."""
     lone = LoneController("hw")
     lone.create_topic((2, 0, 1))
-    leaving = ControlledShutdownRequest(BrokerId(0), lone.broker_epoch(0))
+    leaving = ControlledShutdownRequest(broker=BrokerId(0), broker_epoch=lone.broker_epoch(0))
     assert lone.ask(leaving, ControlledShutdownResponse).error is ErrorCode.NONE
     assert lone.state is not None
     written = replace(lone.state, isr=ids((2, 0)))
     lone.tree.apply(lone.others, SetValue(keeper_paths.state_path(TP), written))
     lone.kill(2)
     assert (lone.state.leader, lone.state.isr) == (-1, (0,))
-    lone.ask(ElectLeadersRequest(TP, ElectionType.UNCLEAN), ElectLeadersResponse)
+    lone.ask(ElectLeadersRequest(tp=TP, election=ElectionType.UNCLEAN), ElectLeadersResponse)
     assert (lone.state.leader, lone.state.isr) == (1, (1,))
     elected = [event for event in lone.events if isinstance(event, PartitionStateWritten)][-1]
     assert elected.reason is ElectionKind.UNCLEAN

@@ -30,7 +30,9 @@ def test_a_topic_is_created_and_served_when_the_answer_comes() -> None:
     """Assignment and settings are in the keeper, every partition is led, every broker lists the topic."""
     admin = Administrator()
     answer = admin.create("t", partitions=3, factor=2, config={"min.insync.replicas": "2"})
-    assert answer == CreateTopicResponse("t", ErrorCode.NONE, None, 3, 2)
+    assert answer == CreateTopicResponse(
+        topic="t", error=ErrorCode.NONE, message=None, partitions=3, replication_factor=2
+    )
     assert admin.value(keeper_paths.topic_path("t")) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
     assert admin.value(keeper_paths.config_path("t")) == {"min.insync.replicas": "2"}
     for partition, (leader, follower) in admin.value(keeper_paths.topic_path("t")).items():
@@ -62,7 +64,7 @@ def test_the_answer_does_not_wait_for_the_followers() -> None:
 def test_a_topic_gets_the_brokers_default_numbers() -> None:
     """−1 partitions, −1 replicas: num.partitions and default.replication.factor."""
     admin = Administrator()
-    answer = admin.ask(CreateTopicRequest("t"), CreateTopicResponse)
+    answer = admin.ask(CreateTopicRequest(topic="t"), CreateTopicResponse)
     assert (answer.partitions, answer.replication_factor) == (1, 1)
 
 
@@ -70,7 +72,7 @@ def test_an_assignment_by_hand_is_taken_as_it_is() -> None:
     """Partition to replicas, in order of preference; a broker that is away may be among them."""
     admin = Administrator()
     assignment = {1: replicas(2, 0), 0: replicas(1, 7)}
-    answer = admin.ask(CreateTopicRequest("t", assignment=assignment), CreateTopicResponse)
+    answer = admin.ask(CreateTopicRequest(topic="t", assignment=assignment), CreateTopicResponse)
     assert (answer.error, answer.partitions, answer.replication_factor) == (ErrorCode.NONE, 2, 2)
     assert admin.value(keeper_paths.topic_path("t")) == assignment
     state = admin.state("t", 0)
@@ -125,56 +127,64 @@ def test_names_that_differ_only_in_dot_and_underscore_collide() -> None:
     ("request_", "error", "message"),
     [
         (
-            CreateTopicRequest("t", 0, 1),
+            CreateTopicRequest(topic="t", partitions=0, replication_factor=1),
             ErrorCode.INVALID_PARTITIONS,
             "Number of partitions must be larger than 0.",
         ),
-        (CreateTopicRequest("t", 10_001, 1), *TOO_MANY_PARTITIONS),
-        (CreateTopicRequest("t", 2**31 - 1, 32_767, validate_only=True), *TOO_MANY_PARTITIONS),
-        (CreateTopicRequest("t", assignment=dict.fromkeys(range(10_001), replicas(0))), *TOO_MANY_PARTITIONS),
+        (CreateTopicRequest(topic="t", partitions=10_001, replication_factor=1), *TOO_MANY_PARTITIONS),
         (
-            CreateTopicRequest("t", 1, 0),
+            CreateTopicRequest(
+                topic="t", partitions=2**31 - 1, replication_factor=32_767, validate_only=True
+            ),
+            *TOO_MANY_PARTITIONS,
+        ),
+        (
+            CreateTopicRequest(topic="t", assignment=dict.fromkeys(range(10_001), replicas(0))),
+            *TOO_MANY_PARTITIONS,
+        ),
+        (
+            CreateTopicRequest(topic="t", partitions=1, replication_factor=0),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0.",
         ),
         (
-            CreateTopicRequest("t", 1, 5),
+            CreateTopicRequest(topic="t", partitions=1, replication_factor=5),
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor: 5 larger than available brokers: 3.",
         ),
         (
-            CreateTopicRequest("t", 1, 1, {0: replicas(0)}),
+            CreateTopicRequest(topic="t", partitions=1, replication_factor=1, assignment={0: replicas(0)}),
             ErrorCode.INVALID_REQUEST,
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used "
             "at the same time.",
         ),
         (
-            CreateTopicRequest("t", assignment={0: replicas(0), 2: replicas(1)}),
+            CreateTopicRequest(topic="t", assignment={0: replicas(0), 2: replicas(1)}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         ),
         (
-            CreateTopicRequest("t", assignment={0: replicas(0, 1), 1: replicas(1)}),
+            CreateTopicRequest(topic="t", assignment={0: replicas(0, 1), 1: replicas(1)}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "All partitions should have the same number of replicas",
         ),
         (
-            CreateTopicRequest("t", assignment={0: replicas(1, 1)}),
+            CreateTopicRequest(topic="t", assignment={0: replicas(1, 1)}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Duplicate replica assignment found: [1, 1]",
         ),
         (
-            CreateTopicRequest("t", assignment={0: replicas(*[1] * 1_000)}),
+            CreateTopicRequest(topic="t", assignment={0: replicas(*[1] * 1_000)}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Duplicate replica assignment found: [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, ... (1000 of them)]",
         ),
         (
-            CreateTopicRequest("t", assignment={0: replicas(*range(32_768))}),
+            CreateTopicRequest(topic="t", assignment={0: replicas(*range(32_768))}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "A partition may have 32767 replicas, not 32768",
         ),
         (
-            CreateTopicRequest("t", assignment={0: ()}),
+            CreateTopicRequest(topic="t", assignment={0: ()}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "a partition needs replicas on existing brokers, not on []",
         ),
@@ -194,7 +204,7 @@ def test_a_topic_exists_once() -> None:
     admin = Administrator()
     admin.create("t")
     assert admin.create("t").error is ErrorCode.TOPIC_ALREADY_EXISTS
-    number = admin.send(CreateTopicRequest("u", 1, 1))
+    number = admin.send(CreateTopicRequest(topic="u", partitions=1, replication_factor=1))
     admin.world.quorum.administer(topic_written_by_a_tool("u", {0: replicas(2, 1)}))
     admin.world.settle()
     assert admin.answer(number, CreateTopicResponse).error is ErrorCode.TOPIC_ALREADY_EXISTS
@@ -212,7 +222,9 @@ def test_settings_without_a_topic_are_replaced() -> None:
 def test_only_the_controller_creates() -> None:
     """Any other broker says NOT_CONTROLLER."""
     admin = Administrator()
-    answer = admin.ask(CreateTopicRequest("t", 1, 1), CreateTopicResponse, to=1)
+    answer = admin.ask(
+        CreateTopicRequest(topic="t", partitions=1, replication_factor=1), CreateTopicResponse, to=1
+    )
     assert answer.error is ErrorCode.NOT_CONTROLLER
 
 
@@ -229,7 +241,10 @@ def test_requests_in_the_queue_of_a_controller_that_loses_its_session_are_answer
     """NOT_CONTROLLER for the one in work and for the one behind it, as soon as it learns of the end."""
     admin = Administrator()
     admin.world.cut([(0, f"keeper-{member}") for member in range(3)])
-    numbers = [admin.send(CreateTopicRequest(name, 1, 1), to=0) for name in ("t", "u")]
+    numbers = [
+        admin.send(CreateTopicRequest(topic=name, partitions=1, replication_factor=1), to=0)
+        for name in ("t", "u")
+    ]
     admin.world.advance(20_000)
     admin.world.heal()
     admin.world.settle()
@@ -243,7 +258,7 @@ def test_an_answer_that_waits_for_the_controllers_own_broker_is_given_when_it_lo
     """The topic was created, and another broker is controller now: the administrator gets the answer."""
     admin = Administrator()
     admin.world.network.hold(Channel("control", 0, 0))
-    number = admin.send(CreateTopicRequest("t", 1, 3))
+    number = admin.send(CreateTopicRequest(topic="t", partitions=1, replication_factor=3))
     admin.world.settle()
     assert number not in admin.answers
     admin.world.cut([(0, f"keeper-{member}") for member in range(3)])
@@ -271,7 +286,7 @@ def lose_answer(admin: Administrator, lost: int) -> None:
 def test_a_lost_answer_of_the_keeper_is_not_a_failure(lost: int) -> None:
     """The repeated call finds its own traces, and the topic is created all the same."""
     admin = Administrator()
-    number = admin.send(CreateTopicRequest("t", 2, 3))
+    number = admin.send(CreateTopicRequest(topic="t", partitions=2, replication_factor=3))
     lose_answer(admin, lost)
     assert admin.answer(number, CreateTopicResponse).error is ErrorCode.NONE
     assert [admin.listed(broker) for broker in range(3)] == [{"t": [0, 1]}] * 3
@@ -282,7 +297,7 @@ def test_a_lost_answer_does_not_add_partitions_twice(lost: int) -> None:
     """The repeated write is refused, and what is found is what was asked for."""
     admin = Administrator()
     admin.create("t", partitions=1, factor=3)
-    number = admin.send(CreatePartitionsRequest("t", 3))
+    number = admin.send(CreatePartitionsRequest(topic="t", count=3))
     lose_answer(admin, lost)
     assert admin.answer(number, CreatePartitionsResponse).error is ErrorCode.NONE
     assert [admin.listed(broker) for broker in range(3)] == [{"t": [0, 1, 2]}] * 3
@@ -293,7 +308,7 @@ def test_a_topic_without_any_live_replica_waits_for_one() -> None:
     admin = Administrator()
     admin.world.crash(2)
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(2)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(2)}), CreateTopicResponse)
     assert admin.state("t") is None
     admin.world.start(2)
     admin.until(lambda: admin.state("t") is not None)
@@ -337,7 +352,7 @@ def test_a_new_controller_watches_the_topics_it_finds() -> None:
 
 def more(admin: Administrator, count: int, *lists: tuple[int, ...], **also: bool) -> CreatePartitionsResponse:
     assignment = tuple(replicas(*brokers) for brokers in lists) or None
-    request = CreatePartitionsRequest("t", count, assignment, **also)
+    request = CreatePartitionsRequest(topic="t", count=count, assignment=assignment, **also)
     return admin.ask(request, CreatePartitionsResponse)
 
 
@@ -452,10 +467,14 @@ def test_a_topic_that_is_too_large_for_the_keeper_is_refused() -> None:
     machines = admin.core(0).controller.machines
     assert machines is not None
     too_large = Result(KeeperError.TOO_LARGE)
-    created = outcome(create_topic(machines, CreateTopicRequest("u", 2, 1)), too_large)
+    created = outcome(
+        create_topic(machines, CreateTopicRequest(topic="u", partitions=2, replication_factor=1)), too_large
+    )
     assert created.error is ErrorCode.POLICY_VIOLATION
     node = Result(None, StoredNode({0: replicas(0)}, Stat(1, 0)))
-    extended = outcome(create_partitions(machines, CreatePartitionsRequest("t", 9)), node, too_large)
+    extended = outcome(
+        create_partitions(machines, CreatePartitionsRequest(topic="t", count=9)), node, too_large
+    )
     assert extended.error is ErrorCode.POLICY_VIOLATION
     assert admin.listed(0) == {"t": [0]}
 

@@ -24,7 +24,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.scenario.setup import Setup
 from tidelog.storage.memory import MemoryBatch
@@ -68,7 +68,7 @@ def test_a_deleted_topic_leaves_nothing(generation: str) -> None:
     admin.create("t", partitions=3, factor=2, config={"retention.ms": "1"})
     admin.create("other")
     produce(admin, "a")
-    assert admin.delete("t") == DeleteTopicResponse("t", ErrorCode.NONE)
+    assert admin.delete("t") == DeleteTopicResponse(topic="t", error=ErrorCode.NONE)
     assert traces(admin) == []
     assert admin.listed(1) == {"other": [0]}
     assert len(admin.happened(ReplicaDeleted)) == 6
@@ -80,7 +80,7 @@ def test_the_controller_no_longer_lists_the_topic_when_it_answers() -> None:
     admin = Administrator()
     admin.create("t")
     admin.world.network.hold(Channel("control", 0, 2))
-    number = admin.send(DeleteTopicRequest("t"))
+    number = admin.send(DeleteTopicRequest(topic="t"))
     admin.until(lambda: number in admin.answers)
     assert "t" not in admin.listed(0)
     assert admin.exists(keeper_paths.topic_path("t"))
@@ -117,7 +117,7 @@ def test_whoever_waits_for_the_topic_is_answered() -> None:
     admin.world.network.hold(Channel("fetch", 1, 0))
     parked = [
         admin.send(ProduceRequest(TP, ACKS_ALL, MemoryBatch("a"), 60_000), to=0),
-        admin.send(FetchRequest(TP, CONSUMER, 0, -1, 60_000), to=0),
+        admin.send(FetchRequest(TP, CONSUMER, 0, LeaderEpoch(-1), 60_000), to=0),
     ]
     admin.world.settle()
     assert not [number for number in parked if number in admin.answers]
@@ -138,7 +138,7 @@ def test_only_the_controller_deletes() -> None:
     """NOT_CONTROLLER from any other broker."""
     admin = Administrator()
     admin.create("t")
-    answer = admin.ask(DeleteTopicRequest("t"), DeleteTopicResponse, to=2)
+    answer = admin.ask(DeleteTopicRequest(topic="t"), DeleteTopicResponse, to=2)
     assert answer.error is ErrorCode.NOT_CONTROLLER
     assert admin.listed(0) == {"t": [0]}
 
@@ -199,7 +199,7 @@ def test_a_log_of_a_partition_that_lives_elsewhere_is_a_stray() -> None:
     """It is named, and left."""
     admin = Administrator()
     admin.world.processes[2].storage.open(TP)
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
     admin.world.crash(2)
     admin.world.start(2)
     admin.until(lambda: bool(admin.happened(StrayReplicaFound)))
@@ -235,9 +235,9 @@ def test_a_dead_replica_makes_deletion_wait() -> None:
         "Topic 't' is marked for deletion.",
     )
     assert admin.delete("t").error is ErrorCode.NONE
-    more = CreatePartitionsRequest("t", 5)
+    more = CreatePartitionsRequest(topic="t", count=5)
     assert admin.ask(more, CreatePartitionsResponse).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elect = ElectLeadersRequest(TP)
+    elect = ElectLeadersRequest(tp=TP)
     assert admin.ask(elect, ElectLeadersResponse).error is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -290,7 +290,7 @@ def test_a_broker_that_was_cut_off_forgets_a_topic_that_was_deleted_meanwhile() 
     """It held no replica, so the deletion did not wait for it; the first request of a controller replaces all
     its metadata."""
     admin = Administrator()
-    admin.ask(CreateTopicRequest("t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1)}), CreateTopicResponse)
     admin.world.pause(2)
     admin.until(lambda: 2 not in admin.core(0).metadata.live_brokers)
     admin.delete("t")
@@ -312,7 +312,13 @@ def test_a_late_isr_proposal_does_not_bring_it_back() -> None:
     assert state.leader_epoch == 1
     epochs = {b: admin.core(b).ctx.broker_epoch for b in range(3)}
     late = AlterIsrRequest(
-        TP, state.leader, epochs[state.leader], 1, replicas(0, 1), 0, (epochs[0], epochs[1])
+        tp=TP,
+        broker=state.leader,
+        broker_epoch=epochs[state.leader],
+        leader_epoch=LeaderEpoch(1),
+        isr=replicas(0, 1),
+        version=0,
+        member_epochs=(epochs[0], epochs[1]),
     )
     admin.world.pause(2)
     admin.delete("t")
@@ -376,7 +382,7 @@ def test_deletion_survives_the_death_of_the_controller_at_every_call(generation:
         admin = Administrator(Setup(brokers=3, generation=generation, sync_each_append=True))
         admin.create("t", partitions=2, config={"retention.ms": "1"})
         produce(admin, "a", int(admin.value(keeper_paths.topic_path("t"))[0][0]))
-        admin.send(DeleteTopicRequest("t"))
+        admin.send(DeleteTopicRequest(topic="t"))
         if not crash_at(admin, call, executed=executed):
             break
         admin.until(lambda admin=admin: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
@@ -408,7 +414,9 @@ def test_creation_survives_the_death_of_the_controller_at_every_call(executed: b
     while True:
         call += 1
         admin = Administrator()
-        admin.send(CreateTopicRequest("t", 3, 2, config={"retention.ms": "1"}))
+        admin.send(
+            CreateTopicRequest(topic="t", partitions=3, replication_factor=2, config={"retention.ms": "1"})
+        )
         if not crash_at(admin, call, executed=executed):
             break
         admin.until(lambda admin=admin: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)  # type: ignore[misc]
@@ -430,7 +438,7 @@ def test_brokers_are_told_to_forget_before_they_are_told_to_erase() -> None:
     admin = Administrator()
     admin.create("t")
     seen: list[tuple[bool, bool]] = []
-    admin.send(DeleteTopicRequest("t"))
+    admin.send(DeleteTopicRequest(topic="t"))
     while admin.world.step(None) and admin.exists(keeper_paths.topic_path("t")):
         core = admin.core(int(BrokerId(0)))
         seen.append(("t" in core.metadata.topics, TP in core.replicas))

@@ -12,7 +12,7 @@ from tidelog.core.messages import (
     UpdateMetadataRequest,
 )
 from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 NONE, TIMED_OUT = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT
@@ -20,7 +20,7 @@ NONE, TIMED_OUT = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT
 
 def delete(bench: Bench, offset: int, timeout_ms: int = 5_000, tp: TopicPartition = TP) -> object:
     token = ("deleter", offset, bench.now)
-    bench.hear(DeleteRecordsRequest(tp, offset, timeout_ms), token)
+    bench.hear(DeleteRecordsRequest(tp=tp, offset=offset, timeout_ms=timeout_ms), token)
     return token
 
 
@@ -33,7 +33,7 @@ def report(bench: Bench, replica: int, start: int, offset: int = 4) -> object:
     """A follower's fetch that says where its own log starts."""
     token = ("follower", replica, start, bench.now)
     epoch = bench.replica.leader_epoch
-    request = FetchRequest(TP, BrokerId(replica), offset, epoch, 500, 1, log_start_offset=start)
+    request = FetchRequest(TP, BrokerId(replica), offset, epoch, 500, BrokerEpoch(1), log_start_offset=start)
     bench.hear(request, token)
     return token
 
@@ -129,7 +129,7 @@ def test_a_follower_obeys_and_reports() -> None:
     bench = Bench()
     bench.follow(1, 0)
     bench.fed(0, records("abcd"), high_watermark=4)
-    response = FetchResponse(TP, NONE, 4, 0, 4, (), log_start_offset=2)
+    response = FetchResponse(TP, NONE, 4, LeaderEpoch(0), 4, (), log_start_offset=2)
     bench.hear(response, BrokerId(1))
     assert bench.values == "cd"
     assert bench.last_sent(FetchRequest).log_start_offset == 2
@@ -153,9 +153,20 @@ def test_a_dead_follower_does_not_count() -> None:
     token = delete(bench, 2, timeout_ms=1_000)
     report(bench, 1, 2)
     assert answer_to(bench, token) is None
-    live = dict.fromkeys((BrokerId(0), BrokerId(1)), 1)
+    live = dict.fromkeys((BrokerId(0), BrokerId(1)), BrokerEpoch(1))
     me = bench.core.ctx.broker_epoch
-    bench.hear(UpdateMetadataRequest(BrokerId(9), 1, me, 99, live, {}, ()), BrokerId(9))
+    bench.hear(
+        UpdateMetadataRequest(
+            controller=BrokerId(9),
+            controller_epoch=ControllerEpoch(1),
+            broker_epoch=me,
+            request_id=99,
+            live_brokers=live,
+            endpoints={},
+            partitions=(),
+        ),
+        BrokerId(9),
+    )
     bench.pass_time(1_500)
     assert answer_to(bench, token) == (NONE, 2)
     assert answer_to(bench, delete(bench, 3)) is None

@@ -9,11 +9,11 @@ from tests.core.histories import REPLICAS, History, Reign, reigns
 from tests.effort import tries
 
 from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochCache, EpochEnd, EpochEntry
-from tidelog.core.types import NO_EPOCH
+from tidelog.core.types import NO_EPOCH, LeaderEpoch
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:
-    return EpochCache([EpochEntry(*entry) for entry in entries])
+    return EpochCache([EpochEntry(LeaderEpoch(epoch), start) for epoch, start in entries])
 
 
 def pairs(of: EpochCache) -> list[tuple[int, int]]:
@@ -27,33 +27,41 @@ def pairs(of: EpochCache) -> list[tuple[int, int]]:
     ("asked", "answer", "reason"),
     [
         (NO_EPOCH, UNDEFINED_END, "records older than epochs: only the high watermark can help"),
-        (1, EpochEnd(1, 3), "older than every entry: whatever it had ends before our first record"),
-        (2, EpochEnd(2, 5), "a known epoch ends where the next one starts"),
-        (3, EpochEnd(2, 5), "an unknown epoch in a gap: the largest below it, and that one's end"),
-        (4, EpochEnd(2, 5), "every epoch of the gap gets the same answer"),
-        (5, EpochEnd(5, 9), "a known epoch in the middle"),
-        (7, EpochEnd(7, 12), "the latest epoch has no end yet but the end of the log"),
+        (
+            1,
+            EpochEnd(LeaderEpoch(1), 3),
+            "older than every entry: whatever it had ends before our first record",
+        ),
+        (2, EpochEnd(LeaderEpoch(2), 5), "a known epoch ends where the next one starts"),
+        (
+            3,
+            EpochEnd(LeaderEpoch(2), 5),
+            "an unknown epoch in a gap: the largest below it, and that one's end",
+        ),
+        (4, EpochEnd(LeaderEpoch(2), 5), "every epoch of the gap gets the same answer"),
+        (5, EpochEnd(LeaderEpoch(5), 9), "a known epoch in the middle"),
+        (7, EpochEnd(LeaderEpoch(7), 12), "the latest epoch has no end yet but the end of the log"),
         (8, UNDEFINED_END, "an epoch never heard of: guessing could keep a stale suffix"),
     ],
 )
 def test_end_of_an_epoch(asked: int, answer: EpochEnd, reason: str) -> None:
     """Each case of Kafka's endOffsetFor, with its reason."""
     known = cache((2, 3), (5, 5), (7, 9))
-    assert known.end_offset_for(asked, log_end_offset=12) == answer, reason
+    assert known.end_offset_for(LeaderEpoch(asked), log_end_offset=12) == answer, reason
 
 
 @pytest.mark.parametrize("asked", [NO_EPOCH, 0, 1, 5])
 def test_an_empty_cache_knows_no_end(asked: int) -> None:
     """Without entries every answer is undefined, even for epoch 0 of an empty log."""
-    assert cache().end_offset_for(asked, log_end_offset=0) == UNDEFINED_END
+    assert cache().end_offset_for(LeaderEpoch(asked), log_end_offset=0) == UNDEFINED_END
     assert cache().latest_epoch == NO_EPOCH
 
 
 def test_an_epoch_without_records_ends_where_it_starts() -> None:
     """A leader that wrote nothing still answers for its epoch: its end is its start, which is the log end."""
     known = cache((0, 0), (1, 4))
-    assert known.end_offset_for(1, log_end_offset=4) == EpochEnd(1, 4)
-    assert known.end_offset_for(0, log_end_offset=4) == EpochEnd(0, 4)
+    assert known.end_offset_for(LeaderEpoch(1), log_end_offset=4) == EpochEnd(LeaderEpoch(1), 4)
+    assert known.end_offset_for(LeaderEpoch(0), log_end_offset=4) == EpochEnd(LeaderEpoch(0), 4)
 
 
 # ---------------------------------------------------------------- assign and truncate
@@ -77,7 +85,7 @@ def test_assign(
 ) -> None:
     """A new entry drives out the ones it contradicts: not older, or not starting below it."""
     known = cache(*before)
-    known.assign(epoch, start)
+    known.assign(LeaderEpoch(epoch), start)
     assert pairs(known) == after, reason
 
 
@@ -109,7 +117,7 @@ def test_entries_increase_in_both_fields(operations: list[tuple[str, int, int]])
     known = cache()
     for verb, epoch, offset in operations:
         if verb == "assign":
-            known.assign(epoch, offset)
+            known.assign(LeaderEpoch(epoch), offset)
         else:
             known.truncate_from_end(offset)
         for before, after in pairwise(known.entries):
@@ -123,8 +131,10 @@ def test_older_epochs_never_end_later(entries: list[tuple[int, int]], one: int, 
     """Where both are defined, the end of an older epoch is not beyond the end of a newer one."""
     known = cache()
     for epoch, start in entries:
-        known.assign(epoch, start)
-    older, newer = (known.end_offset_for(asked, log_end_offset=20) for asked in sorted((one, other)))
+        known.assign(LeaderEpoch(epoch), start)
+    older, newer = (
+        known.end_offset_for(LeaderEpoch(asked), log_end_offset=20) for asked in sorted((one, other))
+    )
     if UNDEFINED_END not in (older, newer):
         assert older.end_offset <= newer.end_offset
         assert older.epoch <= newer.epoch

@@ -10,7 +10,7 @@ from tidelog.core.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from tidelog.core.types import NO_EPOCH, BrokerId
+from tidelog.core.types import NO_EPOCH, BrokerId, LeaderEpoch
 from tidelog.wire.errors import ErrorCode
 
 # ---------------------------------------------------------------- fetches
@@ -115,8 +115,15 @@ def test_requests_of_another_epoch_are_fenced(leads: bool, asked_in: int, error:
     bench.assign(0 if leads else 1, 5, (0, 1))
     assert bench.fetched(bench.fetch(1, 0, epoch=asked_in)).error is error
     assert bench.fetched(bench.consume(0, epoch=asked_in)).error is error
-    bench.hear(EpochEndRequest(TP, BrokerId(1), asked_in, 0), "asker")
-    bench.hear(ListOffsetsRequest(TP, CONSUMER, asked_in), "lister")
+    bench.hear(
+        EpochEndRequest(
+            tp=TP, replica=BrokerId(1), current_leader_epoch=LeaderEpoch(asked_in), asked_epoch=LeaderEpoch(0)
+        ),
+        "asker",
+    )
+    bench.hear(
+        ListOffsetsRequest(tp=TP, replica=CONSUMER, current_leader_epoch=LeaderEpoch(asked_in)), "lister"
+    )
     end, listed = bench.answer("asker", EpochEndResponse), bench.answer("lister", ListOffsetsResponse)
     assert end is not None
     assert listed is not None
@@ -151,12 +158,12 @@ def test_the_end_of_the_log_as_consumers_and_followers_see_it() -> None:
         ("early", CONSUMER, (ErrorCode.OFFSET_NOT_AVAILABLE, -1)),
         ("follower", BrokerId(1), (ErrorCode.NONE, 3)),
     ):
-        bench.hear(ListOffsetsRequest(TP, asker, 1), name)
+        bench.hear(ListOffsetsRequest(tp=TP, replica=asker, current_leader_epoch=LeaderEpoch(1)), name)
         listed = bench.answer(name, ListOffsetsResponse)
         assert listed is not None
         assert (listed.error, listed.offset) == answer
     bench.fetch(1, 3)
-    bench.hear(ListOffsetsRequest(TP, CONSUMER, 1), "late")
+    bench.hear(ListOffsetsRequest(tp=TP, replica=CONSUMER, current_leader_epoch=LeaderEpoch(1)), "late")
     listed = bench.answer("late", ListOffsetsResponse)
     assert listed is not None
     assert (listed.error, listed.offset) == (ErrorCode.NONE, 3)

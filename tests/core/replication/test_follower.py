@@ -13,7 +13,7 @@ from tidelog.core.messages import (
     ListOffsetsResponse,
 )
 from tidelog.core.replication.follower import FollowerRole, Phase
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId, LeaderEpoch
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
@@ -195,7 +195,15 @@ def test_other_refusals_are_tried_again_after_a_pause(error: ErrorCode) -> None:
 def test_a_question_about_epochs_is_tried_again_too() -> None:
     """A refused OffsetForLeaderEpoch is repeated after the pause, with the same question."""
     bench = following(epoch=1, storage=disk((0, "a"), high_watermark=1))
-    bench.hear(EpochEndResponse(TP, ErrorCode.UNKNOWN_LEADER_EPOCH, 1, 0), LEADER)
+    bench.hear(
+        EpochEndResponse(
+            tp=TP,
+            error=ErrorCode.UNKNOWN_LEADER_EPOCH,
+            current_leader_epoch=LeaderEpoch(1),
+            asked_epoch=LeaderEpoch(0),
+        ),
+        LEADER,
+    )
     assert bench.values == "a"
     bench.pass_time(1_000)
     assert bench.last_sent(EpochEndRequest).asked_epoch == 0
@@ -218,7 +226,10 @@ def test_a_log_longer_than_the_leaders_is_cut_to_its_end() -> None:
     assert bench.last_sent(FetchRequest).offset == 3
     bench.fed(3, error=ErrorCode.OFFSET_OUT_OF_RANGE)
     assert bench.last_sent(ListOffsetsRequest).current_leader_epoch == 1
-    bench.hear(ListOffsetsResponse(TP, ErrorCode.NONE, 1, 1), LEADER)
+    bench.hear(
+        ListOffsetsResponse(tp=TP, error=ErrorCode.NONE, current_leader_epoch=LeaderEpoch(1), offset=1),
+        LEADER,
+    )
     assert (bench.values, bench.hw) == ("a", 1)
     assert bench.last_sent(FetchRequest).offset == 1
 

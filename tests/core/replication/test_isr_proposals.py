@@ -11,7 +11,7 @@ from tidelog.core.events import IsrChanged, IsrChangeProposed, IsrChangeRefused,
 from tidelog.core.keeper_port import Create, SetValue
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse, UpdateMetadataRequest
 from tidelog.core.replication.leader import NEVER, FollowerProgress
-from tidelog.core.types import BrokerId, PartitionState
+from tidelog.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 from tidelog.wire.errors import ErrorCode
 
 LAG = BrokerConfig(replica_lag_time_max_ms=10_000, replica_lag_max_messages=4)
@@ -25,7 +25,9 @@ def proposed(bench: Bench) -> list[tuple[int, ...]]:
 def answer(bench: Bench, error: ErrorCode = ErrorCode.NONE) -> None:
     """The controller answers the last ISR proposal."""
     asked = bench.last_sent(AlterIsrRequest)
-    response = AlterIsrResponse(TP, error, asked.leader_epoch, asked.version)
+    response = AlterIsrResponse(
+        tp=TP, error=error, leader_epoch=asked.leader_epoch, requested_version=asked.version
+    )
     if error is ErrorCode.NONE:
         response.isr, response.version = asked.isr, asked.version + 1
     bench.hear(response, CONTROLLER)
@@ -203,7 +205,15 @@ def test_a_proposal_names_epoch_version_and_incarnations() -> None:
     asked = bench.last_sent(AlterIsrRequest)
     assert bench.sent[-1].to == CONTROLLER
     me = bench.core.ctx.broker_epoch
-    assert asked == AlterIsrRequest(TP, BrokerId(0), me, 3, ids((0, 1)), 8, (me, 44))
+    assert asked == AlterIsrRequest(
+        tp=TP,
+        broker=BrokerId(0),
+        broker_epoch=me,
+        leader_epoch=LeaderEpoch(3),
+        isr=ids((0, 1)),
+        version=8,
+        member_epochs=(me, BrokerEpoch(44)),
+    )
 
 
 def test_one_proposal_at_a_time() -> None:
@@ -237,7 +247,7 @@ def test_an_expansion_in_doubt_holds_the_watermark_back() -> None:
 def test_before_kip_497_an_expansion_in_doubt_was_not_counted(generation: str) -> None:
     """An older leader trusts the ISR it knows, once the follower is no longer recently caught up."""
     bench = Bench(generation=generation, replicas=(0, 1))
-    state = PartitionState(BrokerId(0), 0, ids((1, 0)), 1, 1)
+    state = PartitionState(BrokerId(0), LeaderEpoch(0), ids((1, 0)), ControllerEpoch(1), 1)
     bench.lead(isr=(0,))
     assert bench.leader.isr == (0,)
     # Another broker wrote first: the leader's own write is refused, and its outcome stays unknown.
@@ -296,8 +306,28 @@ def test_a_late_answer_to_an_earlier_proposal_is_ignored() -> None:
     bench = Bench(replicas=(0, 1))
     bench.lead(epoch=1, isr=(0,), version=3)
     bench.fetch(1, 0)
-    bench.hear(AlterIsrResponse(TP, ErrorCode.NONE, 0, 3, ids((0, 1)), 4), CONTROLLER)
-    bench.hear(AlterIsrResponse(TP, ErrorCode.NONE, 1, 2, ids((0, 1)), 4), CONTROLLER)
+    bench.hear(
+        AlterIsrResponse(
+            tp=TP,
+            error=ErrorCode.NONE,
+            leader_epoch=LeaderEpoch(0),
+            requested_version=3,
+            isr=ids((0, 1)),
+            version=4,
+        ),
+        CONTROLLER,
+    )
+    bench.hear(
+        AlterIsrResponse(
+            tp=TP,
+            error=ErrorCode.NONE,
+            leader_epoch=LeaderEpoch(1),
+            requested_version=2,
+            isr=ids((0, 1)),
+            version=4,
+        ),
+        CONTROLLER,
+    )
     assert bench.leader.isr == (0,)
     answer(bench)
     assert (list(bench.leader.isr), bench.leader.version) == ([0, 1], 4)
@@ -310,8 +340,9 @@ def test_a_new_controller_is_asked_again() -> None:
     bench.fetch(1, 0)
     answer(bench, ErrorCode.NOT_CONTROLLER)
     assert bench.leader.proposal is not None
-    header = (BrokerId(8), 2, bench.core.ctx.broker_epoch, 1)
-    bench.hear(UpdateMetadataRequest(*header, dict.fromkeys(ids(range(4)), 1), {}, ()), BrokerId(8))
+    live = dict.fromkeys(ids(range(4)), BrokerEpoch(1))
+    header = bench.header(BrokerId(8), 2)
+    bench.hear(UpdateMetadataRequest(**header, live_brokers=live, endpoints={}, partitions=()), BrokerId(8))
     assert [send.to for send in bench.sent if isinstance(send.message, AlterIsrRequest)] == [CONTROLLER, 8]
 
 
@@ -336,7 +367,7 @@ def write_state(bench: Bench, state: PartitionState, version: int) -> None:
 def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str) -> None:
     """A conditional write of the state, and a sequential node under /isr_change_notification."""
     bench = Bench(generation=generation)
-    write_state(bench, PartitionState(BrokerId(0), 2, ids((0,)), 1), version=5)
+    write_state(bench, PartitionState(BrokerId(0), LeaderEpoch(2), ids((0,)), ControllerEpoch(1)), version=5)
     bench.lead(epoch=2, isr=(0,), version=5)
     bench.fetch(1, 0)
     node = bench.tree.get(keeper_paths.state_path(TP))
@@ -350,7 +381,7 @@ def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str
 def test_a_deposed_older_leader_cannot_write() -> None:
     """Its version is out of date: the write is refused and the ISR it acts on stays."""
     bench = Bench(generation="hw")
-    deposed_by = PartitionState(BrokerId(1), 3, ids((1,)), 1)
+    deposed_by = PartitionState(BrokerId(1), LeaderEpoch(3), ids((1,)), ControllerEpoch(1))
     write_state(bench, deposed_by, version=6)
     bench.lead(epoch=2, isr=(0,), version=5)
     bench.fetch(1, 0)

@@ -11,7 +11,7 @@ from tidelog.core.messages import (
     AlterIsrResponse,
     ProduceRequest,
 )
-from tidelog.core.types import NO_EPOCH, BrokerId, TopicConfig, TopicPartition
+from tidelog.core.types import NO_EPOCH, BrokerId, LeaderEpoch, TopicConfig, TopicPartition
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
@@ -82,7 +82,12 @@ def test_a_follower_that_was_caught_up_a_moment_ago_still_counts() -> None:
     bench = Bench(replicas=(0, 1))
     bench.lead(isr=(0,))
     bench.fetch(1, 0)
-    bench.hear(AlterIsrResponse(TP, ErrorCode.INELIGIBLE_REPLICA, 0, 0), CONTROLLER)
+    bench.hear(
+        AlterIsrResponse(
+            tp=TP, error=ErrorCode.INELIGIBLE_REPLICA, leader_epoch=LeaderEpoch(0), requested_version=0
+        ),
+        CONTROLLER,
+    )
     bench.produce("a", acks=1)
     assert bench.hw == 0
     bench.pass_time(45_001)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.harness import Bench
 
 from tidelog.core.replication.producer_state import REMEMBERED_BATCHES, ProducerStates
-from tidelog.core.types import UNKNOWN_OFFSET
+from tidelog.core.types import UNKNOWN_OFFSET, LeaderEpoch
 from tidelog.storage.memory import MemoryBatch, MemoryLog
 from tidelog.wire.errors import ErrorCode
 
@@ -17,7 +17,7 @@ MAY_APPEND = (ErrorCode.NONE, UNKNOWN_OFFSET)
 
 
 def batch(sequence: int, *, offset: int = 0, producer: int = 7, epoch: int = 0) -> MemoryBatch:
-    return MemoryBatch("v", offset, 0, producer, epoch, sequence)
+    return MemoryBatch("v", offset, LeaderEpoch(0), producer, epoch, sequence)
 
 
 def after(*appended: MemoryBatch) -> ProducerStates:
@@ -117,10 +117,10 @@ class SeveralRecords(MemoryBatch):
 def test_sequence_numbers_wrap_around(records: int, following: int) -> None:
     """After 2^31 - 1 comes 0, also in the middle of a batch."""
     first = 2**31 - 2
-    states = after(SeveralRecords("v", 10, 0, 7, 0, first, records))
+    states = after(SeveralRecords("v", 10, LeaderEpoch(0), 7, 0, first, records))
     assert states.check(batch(following)) == MAY_APPEND
-    assert states.check(SeveralRecords("v", 0, 0, 7, 0, first, records)) == (ErrorCode.NONE, 10)
-    longer = SeveralRecords("v", 0, 0, 7, 0, first, records + 1)
+    assert states.check(SeveralRecords("v", 0, LeaderEpoch(0), 7, 0, first, records)) == (ErrorCode.NONE, 10)
+    longer = SeveralRecords("v", 0, LeaderEpoch(0), 7, 0, first, records + 1)
     assert states.check(longer)[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "not all of it is there"
     assert states.check(batch(following + 1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     (entry,) = states.entries()
@@ -199,7 +199,7 @@ def answers(states: ProducerStates) -> list[tuple[ErrorCode, int]]:
 def test_rebuilding_after_a_truncation_equals_growing_up_to_there(log: list[MemoryBatch], cut: int) -> None:
     """Truncate anywhere and restore: the answers are those of a replica that never went further."""
     stored = MemoryLog()
-    batches = [stored.append_as_leader(batch, 0) for batch in log]
+    batches = [stored.append_as_leader(batch, LeaderEpoch(0)) for batch in log]
     truncated = after(*batches)
     stored.truncate_to(cut)
     stored.restore_producers(truncated)
@@ -263,7 +263,7 @@ def test_a_new_leader_knows_the_duplicates_it_fetched() -> None:
     answered with the old offset."""
     bench = Bench()
     bench.follow(1, epoch=0)
-    bench.fed(0, [MemoryBatch("a", 0, 0, producer_id=7, producer_epoch=0, base_sequence=0)])
+    bench.fed(0, [MemoryBatch("a", 0, LeaderEpoch(0), producer_id=7, producer_epoch=0, base_sequence=0)])
     bench.lead(epoch=1)
     retry = bench.produce("a", acks=1, sequence=0)
     assert bench.answer_to(retry) == (ErrorCode.NONE, 0)

@@ -37,7 +37,16 @@ from tidelog.core.messages import (
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import RELIEF_MS
-from tidelog.core.types import NO_EPOCH, BrokerId, PartitionState, TopicConfig, TopicPartition
+from tidelog.core.types import (
+    NO_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -56,15 +65,17 @@ class Refusing(Bench):
 
     def tell(self, *tps: TopicPartition, leader: int = 0, epoch: int = 0) -> ControlResponse:
         """LeaderAndIsr for several partitions. Returns the answer."""
-        state = PartitionState(BrokerId(leader), epoch, self.replicas, 1)
-        parts = tuple(PartitionAssignment(tp, self.replicas, state) for tp in tps)
-        return self.obey(LeaderAndIsrRequest(*self._header(), parts))
+        state = PartitionState(BrokerId(leader), LeaderEpoch(epoch), self.replicas, ControllerEpoch(1))
+        parts = tuple(PartitionAssignment(tp=tp, replicas=self.replicas, state=state) for tp in tps)
+        return self.obey(LeaderAndIsrRequest(**self.header(), partitions=parts))
 
     def stop(self, *tps: TopicPartition) -> ControlResponse:
-        return self.obey(StopReplicaRequest(*self._header(), tps, delete=True))
+        return self.obey(StopReplicaRequest(**self.header(), partitions=tps, delete=True))
 
     def vote(self, epoch: int) -> VoteResponse:
-        return self.answered(VoteRequest(*self._header(), TP, epoch), VoteResponse)
+        return self.answered(
+            VoteRequest(**self.header(), tp=TP, leader_epoch=LeaderEpoch(epoch)), VoteResponse
+        )
 
     def obey(self, request: LeaderAndIsrRequest | StopReplicaRequest) -> ControlResponse:
         return self.answered(request, ControlResponse)
@@ -106,9 +117,26 @@ def test_whoever_asks_for_an_offline_replica_is_told_so() -> None:
     assert bench.answer_to(token) == (STORAGE_ERROR, -1)
     token = bench.fetch(1, 0, epoch=0)
     assert bench.fetched(token).error is STORAGE_ERROR
-    assert bench.answered(EpochEndRequest(TP, LEADER, 0, 0), EpochEndResponse).error is STORAGE_ERROR
-    assert bench.answered(ListOffsetsRequest(TP, LEADER, 0), ListOffsetsResponse).error is STORAGE_ERROR
-    assert bench.answered(DeleteRecordsRequest(TP, 0, 100), DeleteRecordsResponse).error is STORAGE_ERROR
+    assert (
+        bench.answered(
+            EpochEndRequest(
+                tp=TP, replica=LEADER, current_leader_epoch=LeaderEpoch(0), asked_epoch=LeaderEpoch(0)
+            ),
+            EpochEndResponse,
+        ).error
+        is STORAGE_ERROR
+    )
+    assert (
+        bench.answered(
+            ListOffsetsRequest(tp=TP, replica=LEADER, current_leader_epoch=LeaderEpoch(0)),
+            ListOffsetsResponse,
+        ).error
+        is STORAGE_ERROR
+    )
+    assert (
+        bench.answered(DeleteRecordsRequest(tp=TP, offset=0, timeout_ms=100), DeleteRecordsResponse).error
+        is STORAGE_ERROR
+    )
 
 
 def test_told_again_it_comes_online_once_the_disk_takes_it() -> None:
@@ -132,12 +160,18 @@ def test_what_waited_behind_it_is_served() -> None:
     bench = Refusing()
     new, next_one = TopicPartition("new", 0), TopicPartition("next", 0)
     bench.disk.refuse("open", new)
-    state = PartitionState(bench.me, 0, bench.replicas, 1)
+    state = PartitionState(bench.me, LeaderEpoch(0), bench.replicas, ControllerEpoch(1))
     requests: list[Message] = [
-        LeaderAndIsrRequest(*bench._header(), (PartitionAssignment(tp, bench.replicas, state),))
+        LeaderAndIsrRequest(
+            **bench.header(), partitions=(PartitionAssignment(tp=tp, replicas=bench.replicas, state=state),)
+        )
         for tp in (new, next_one)
     ]
-    requests.append(UpdateMetadataRequest(*bench._header(), {BrokerId(0): 1}, {}, ()))
+    requests.append(
+        UpdateMetadataRequest(
+            **bench.header(), live_brokers={BrokerId(0): BrokerEpoch(1)}, endpoints={}, partitions=()
+        )
+    )
     for number, request in enumerate(requests):
         bench.core.receive(number, request, bench.now)  # before the keeper has said a word
     bench._collect()
@@ -159,7 +193,18 @@ def test_an_offline_replica_of_a_topic_that_is_gone_is_forgotten() -> None:
     assert bench.stop(TP).partition_errors == {}
     assert list(bench.core.offline) == [A]
     # A new controller introduces itself, and its metadata does not list the topic.
-    bench.hear(UpdateMetadataRequest(CONTROLLER, 2, bench.core.ctx.broker_epoch, 1, {}, {}, ()), "new")
+    bench.hear(
+        UpdateMetadataRequest(
+            controller=CONTROLLER,
+            controller_epoch=ControllerEpoch(2),
+            broker_epoch=bench.core.ctx.broker_epoch,
+            request_id=1,
+            live_brokers={},
+            endpoints={},
+            partitions=(),
+        ),
+        "new",
+    )
     assert not bench.core.offline
     assert bench.happened(ReplicaCameOnline) == []
 
@@ -211,7 +256,14 @@ def test_a_vote_that_the_disk_refuses_is_an_error() -> None:
     bench.disk.mend()
     vote = bench.vote(3)
     assert (vote.error, vote.end_offset, bench.replica.leader_epoch) == (ErrorCode.NONE, 0, 3)
-    stale = VoteRequest(CONTROLLER, 0, bench.core.ctx.broker_epoch, 99, A, 1)
+    stale = VoteRequest(
+        controller=CONTROLLER,
+        controller_epoch=ControllerEpoch(0),
+        broker_epoch=bench.core.ctx.broker_epoch,
+        request_id=99,
+        tp=A,
+        leader_epoch=LeaderEpoch(1),
+    )
     assert bench.answered(stale, VoteResponse).error is ErrorCode.STALE_CONTROLLER_EPOCH
     assert A not in bench.disk.logs
 
@@ -222,14 +274,14 @@ def test_records_that_cannot_be_deleted_are_an_error_to_whoever_asked() -> None:
     bench.lead(isr=(0,))
     bench.produce("a", acks=1)
     disk.refuse("advance", TP)
-    bench.hear(DeleteRecordsRequest(TP, 0, 100), "none")
-    bench.hear(DeleteRecordsRequest(TP, 1, 100), "refused")
+    bench.hear(DeleteRecordsRequest(tp=TP, offset=0, timeout_ms=100), "none")
+    bench.hear(DeleteRecordsRequest(tp=TP, offset=1, timeout_ms=100), "refused")
     answer = bench.answer("refused", DeleteRecordsResponse)
     assert answer is not None
     assert (answer.error, answer.low_watermark) == (STORAGE_ERROR, -1)
     assert len(bench.happened(StorageFailed)) == 1
     disk.mend()
-    bench.hear(DeleteRecordsRequest(TP, 1, 100), "taken")
+    bench.hear(DeleteRecordsRequest(tp=TP, offset=1, timeout_ms=100), "taken")
     assert bench.replica.log.start_offset == 1
 
 
@@ -260,7 +312,9 @@ def test_a_replica_that_cannot_write_asks_to_be_relieved() -> None:
     disk.refuse("append", TP)
     for _ in range(3):
         bench.produce("a")
-    request = RelieveReplicaRequest(TP, bench.me, bench.core.ctx.broker_epoch, 3)
+    request = RelieveReplicaRequest(
+        tp=TP, broker=bench.me, broker_epoch=bench.core.ctx.broker_epoch, leader_epoch=LeaderEpoch(3)
+    )
     assert reliefs(bench) == [request]
     assert bench.sent[-1].to == CONTROLLER
     bench.pass_time(RELIEF_MS)
@@ -288,7 +342,7 @@ def follower(generation: str, text: str, epoch: int = NO_EPOCH) -> Refusing:
     for batch in records(text, epoch=epoch):
         log.append_as_follower(batch)
     if epoch != NO_EPOCH:
-        log.epochs.assign(epoch, 0)
+        log.epochs.assign(LeaderEpoch(epoch), 0)
     return bench
 
 
@@ -341,7 +395,9 @@ def test_a_log_that_cannot_follow_a_shorter_one_tries_again(end: int, start: int
     bench.tell(TP, leader=1, epoch=1)
     bench.told_epoch_end(0, 0, 3)
     bench.disk.refuse("truncate", TP)
-    answer = ListOffsetsResponse(TP, ErrorCode.NONE, 1, end, start)
+    answer = ListOffsetsResponse(
+        tp=TP, error=ErrorCode.NONE, current_leader_epoch=LeaderEpoch(1), offset=end, log_start_offset=start
+    )
     for _ in range(2):
         bench.fed(3, error=ErrorCode.OFFSET_OUT_OF_RANGE)
         bench.hear(answer, LEADER)
@@ -358,7 +414,7 @@ def test_what_a_follower_cannot_store_is_fetched_again(operation: str) -> None:
     bench = follower("epoch", "")
     bench.tell(TP, leader=1)
     bench.disk.refuse(operation, TP)
-    answer = FetchResponse(TP, ErrorCode.NONE, 0, 0, 2, records("ab"), log_start_offset=1)
+    answer = FetchResponse(TP, ErrorCode.NONE, 0, LeaderEpoch(0), 2, records("ab"), log_start_offset=1)
     bench.hear(answer, LEADER)
     assert (bench.hw, bench.replica.log.start_offset) == (0, 0)
     assert len(bench.happened(StorageFailed)) == 1
@@ -366,7 +422,10 @@ def test_what_a_follower_cannot_store_is_fetched_again(operation: str) -> None:
     backoff(bench)
     request = bench.last_sent(FetchRequest)
     bench.hear(
-        FetchResponse(TP, ErrorCode.NONE, request.offset, 0, 2, records("ab")[request.offset :], 1), LEADER
+        FetchResponse(
+            TP, ErrorCode.NONE, request.offset, LeaderEpoch(0), 2, records("ab")[request.offset :], 1
+        ),
+        LEADER,
     )
     assert (bench.leo, bench.hw, bench.replica.log.start_offset) == (2, 2, 1)
 

@@ -24,7 +24,7 @@ from tidelog.core.events import (
     TruncationRule,
     WatermarkMoment,
 )
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import ControllerEpoch, LeaderEpoch, TopicPartition
 from tidelog.evidence.event_schema import Row, to_row
 from tidelog.evidence.journals.event_files import event_files, read_events
 from tidelog.evidence.journals.recorder import EventRecorder
@@ -50,7 +50,7 @@ def clock() -> Clock:
 
 
 def advanced(tp: TopicPartition, before: int, after: int) -> HighWatermarkAdvanced:
-    return HighWatermarkAdvanced(ME, tp, 5, before, after, ISR, WatermarkMoment.FOLLOWER_FETCHED)
+    return HighWatermarkAdvanced(ME, tp, LeaderEpoch(5), before, after, ISR, WatermarkMoment.FOLLOWER_FETCHED)
 
 
 def all_rows(directory: Path) -> list[Row]:
@@ -112,7 +112,7 @@ def test_nothing_overtakes_the_watermark_of_its_partition(tmp_path: Path, clock:
     recorder.record(advanced(A, 0, 1), 0)
     recorder.record(advanced(A, 1, 2), 1)
     recorder.record(advanced(B, 0, 5), 1)
-    recorder.record(BecameFollower(ME, A, 6, OTHER), 2)
+    recorder.record(BecameFollower(ME, A, LeaderEpoch(6), OTHER), 2)
     recorder.record(Truncated(ME, A, 4, 2, TruncationRule.OWN_HIGH_WATERMARK), 2)
     assert story(all_rows(tmp_path)) == [
         ("high_watermark_advanced", "a", 0, 1),
@@ -131,7 +131,7 @@ def test_nothing_overtakes_what_concerns_the_whole_broker(tmp_path: Path, clock:
     for at, (tp, after) in enumerate([(A, 2), (B, 9), (A, 3)], start=1):
         clock.now = DAY + at
         recorder.record(advanced(tp, after - 1, after), at)
-    recorder.record(ControllerElected(ME, 2), 4)
+    recorder.record(ControllerElected(ME, ControllerEpoch(2)), 4)
     recorder.close()
     assert story(all_rows(tmp_path)) == [
         ("high_watermark_advanced", "a", 0, 1),
@@ -168,7 +168,7 @@ def test_a_partition_s_rows_tell_its_story_in_order(
         now += pause
         event: RecordedEvent
         if tp is None:
-            event = ControllerElected(ME, 1)
+            event = ControllerElected(ME, ControllerEpoch(1))
             for one in lived.values():
                 one.append(("controller_elected",))
         elif what == "advance":
@@ -176,7 +176,11 @@ def test_a_partition_s_rows_tell_its_story_in_order(
             ends[tp] += 3
             lived[tp.topic].append((ends[tp] - 3, ends[tp]))
         else:
-            event = BecameLeader(ME, tp, 1, ISR, 0, 0) if what == "lead" else BecameFollower(ME, tp, 1, OTHER)
+            event = (
+                BecameLeader(ME, tp, LeaderEpoch(1), ISR, 0, 0)
+                if what == "lead"
+                else BecameFollower(ME, tp, LeaderEpoch(1), OTHER)
+            )
             lived[tp.topic].append(("became_leader" if what == "lead" else "became_follower",))
         recorder.record(event, now)
     recorder.close()
@@ -228,7 +232,7 @@ def test_a_full_file_is_followed_by_the_next(tmp_path: Path, clock: Clock) -> No
     """No part is larger than allowed, every line is whole, and the parts read as one."""
     recorder = EventRecorder(tmp_path, ME, clock, file_bytes_max=1_000)
     for _ in range(50):
-        recorder.record(BecameFollower(ME, TP, 6, OTHER), 0)
+        recorder.record(BecameFollower(ME, TP, LeaderEpoch(6), OTHER), 0)
     recorder.close()
     files = event_files(tmp_path)
     assert [file.part for file in files] == list(range(len(files)))
@@ -248,7 +252,7 @@ def test_the_oldest_files_make_room(tmp_path: Path, clock: Clock) -> None:
         clock.now = DAY + restart
         recorder = EventRecorder(tmp_path, ME, clock, file_bytes_max=1_000, total_bytes_max=5_000)
         for number in range(20 if restart % 3 else 1):
-            recorder.record(BecameFollower(ME, TP, number, OTHER), 0)
+            recorder.record(BecameFollower(ME, TP, LeaderEpoch(number), OTHER), 0)
             sizes = [file.path.stat().st_size for file in event_files(tmp_path, ME)]
             assert sum(sizes) <= 5_000
         recorder.close()
@@ -267,7 +271,7 @@ def test_each_process_has_files_of_its_own(tmp_path: Path, clock: Clock) -> None
         f"events-{OTHER}-{DAY}.jsonl",
     ]
     for recorder in (first, second, other):
-        recorder.record(ControllerElected(ME, 1), 0)
+        recorder.record(ControllerElected(ME, ControllerEpoch(1)), 0)
         recorder.close()
     keys = [(row["broker"], row["process_start_ms"], row["sequence"]) for row in all_rows(tmp_path)]
     assert len(set(keys)) == 3
@@ -278,7 +282,7 @@ def test_nothing_is_written_after_the_end(tmp_path: Path, clock: Clock) -> None:
     recorder = EventRecorder(tmp_path, ME, clock)
     assert recorder.active
     recorder.close()
-    recorder.record(ControllerElected(ME, 1), 0)
+    recorder.record(ControllerElected(ME, ControllerEpoch(1)), 0)
     recorder.record(advanced(A, 0, 1), 0)
     recorder.flush()
     recorder.close()
@@ -296,7 +300,7 @@ def test_a_folder_that_cannot_be_made_costs_the_record_only(
     (tmp_path / "file").touch()
     with caplog.at_level(logging.DEBUG):
         recorder = EventRecorder(tmp_path / "file" / "evidence", ME, clock)
-        recorder.record(ControllerElected(ME, 1), 0)
+        recorder.record(ControllerElected(ME, ControllerEpoch(1)), 0)
         recorder.record(advanced(A, 0, 1), 0)
         recorder.flush()
         recorder.close()
@@ -312,10 +316,10 @@ def test_a_folder_that_disappears_costs_the_record_only(
     """Going on in the next file fails: recording ends, and what was written was written."""
     directory = tmp_path / "evidence"
     recorder = EventRecorder(directory, ME, clock, file_bytes_max=1_000)
-    recorder.record(ControllerElected(ME, 1), 0)
+    recorder.record(ControllerElected(ME, ControllerEpoch(1)), 0)
     directory.rename(tmp_path / "moved")
     for _ in range(50):
-        recorder.record(BecameFollower(ME, TP, 6, OTHER), 0)
+        recorder.record(BecameFollower(ME, TP, LeaderEpoch(6), OTHER), 0)
     assert not recorder.active
     assert len(caplog.messages) == 1
     assert len(all_rows(tmp_path / "moved")) > 1
@@ -408,7 +412,7 @@ def test_rows_come_with_the_time_of_day(tmp_path: Path) -> None:
     before = time.time_ns() // 1_000_000
     recorder = EventRecorder(tmp_path, ME, lambda: time.time_ns() // 1_000_000)
     for uptime in (17, 18):
-        recorder.record(BecameFollower(ME, TP, 6, OTHER), uptime)
+        recorder.record(BecameFollower(ME, TP, LeaderEpoch(6), OTHER), uptime)
         recorder.record(advanced(TP, 0, 1), uptime)
     recorder.close()
     times = [before, *(row["time_ms"] for row in all_rows(tmp_path)), time.time_ns() // 1_000_000]

@@ -9,6 +9,7 @@ from tests.storage.batches import read_all
 from tests.storage.folders import TP, small
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.batch import RecordBatch
@@ -67,7 +68,7 @@ def opened(storage: FileStorage) -> FileLog:
 def fill(log: FileLog, pairs: Iterable[Pair], **options: Any) -> None:
     """One batch a record, and a new segment for what comes next."""
     for pair in pairs:
-        log.append_as_leader(keyed(pair, **options), 0)
+        log.append_as_leader(keyed(pair, **options), LeaderEpoch(0))
     log.roll()
 
 

@@ -13,7 +13,7 @@ from tests.storage.compaction.compacting import NOW, compact, compacted, fill, k
 from tests.storage.folders import TP, after_a_crash, folder, storage
 
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.storage.background import finished
 from tidelog.storage.checkpoints import CLEANED, NEVER_CLEANED, read_offsets
 from tidelog.storage.file_storage import FileStorage
@@ -37,8 +37,8 @@ def test_the_last_record_of_every_key_stays(place: Path) -> None:
     with storage(place, defaults=compacted()) as one:
         log = opened(one)
         fill(log, [("a", "1"), ("b", "1"), ("a", "2"), ("c", "1"), ("b", "2")])
-        log.append_as_leader(keyed(("a", "3")), 0)
-        log.append_as_leader(keyed(("a", "4")), 0)
+        log.append_as_leader(keyed(("a", "3")), LeaderEpoch(0))
+        log.append_as_leader(keyed(("a", "4")), LeaderEpoch(0))
         before = log.size_bytes
         assert compact(one) == 1
         assert pairs(log) == [(2, "a", "2"), (3, "c", "1"), (4, "b", "2"), (5, "a", "3"), (6, "a", "4")]
@@ -159,8 +159,8 @@ def test_batches_lose_records_and_keep_the_rest(place: Path, codec: Compression)
         sent = keyed(
             ("a", "1"), ("b", "1"), ("c", None), timestamp=5_000, producer=7, sequence=40, compression=codec
         )
-        log.append_as_leader(sent, 3)
-        log.append_as_leader(keyed(("b", "2"), timestamp=6_000, compression=codec), 3)
+        log.append_as_leader(sent, LeaderEpoch(3))
+        log.append_as_leader(keyed(("b", "2"), timestamp=6_000, compression=codec), LeaderEpoch(3))
         log.roll()
         compact(one)
         found = read_all(log)
@@ -184,7 +184,9 @@ def test_sequences_go_on_after_compaction(place: Path) -> None:
         log.restore_producers(states)
         for sequence, (producer, key) in enumerate([(5, "a"), (5, "a"), (6, "a"), (-1, "b"), (-1, "a")]):
             number = sequence if producer >= 0 else -1
-            states.append(log.append_as_leader(keyed((key, "x"), producer=producer, sequence=number), 0))
+            states.append(
+                log.append_as_leader(keyed((key, "x"), producer=producer, sequence=number), LeaderEpoch(0))
+            )
         log.roll()
         compact(one)
         assert [found.base_offset for found in read_all(log)] == [1, 2, 3, 4]
@@ -203,14 +205,14 @@ def test_what_is_not_understood_stays(place: Path) -> None:
         broken = bytearray(build_batch([next(iter(read_records(keyed(("a", "x")))))], base_offset=0))
         broken[61] = 0x7F  # a length that reaches beyond the batch
         broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
-        log.append_as_leader(keyed(("a", "1")), 0)
-        log.append_as_leader(keyed(("a", "2"), transactional=True, producer=1, sequence=0), 0)
-        log.append_leader_change(0)
-        log.append_as_leader(RecordBatch.parse(broken), 0)
-        log.append_as_leader(keyed(("b", "1"), transactional=True, producer=1, sequence=1), 0)
-        log.append_as_leader(keyed(("b", "2")), 0)
-        log.append_as_leader(keyed((None, "nobody's")), 0)
-        log.append_as_leader(keyed(("c", "3")), 0)
+        log.append_as_leader(keyed(("a", "1")), LeaderEpoch(0))
+        log.append_as_leader(keyed(("a", "2"), transactional=True, producer=1, sequence=0), LeaderEpoch(0))
+        log.append_leader_change(LeaderEpoch(0))
+        log.append_as_leader(RecordBatch.parse(broken), LeaderEpoch(0))
+        log.append_as_leader(keyed(("b", "1"), transactional=True, producer=1, sequence=1), LeaderEpoch(0))
+        log.append_as_leader(keyed(("b", "2")), LeaderEpoch(0))
+        log.append_as_leader(keyed((None, "nobody's")), LeaderEpoch(0))
+        log.append_as_leader(keyed(("c", "3")), LeaderEpoch(0))
         log.roll()
         compact(one)
         assert [found.base_offset for found in read_all(log)] == [0, 1, 2, 3, 5, 7]
@@ -226,11 +228,13 @@ def test_reads_pass_over_gaps(place: Path) -> None:
         with storage(path, defaults=compacted(segment_bytes=4_000), tail_bytes=tail_bytes) as one:
             log = opened(one)
             for n in range(40):
-                log.append_as_leader(keyed((f"k{n % 20 if n % 7 else n}", "v"), timestamp=1_000 + n), 0)
+                log.append_as_leader(
+                    keyed((f"k{n % 20 if n % 7 else n}", "v"), timestamp=1_000 + n), LeaderEpoch(0)
+                )
             log.roll()
             compact(one)
             for n in range(40, 45):
-                log.append_as_leader(keyed(("k", "v"), timestamp=1_000 + n), 0)
+                log.append_as_leader(keyed(("k", "v"), timestamp=1_000 + n), LeaderEpoch(0))
             left = [offset for offset, *_ in records(log)]
             assert len(left) < 35
             for start in range(log.end_offset):
@@ -246,7 +250,9 @@ def test_the_largest_timestamp_may_be_gone(place: Path) -> None:
     with storage(place, defaults=compacted()) as one:
         log, states = one.open(TP), ProducerStates()
         log.restore_producers(states)
-        states.append(log.append_as_leader(keyed(("a", "1"), timestamp=9_000, producer=1, sequence=0), 0))
+        states.append(
+            log.append_as_leader(keyed(("a", "1"), timestamp=9_000, producer=1, sequence=0), LeaderEpoch(0))
+        )
         fill(log, [("b", "1"), ("a", "2")])
         compact(one)
         assert finished(log.offset_of_max_timestamp()) == (1_000, 1)
@@ -291,8 +297,8 @@ def test_an_epoch_may_begin_in_a_gap(place: Path) -> None:
     with storage(place / "leader", defaults=compacted(segment_bytes=4_000)) as one:
         leader = opened(one)
         for epoch, key in enumerate("abab"):
-            leader.append_as_leader(keyed((key, "x"), ("c", "x")), epoch)
-            leader.epochs.assign(epoch, 2 * epoch)
+            leader.append_as_leader(keyed((key, "x"), ("c", "x")), LeaderEpoch(epoch))
+            leader.epochs.assign(LeaderEpoch(epoch), 2 * epoch)
         leader.roll()
         compact(one)
         sent = [copy_of(each) for each in read_all(leader)]
@@ -303,7 +309,7 @@ def test_an_epoch_may_begin_in_a_gap(place: Path) -> None:
         with storage(path, defaults=compacted()) as two:
             follower = opened(two)
             for each in sent:
-                follower.epochs.assign(each.leader_epoch, each.base_offset)
+                follower.epochs.assign(LeaderEpoch(each.leader_epoch), each.base_offset)
                 follower.epochs_changed()
                 follower.append_as_follower(copy_of(each))
             if synced:
@@ -330,7 +336,7 @@ def test_truncation_inside_a_gap_ends_the_log_before_it(place: Path) -> None:
             log.truncate_to(target)
             assert log.end_offset == max(end for end in [0, *ends] if end <= target)
             end = log.end_offset
-            log.append_as_leader(keyed(("z", "v")), 1)
+            log.append_as_leader(keyed(("z", "v")), LeaderEpoch(1))
         with storage(path, defaults=compacted()) as again:
             assert not again.recovered
             assert again.open(TP).end_offset == end + 1
@@ -376,7 +382,7 @@ def test_a_damaged_log_is_left_alone(place: Path) -> None:
         assert "the CRC of the batch 0 does not match" in one.trouble
         assert not log.failure
         assert not list((place / "topic-0").glob("*.cleaned"))
-        log.append_as_leader(batch("goes on"), 0)
+        log.append_as_leader(batch("goes on"), LeaderEpoch(0))
 
 
 def test_a_slow_disk_is_spared(place: Path) -> None:
@@ -406,7 +412,7 @@ def test_a_log_may_change_while_it_is_compacted(place: Path, disturbance: str) -
             log = opened(one)
             for n in range(4):
                 fill(log, [("a", f"{n}"), (f"k{n}", "x"), ("b", f"{n}")])
-            log.append_as_leader(keyed(("a", "active")), 0)
+            log.append_as_leader(keyed(("a", "active")), LeaderEpoch(0))
             steps = one.next_compaction(NOW, {TP: 12})
             assert steps is not None
             for count, job in enumerate(steps):
@@ -440,7 +446,7 @@ def _disturb(one: FileStorage, disturbance: str) -> None:
     elif disturbance == "advance":
         log.advance_start(7)
     elif disturbance == "append":
-        log.append_as_leader(keyed(("a", "active")), 0)
+        log.append_as_leader(keyed(("a", "active")), LeaderEpoch(0))
     elif disturbance == "roll":
         log.roll()
 

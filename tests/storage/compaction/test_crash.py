@@ -15,6 +15,7 @@ from tests.storage.killing import Killed, killed_at
 from tests.storage.power import Disk
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.checkpoints import NEVER_CLEANED
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
@@ -28,11 +29,11 @@ def filled(path: Path) -> tuple[FileStorage, FileLog]:
     one = FileStorage(path, broker_id=1, defaults=SETTINGS)
     log, states = one.open(TP), ProducerStates()
     log.restore_producers(states)
-    states.append(log.append_as_leader(keyed(("a", "0"), producer=4, sequence=0), 0))
+    states.append(log.append_as_leader(keyed(("a", "0"), producer=4, sequence=0), LeaderEpoch(0)))
     for n in range(2):
         fill(log, [("a", f"{n}"), (f"k{n}", f"{n}")])
         fill(log, [("a", None if n else f"{n}"), ("b", f"{n}")])
-    log.append_as_leader(keyed(("b", "active"), ("a", "active")), 0)
+    log.append_as_leader(keyed(("b", "active"), ("a", "active")), LeaderEpoch(0))
     one.begin_sync()()
     return one, log
 
@@ -74,7 +75,7 @@ def check(path: Path, seen: list[list[Found]]) -> None:
         assert records(log) == seen[-1]
         suffixes = {each.suffix for each in log.folder.iterdir()}
         assert suffixes <= {".log", ".index", ".timeindex", ".snapshot", ""}
-        log.append_as_leader(keyed(("c", "it goes on")), 0)
+        log.append_as_leader(keyed(("c", "it goes on")), LeaderEpoch(0))
     with storage(path, defaults=SETTINGS) as again_opened:
         assert not again_opened.recovered
         assert records(again_opened.open(TP))[:-1] == seen[-1]
@@ -156,7 +157,7 @@ def test_a_full_disk_stops_a_compaction_and_nothing_else() -> None:
         assert "No space left" in one.trouble
         assert records(log) == before
         assert not log.failure
-        log.append_as_leader(keyed(("c", "goes on")), 0)
+        log.append_as_leader(keyed(("c", "goes on")), LeaderEpoch(0))
         assert compact(one, now_ms=NOW) == 1
         assert one.close()
 

@@ -11,6 +11,7 @@ from tests.storage.folders import TP, storage
 from tests.storage.test_kafka_reads import CODECS, dump
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def test_kafka_reads_compacted_segments(tmp_path: Path) -> None:
             values = [None if n % 9 == m else "v" * (n % 90) for m in range(1 + n % 5)]
             pairs = [(f"k{(n * 7 + m) % (40 + n)}", value) for m, value in enumerate(values)]
             sent = keyed(*pairs, producer=n, sequence=0, timestamp=50_000 + n, compression=CODECS[n % 4])
-            states.append(log.append_as_leader(sent, n // 100))
+            states.append(log.append_as_leader(sent, LeaderEpoch(n // 100)))
         log.roll()
         assert compact(one, now_ms=90_000_000) == 1
         end = log.end_offset

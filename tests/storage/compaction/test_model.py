@@ -14,6 +14,7 @@ from tests.storage.compaction.compacting import Found, Pair, compact, compacted,
 from tests.storage.folders import TP, after_a_crash, folder
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.compression import Compression
@@ -85,7 +86,7 @@ class Partition:
         batch = keyed(*pairs, timestamp=timestamp, producer=producer, sequence=sequence, compression=codec)
         for n, (key, value) in enumerate(pairs):
             self.told.append((log.end_offset + n, timestamp + n, key, value))
-        states.append(log.append_as_leader(batch, 0))
+        states.append(log.append_as_leader(batch, LeaderEpoch(0)))
 
     def commit(self, behind: int) -> None:
         """A watermark is where a batch ends."""

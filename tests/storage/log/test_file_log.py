@@ -12,7 +12,7 @@ from tests.storage.folders import TP, folder, log, small, storage
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import InvariantViolation
+from tidelog.core.types import InvariantViolation, LeaderEpoch
 from tidelog.storage.background import finished
 from tidelog.storage.log.file_log import FileLog
 from tidelog.wire.batch import RecordBatch
@@ -45,7 +45,7 @@ def test_a_leader_stamps_and_stores_the_producers_bytes(tmp_path: Path) -> None:
         sent = batch("a", "b")
         under_crc = bytes(sent.data[16:])
         append(one, batch("x"))
-        stored = one.append_as_leader(sent, 7)
+        stored = one.append_as_leader(sent, LeaderEpoch(7))
         assert (stored.base_offset, stored.next_offset, stored.leader_epoch) == (1, 3, 7)
         content = one.segments.active.path.read_bytes()
         assert content.endswith(under_crc)
@@ -80,7 +80,7 @@ def test_a_majority_leader_opens_its_epoch_with_a_control_record(tmp_path: Path)
     with storage(tmp_path, clock=lambda: 123) as opened:
         one = opened.open(TP)
         append(one, batch("a"))
-        stored = one.append_leader_change(3)
+        stored = one.append_leader_change(LeaderEpoch(3))
         assert (stored.base_offset, stored.leader_epoch, stored.is_control) == (1, 3, True)
         assert [record.timestamp for record in read_records(stored)] == [123]
         assert one.end_offset == 2

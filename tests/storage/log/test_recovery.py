@@ -13,6 +13,7 @@ from tests.storage.batches import append, batch, bytes_of, copy_of, read_all, va
 from tests.storage.folders import TP, after_a_crash, folder, log, small, storage
 
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.types import LeaderEpoch
 from tidelog.storage.background import finished
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.missing_offsets import MissingOffsets, Witness
@@ -26,7 +27,7 @@ LOG = "topic-0/00000000000000000000.log"
 def filled(path: Path, count: int = 12) -> list[bytes]:
     """A log of several segments, closed cleanly; returns its batches."""
     with log(path, defaults=small()) as one:
-        one.epochs.assign(0, 0)
+        one.epochs.assign(LeaderEpoch(0), 0)
         one.epochs_changed()
         append(one, *(batch(f"value {n}", f"and {n}", timestamp=1_000 + 10 * n) for n in range(count)))
         return bytes_of(read_all(one))
@@ -229,7 +230,7 @@ def test_epochs_are_learnt_from_the_batches(tmp_path: Path) -> None:
     (found / "topic-0" / "leader-epoch-checkpoint").write_text("0\n2\n2 0\n3 3\n")
     with log(found, defaults=LARGE) as one:
         assert one.epochs.entries == ((2, 0), (5, 4))
-        one.epochs.assign(7, one.end_offset)
+        one.epochs.assign(LeaderEpoch(7), one.end_offset)
         one.epochs_changed()
     with log(found, defaults=LARGE) as one:
         assert one.epochs.entries == ((2, 0), (5, 4))
@@ -241,7 +242,7 @@ def test_epochs_that_were_forgotten_with_their_records_are_not_missed(tmp_path: 
     with log(tmp_path / "a", defaults=LARGE) as one:
         for epoch in (0, 1, 1):
             append(one, batch("v"), epoch=epoch)
-            one.epochs.assign(epoch, one.end_offset - 1)
+            one.epochs.assign(LeaderEpoch(epoch), one.end_offset - 1)
         one.epochs_changed()
         one.begin_sync()()
         one.advance_start(3)

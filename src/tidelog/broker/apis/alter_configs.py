@@ -98,7 +98,11 @@ def _alter(
     def fill(response: core.AlterTopicConfigResponse) -> None:
         result.error_code, result.error_message = response.error, brief(response.message)
 
-    gather.ask(node, core.AlterTopicConfigRequest(resource.resource_name, altered, replace), fill)
+    gather.ask(
+        node,
+        core.AlterTopicConfigRequest(topic=resource.resource_name, values=altered, replace=replace),
+        fill,
+    )
 
 
 def _named(resource: Any) -> Values:

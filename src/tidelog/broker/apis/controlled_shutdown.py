@@ -37,4 +37,8 @@ def handle(node: Node, request: Request) -> None:
         request.respond(ControlledShutdownResponse(error_code=response.error, remaining_partitions=remaining))
 
     body = request.body
-    ask(node, core.ControlledShutdownRequest(BrokerId(body.broker_id), body.broker_epoch), respond)
+    ask(
+        node,
+        core.ControlledShutdownRequest(broker=BrokerId(body.broker_id), broker_epoch=body.broker_epoch),
+        respond,
+    )

@@ -86,7 +86,9 @@ def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> core.Crea
     assignment = None
     if topic.assignments is not None:
         assignment = tuple(tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments)
-    return core.CreatePartitionsRequest(topic.name, topic.count, assignment, validate_only)
+    return core.CreatePartitionsRequest(
+        topic=topic.name, count=topic.count, assignment=assignment, validate_only=validate_only
+    )
 
 
 def _answered(result: CreatePartitionsTopicResult, response: core.CreatePartitionsResponse) -> None:

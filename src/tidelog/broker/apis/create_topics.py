@@ -80,12 +80,12 @@ def _question(
 ) -> core.CreateTopicRequest:
     assignment = {part.partition_index: tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments}
     return core.CreateTopicRequest(
-        topic.name,
-        topic.num_partitions,
-        topic.replication_factor,
-        assignment or None,
-        config,
-        validate_only,
+        topic=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignment=assignment or None,
+        config=config,
+        validate_only=validate_only,
     )
 
 

@@ -46,6 +46,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
                 place.error_code, place.low_watermark = response.error, response.low_watermark
 
             tp = TopicPartition(topic.name, part.partition_index)
-            gather.ask(node, core.DeleteRecordsRequest(tp, part.offset, body.timeout_ms), fill)
+            gather.ask(
+                node, core.DeleteRecordsRequest(tp=tp, offset=part.offset, timeout_ms=body.timeout_ms), fill
+            )
             yield
     gather.asked_all()

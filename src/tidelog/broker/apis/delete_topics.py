@@ -51,7 +51,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         elif topic.name not in results:
             result = results[topic.name] = DeletableTopicResult(name=topic.name)
             if node.settings.delete_topic_enable:
-                gather.ask(node, core.DeleteTopicRequest(topic.name), partial(_fill, result))
+                gather.ask(node, core.DeleteTopicRequest(topic=topic.name), partial(_fill, result))
             else:
                 result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
     gather.asked_all()

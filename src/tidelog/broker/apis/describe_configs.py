@@ -65,7 +65,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
                     entries = node.topics.described(response.values)
                     result.configs = _listed(entries, resource, body, read_only=False)
 
-            gather.ask(node, core.DescribeTopicConfigRequest(resource.resource_name), fill)
+            gather.ask(node, core.DescribeTopicConfigRequest(topic=resource.resource_name), fill)
         elif resource.resource_type == BROKER and resource.resource_name in ("", str(node.id)):
             result.configs = _listed(node.described_settings(), resource, body, read_only=True)
         else:

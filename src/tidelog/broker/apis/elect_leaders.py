@@ -67,7 +67,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         seconds_max=deadline_seconds(body.timeout_ms),
     )
     for tp in asked:
-        gather.ask(node, core.ElectLeadersRequest(tp, ELECTIONS[body.election_type]), fill)
+        gather.ask(node, core.ElectLeadersRequest(tp=tp, election=ELECTIONS[body.election_type]), fill)
         yield
     gather.asked_all()
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -79,7 +79,7 @@ class PendingFetch:
         self._node = node
         self._request = request
         self._replica = BrokerId(body.replica_id)
-        self._replica_epoch = body.replica_epoch
+        self._replica_epoch = BrokerEpoch(body.replica_epoch)
         self._min_bytes = body.min_bytes
         self._deadline = node.now() + body.max_wait_ms
         self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
@@ -125,7 +125,7 @@ class PendingFetch:
                 tp,
                 self._replica,
                 part.fetch_offset,
-                part.current_leader_epoch,
+                LeaderEpoch(part.current_leader_epoch),
                 wait,
                 self._replica_epoch,
                 max(min(part.partition_max_bytes, self._budget - self._bytes), 0),

@@ -112,12 +112,22 @@ _TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 _KEEPER_AWAY = "The keeper does not answer. The change may still be made when it does."
 
 _TOO_LATE: dict[type, Callable[[Any], Message]] = {
-    core.CreateTopicRequest: lambda q: core.CreateTopicResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
-    core.CreatePartitionsRequest: lambda q: core.CreatePartitionsResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
-    core.DeleteTopicRequest: lambda q: core.DeleteTopicResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
-    core.ElectLeadersRequest: lambda q: core.ElectLeadersResponse(q.tp, _TIMED_OUT),
-    core.AlterTopicConfigRequest: lambda q: core.AlterTopicConfigResponse(q.topic, _TIMED_OUT, _KEEPER_AWAY),
-    core.DescribeTopicConfigRequest: lambda q: core.DescribeTopicConfigResponse(q.topic, _TIMED_OUT),
-    core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(TRY_AGAIN),
+    core.CreateTopicRequest: lambda q: core.CreateTopicResponse(
+        topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
+    core.CreatePartitionsRequest: lambda q: core.CreatePartitionsResponse(
+        topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
+    core.DeleteTopicRequest: lambda q: core.DeleteTopicResponse(
+        topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
+    core.ElectLeadersRequest: lambda q: core.ElectLeadersResponse(tp=q.tp, error=_TIMED_OUT),
+    core.AlterTopicConfigRequest: lambda q: core.AlterTopicConfigResponse(
+        topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
+    core.DescribeTopicConfigRequest: lambda q: core.DescribeTopicConfigResponse(
+        topic=q.topic, error=_TIMED_OUT
+    ),
+    core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(error=TRY_AGAIN),
 }
 """The answers after the deadline. Only these questions may have a deadline."""

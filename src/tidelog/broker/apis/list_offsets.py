@@ -19,7 +19,7 @@ from tidelog.broker.connection import Request
 from tidelog.core import messages as core
 from tidelog.core.events import StorageFailed
 from tidelog.core.log_port import StorageFailure
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.file_log import FileLog
 from tidelog.storage.log.timestamps import TimestampedOffset
@@ -53,7 +53,11 @@ def handle(node: Node, request: Request) -> Steps[None]:
             tp = TopicPartition(topic.name, part.partition_index)
             place = ListOffsetsPartitionResponse(partition_index=part.partition_index)
             answer.partitions.append(place)
-            question = core.ListOffsetsRequest(tp, BrokerId(body.replica_id), part.current_leader_epoch)
+            question = core.ListOffsetsRequest(
+                tp=tp,
+                replica=BrokerId(body.replica_id),
+                current_leader_epoch=LeaderEpoch(part.current_leader_epoch),
+            )
             gather.ask(node, question, partial(_note, answered, part, place))
             yield
     gather.asked_all()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
@@ -39,8 +39,8 @@ def handle(node: Node, request: Request) -> Steps[None]:
         for part in topic.partitions:
             tp = TopicPartition(topic.name, part.partition_index)
             if tp in node.core.metadata:
-                text = part.committed_metadata or ""
-                positions[tp] = groups.Position(part.committed_offset, part.committed_leader_epoch, text)
+                epoch, text = LeaderEpoch(part.committed_leader_epoch), part.committed_metadata or ""
+                positions[tp] = groups.Position(part.committed_offset, epoch, text)
             else:
                 errors[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield

@@ -14,7 +14,7 @@ from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
 from tidelog.core import messages as core
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.messages.offset_for_leader_epoch import (
@@ -41,10 +41,10 @@ def handle(node: Node, request: Request) -> Steps[None]:
             place = EpochEndOffset(partition=part.partition)
             answer.partitions.append(place)
             question = core.EpochEndRequest(
-                TopicPartition(topic.topic, part.partition),
-                BrokerId(body.replica_id),
-                part.current_leader_epoch,
-                part.leader_epoch,
+                tp=TopicPartition(topic.topic, part.partition),
+                replica=BrokerId(body.replica_id),
+                current_leader_epoch=LeaderEpoch(part.current_leader_epoch),
+                asked_epoch=LeaderEpoch(part.leader_epoch),
             )
             gather.ask(node, question, partial(_fill, place))
             yield

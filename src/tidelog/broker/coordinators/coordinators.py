@@ -205,9 +205,9 @@ def topic_request(settings: Settings) -> CreateTopicRequest:
     """The request that creates the topic: compacted, so that the last record of every key is kept."""
     config = {"cleanup.policy": "compact", "segment.bytes": str(settings.offsets_topic_segment_bytes)}
     return CreateTopicRequest(
-        TOPIC,
-        settings.offsets_topic_num_partitions,
-        settings.offsets_topic_replication_factor,
-        None,
-        config,
+        topic=TOPIC,
+        partitions=settings.offsets_topic_num_partitions,
+        replication_factor=settings.offsets_topic_replication_factor,
+        assignment=None,
+        config=config,
     )

@@ -13,8 +13,11 @@ from typing import Any
 
 from tidelog.core import messages as core
 from tidelog.core.types import (
+    NO_BROKER_EPOCH,
     BrokerEndpoint,
+    BrokerEpoch,
     BrokerId,
+    ControllerEpoch,
     PartitionState,
     TopicPartition,
 )
@@ -137,12 +140,12 @@ def _epoch_end_to_wire(request: core.EpochEndRequest) -> Any:
 def _epoch_end_from_wire(asked: core.EpochEndRequest, body: Any) -> core.EpochEndResponse:
     part = body.topics[0].partitions[0]
     return core.EpochEndResponse(
-        asked.tp,
-        _error(part.error_code),
-        asked.current_leader_epoch,
-        asked.asked_epoch,
-        part.leader_epoch,
-        part.end_offset,
+        tp=asked.tp,
+        error=_error(part.error_code),
+        current_leader_epoch=asked.current_leader_epoch,
+        asked_epoch=asked.asked_epoch,
+        epoch=part.leader_epoch,
+        end_offset=part.end_offset,
     )
 
 
@@ -167,7 +170,13 @@ def _list_offsets_to_wire(request: core.ListOffsetsRequest) -> Any:
 def _list_offsets_from_wire(asked: core.ListOffsetsRequest, body: Any) -> core.ListOffsetsResponse:
     end, start = (topic.partitions[0] for topic in body.topics)
     error = _error(end.error_code or start.error_code)
-    return core.ListOffsetsResponse(asked.tp, error, asked.current_leader_epoch, end.offset, start.offset)
+    return core.ListOffsetsResponse(
+        tp=asked.tp,
+        error=error,
+        current_leader_epoch=asked.current_leader_epoch,
+        offset=end.offset,
+        log_start_offset=start.offset,
+    )
 
 
 # ---------------------------------------------------------------- the controller's requests
@@ -206,7 +215,7 @@ def leader_and_isr_from_wire(body: Any) -> Steps[core.LeaderAndIsrRequest]:
     for topic in body.topic_states:
         parts += yield from listed(_assignment_from_wire(topic, part) for part in topic.partition_states)
         yield
-    return core.LeaderAndIsrRequest(*_control_header(body), tuple(parts))
+    return core.LeaderAndIsrRequest(**_control_header(body), partitions=tuple(parts))
 
 
 def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> Any:
@@ -257,14 +266,18 @@ def update_metadata_from_wire(body: Any) -> Steps[core.UpdateMetadataRequest]:
         for endpoint in broker.endpoints[:1]:
             endpoints[BrokerId(broker.id)] = BrokerEndpoint(endpoint.host, endpoint.port, broker.rack)
         yield
-    live = dict.fromkeys(endpoints, -1)
     parts: list[core.PartitionAssignment] = []
     for topic in body.topic_states:
         parts += yield from listed(
             _assignment_from_wire(topic, part, part.offline_replicas) for part in topic.partition_states
         )
         yield
-    return core.UpdateMetadataRequest(*_control_header(body), live, endpoints, tuple(parts))
+    return core.UpdateMetadataRequest(
+        **_control_header(body),
+        live_brokers=dict.fromkeys(endpoints, NO_BROKER_EPOCH),
+        endpoints=endpoints,
+        partitions=tuple(parts),
+    )
 
 
 def _stop_replica_to_wire(request: core.StopReplicaRequest) -> Any:
@@ -297,7 +310,7 @@ def stop_replica_from_wire(body: Any) -> Steps[core.StopReplicaRequest]:
             tps.append(TopicPartition(topic.topic_name, part.partition_index))
             delete = delete or part.delete_partition
             yield
-    return core.StopReplicaRequest(*_control_header(body), tuple(tps), delete)
+    return core.StopReplicaRequest(**_control_header(body), partitions=tuple(tps), delete=delete)
 
 
 def _vote_to_wire(request: core.VoteRequest) -> Any:
@@ -313,18 +326,28 @@ def _vote_to_wire(request: core.VoteRequest) -> Any:
 
 def vote_from_wire(body: Any) -> core.VoteRequest:
     tp = TopicPartition(body.topic_name, body.partition_index)
-    return core.VoteRequest(*_control_header(body), tp, body.leader_epoch)
+    return core.VoteRequest(**_control_header(body), tp=tp, leader_epoch=body.leader_epoch)
 
 
 def _vote_answer_from_wire(asked: core.VoteRequest, body: Any) -> core.VoteResponse:
-    error = _error(body.error_code)
-    end = body.last_epoch, body.end_offset
-    return core.VoteResponse(asked.request_id, asked.tp, error, body.leader_epoch, *end)
+    return core.VoteResponse(
+        request_id=asked.request_id,
+        tp=asked.tp,
+        error=_error(body.error_code),
+        leader_epoch=body.leader_epoch,
+        last_epoch=body.last_epoch,
+        end_offset=body.end_offset,
+    )
 
 
-def _control_header(body: Any) -> tuple[BrokerId, int, int, int]:
+def _control_header(body: Any) -> core.ControlHeader:
     """The connection matches answers with requests, so the request needs no id."""
-    return BrokerId(body.controller_id), body.controller_epoch, body.broker_epoch, 0
+    return {
+        "controller": BrokerId(body.controller_id),
+        "controller_epoch": ControllerEpoch(body.controller_epoch),
+        "broker_epoch": BrokerEpoch(body.broker_epoch),
+        "request_id": 0,
+    }
 
 
 def _assignment_from_wire(topic: Any, part: Any, offline: Iterable[int] = ()) -> core.PartitionAssignment:
@@ -337,7 +360,9 @@ def _assignment_from_wire(topic: Any, part: Any, offline: Iterable[int] = ()) ->
     )
     replicas = tuple(map(BrokerId, part.replicas))
     tp = TopicPartition(topic.topic_name, part.partition_index)
-    return core.PartitionAssignment(tp, replicas, state, tuple(map(BrokerId, offline)))
+    return core.PartitionAssignment(
+        tp=tp, replicas=replicas, state=state, offline=tuple(map(BrokerId, offline))
+    )
 
 
 def partition_errors_to_wire(errors: core.PartitionErrors, wire_type: Callable[..., Any]) -> list[Any]:
@@ -355,11 +380,13 @@ def _partition_errors_from_wire(asked: core.ControlRequest, body: Any) -> core.C
         for part in body.partition_errors
         if part.error_code
     }
-    return core.ControlResponse(asked.request_id, _error(body.error_code), errors)
+    return core.ControlResponse(
+        request_id=asked.request_id, error=_error(body.error_code), partition_errors=errors
+    )
 
 
 def _update_metadata_answer_from_wire(asked: core.ControlRequest, body: Any) -> core.ControlResponse:
-    return core.ControlResponse(asked.request_id, _error(body.error_code))
+    return core.ControlResponse(request_id=asked.request_id, error=_error(body.error_code))
 
 
 # ---------------------------------------------------------------- requests to the controller
@@ -384,13 +411,13 @@ def alter_isr_from_wire(body: Any) -> Steps[list[core.AlterIsrRequest]]:
     for topic in body.topics:
         requests += yield from listed(
             core.AlterIsrRequest(
-                TopicPartition(topic.name, part.partition_index),
-                BrokerId(body.broker_id),
-                body.broker_epoch,
-                part.leader_epoch,
-                tuple(map(BrokerId, part.new_isr)),
-                part.current_isr_version,
-                tuple(part.new_isr_epochs),
+                tp=TopicPartition(topic.name, part.partition_index),
+                broker=BrokerId(body.broker_id),
+                broker_epoch=body.broker_epoch,
+                leader_epoch=part.leader_epoch,
+                isr=tuple(map(BrokerId, part.new_isr)),
+                version=part.current_isr_version,
+                member_epochs=tuple(part.new_isr_epochs),
             )
             for part in topic.partitions
         )
@@ -399,7 +426,12 @@ def alter_isr_from_wire(body: Any) -> Steps[list[core.AlterIsrRequest]]:
 
 
 def _alter_isr_answer_from_wire(asked: core.AlterIsrRequest, body: Any) -> core.AlterIsrResponse:
-    response = core.AlterIsrResponse(asked.tp, _error(body.error_code), asked.leader_epoch, asked.version)
+    response = core.AlterIsrResponse(
+        tp=asked.tp,
+        error=_error(body.error_code),
+        leader_epoch=asked.leader_epoch,
+        requested_version=asked.version,
+    )
     if body.topics:
         part = body.topics[0].partitions[0]
         response.error = _error(part.error_code)
@@ -419,13 +451,15 @@ def _relieve_replica_to_wire(request: core.RelieveReplicaRequest) -> Any:
 
 def relieve_replica_from_wire(body: Any) -> core.RelieveReplicaRequest:
     tp = TopicPartition(body.topic_name, body.partition_index)
-    return core.RelieveReplicaRequest(tp, BrokerId(body.broker_id), body.broker_epoch, body.leader_epoch)
+    return core.RelieveReplicaRequest(
+        tp=tp, broker=BrokerId(body.broker_id), broker_epoch=body.broker_epoch, leader_epoch=body.leader_epoch
+    )
 
 
 def _relieve_replica_answer_from_wire(
     asked: core.RelieveReplicaRequest, body: Any
 ) -> core.RelieveReplicaResponse:
-    return core.RelieveReplicaResponse(asked.tp, ErrorCode(body.error_code))
+    return core.RelieveReplicaResponse(tp=asked.tp, error=ErrorCode(body.error_code))
 
 
 def _controlled_shutdown_to_wire(request: core.ControlledShutdownRequest) -> Any:
@@ -438,7 +472,7 @@ def _controlled_shutdown_from_wire(
     _asked: core.ControlledShutdownRequest, body: Any
 ) -> core.ControlledShutdownResponse:
     remaining = tuple(TopicPartition(p.topic_name, p.partition_index) for p in body.remaining_partitions)
-    return core.ControlledShutdownResponse(_error(body.error_code), remaining)
+    return core.ControlledShutdownResponse(error=_error(body.error_code), remaining=remaining)
 
 
 def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
@@ -462,7 +496,9 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> Any:
 
 def _create_topic_from_wire(asked: core.CreateTopicRequest, body: Any) -> core.CreateTopicResponse:
     result = body.topics[0]
-    return core.CreateTopicResponse(asked.topic, _error(result.error_code), result.error_message)
+    return core.CreateTopicResponse(
+        topic=asked.topic, error=_error(result.error_code), message=result.error_message
+    )
 
 
 _REQUESTS: dict[type, tuple[int, int, Any]] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelog.core import messages as core
-from tidelog.core.types import BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import NO_CONTROLLER_EPOCH, BrokerId, LeaderEpoch, PartitionState, TopicPartition
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.api import Api
 from tidelog.wire.batch import RecordBatch, split
@@ -112,7 +112,7 @@ def as_memory(batch: RecordBatch) -> Iterator[MemoryBatch]:
         yield MemoryBatch(
             value,
             record.offset,
-            batch.leader_epoch,
+            LeaderEpoch(batch.leader_epoch),
             batch.producer_id,
             batch.producer_epoch,
             batch.base_sequence,
@@ -124,9 +124,9 @@ def as_memory(batch: RecordBatch) -> Iterator[MemoryBatch]:
 
 def _metadata(body: metadata.MetadataResponse) -> core.MetadataResponse:
     return core.MetadataResponse(
-        tuple(BrokerId(broker.node_id) for broker in body.brokers),
-        BrokerId(body.controller_id),
-        {
+        live_brokers=tuple(BrokerId(broker.node_id) for broker in body.brokers),
+        controller=BrokerId(body.controller_id),
+        partitions={
             TopicPartition(topic.name, part.partition_index): state_of(part)
             for topic in body.topics
             for part in topic.partitions
@@ -136,4 +136,4 @@ def _metadata(body: metadata.MetadataResponse) -> core.MetadataResponse:
 
 def state_of(part: metadata.MetadataResponsePartition) -> PartitionState:
     isr = tuple(map(BrokerId, part.isr_nodes))
-    return PartitionState(BrokerId(part.leader_id), part.leader_epoch, isr, -1)
+    return PartitionState(BrokerId(part.leader_id), LeaderEpoch(part.leader_epoch), isr, NO_CONTROLLER_EPOCH)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tidelog.core.context import Context
 from tidelog.core.keeper_port import StoredNode
 from tidelog.core.messages import (
+    ControlHeader,
     ControlResponse,
     LeaderAndIsrRequest,
     PartitionAssignment,
@@ -21,17 +22,25 @@ from tidelog.core.messages import (
     UpdateMetadataRequest,
     VoteRequest,
 )
-from tidelog.core.types import LEADER_DURING_DELETION, BrokerEndpoint, BrokerId, Epoch, TopicPartition
+from tidelog.core.types import (
+    LEADER_DURING_DELETION,
+    BrokerEndpoint,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 Request = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest | VoteRequest
 
 Then = Callable[[BrokerId, ControlResponse], None]
 """Called exactly once: with the answer to a request, or with ``LINE_CLOSED``."""
-LINE_CLOSED = ControlResponse(-1, ErrorCode.NETWORK_EXCEPTION)
+LINE_CLOSED = ControlResponse(request_id=-1, error=ErrorCode.NETWORK_EXCEPTION)
 PARTITIONS_PER_REQUEST = 100
 """Of one LeaderAndIsr: a broker creates the logs of new partitions without serving others meanwhile."""
-NOTHING_TO_TELL = ControlResponse(-1, ErrorCode.NONE)
+NOTHING_TO_TELL = ControlResponse(request_id=-1, error=ErrorCode.NONE)
 
 
 class _Queued:
@@ -57,12 +66,12 @@ class ControlChannels:
         "live_brokers_told",
     )
 
-    def __init__(self, ctx: Context, controller_epoch: Epoch) -> None:
+    def __init__(self, ctx: Context, controller_epoch: ControllerEpoch) -> None:
         self._ctx = ctx
         self._queues: dict[BrokerId, deque[_Queued]] = {}
         self._last_id = controller_epoch * 1_000_000  # unique across controllers: late answers match nothing
         self.controller_epoch = controller_epoch
-        self.incarnations: dict[BrokerId, int] = {}
+        self.incarnations: dict[BrokerId, BrokerEpoch] = {}
         """The broker epoch of each broker with an open channel."""
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.live_brokers_told = True
@@ -70,7 +79,7 @@ class ControlChannels:
 
     def open(self, broker: BrokerId, registration: StoredNode) -> None:
         self._queues[broker] = deque()
-        self.incarnations[broker] = registration.stat.created
+        self.incarnations[broker] = BrokerEpoch(registration.stat.created)
         self.endpoints[broker] = registration.value
         self.live_brokers_told = False
 
@@ -122,31 +131,42 @@ class ControlChannels:
         """Returns the number of the request, −1 if there is no channel to the broker."""
         if broker not in self._queues:
             return -1
-        request = LeaderAndIsrRequest(*self._header(broker), partitions)
+        request = LeaderAndIsrRequest(**self._header(broker), partitions=partitions)
         self._enqueue(broker, request)
         return request.request_id
 
     def update_metadata(self, broker: BrokerId, partitions: tuple[PartitionAssignment, ...]) -> None:
         if broker in self._queues:
             self.live_brokers_told = True
-            live, endpoints = dict(self.incarnations), dict(self.endpoints)
-            self._enqueue(broker, UpdateMetadataRequest(*self._header(broker), live, endpoints, partitions))
+            request = UpdateMetadataRequest(
+                **self._header(broker),
+                live_brokers=dict(self.incarnations),
+                endpoints=dict(self.endpoints),
+                partitions=partitions,
+            )
+            self._enqueue(broker, request)
 
     def stop_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], *, delete: bool) -> None:
         if broker in self._queues:
-            self._enqueue(broker, StopReplicaRequest(*self._header(broker), partitions, delete))
+            request = StopReplicaRequest(**self._header(broker), partitions=partitions, delete=delete)
+            self._enqueue(broker, request)
 
     def delete_replica(self, broker: BrokerId, partitions: tuple[TopicPartition, ...], then: Then) -> None:
         self.stop_replica(broker, partitions, delete=True)
         self.when_answered(broker, then)
 
-    def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: Epoch) -> None:
+    def vote(self, broker: BrokerId, tp: TopicPartition, leader_epoch: LeaderEpoch) -> None:
         if broker in self._queues:
-            self._enqueue(broker, VoteRequest(*self._header(broker), tp, leader_epoch))
+            self._enqueue(broker, VoteRequest(**self._header(broker), tp=tp, leader_epoch=leader_epoch))
 
-    def _header(self, broker: BrokerId) -> tuple[BrokerId, Epoch, int, int]:
+    def _header(self, broker: BrokerId) -> ControlHeader:
         self._last_id += 1
-        return self._ctx.broker, self.controller_epoch, self.incarnations[broker], self._last_id
+        return {
+            "controller": self._ctx.broker,
+            "controller_epoch": self.controller_epoch,
+            "broker_epoch": self.incarnations[broker],
+            "request_id": self._last_id,
+        }
 
     def _enqueue(self, broker: BrokerId, request: Request) -> None:
         queue = self._queues[broker]
@@ -175,7 +195,9 @@ class RequestBatch:
         """All brokers must forget this partition."""
         epoch = self._channels.controller_epoch
         state = replace(partition.state, leader=LEADER_DURING_DELETION, controller_epoch=epoch)
-        self._changed[partition.tp] = PartitionAssignment(partition.tp, partition.replicas, state)
+        self._changed[partition.tp] = PartitionAssignment(
+            tp=partition.tp, replicas=partition.replicas, state=state
+        )
 
     def send(self) -> None:
         if not self._changed:

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 
 from tidelog.core.events import PartitionPhase, ReplicaPhase
 from tidelog.core.messages import Assignment, PartitionAssignment
-from tidelog.core.types import LEADER_DURING_DELETION, NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import (
+    FIRST_EPOCH,
+    LEADER_DURING_DELETION,
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    PartitionState,
+    TopicPartition,
+)
 
 
 @dataclass(slots=True)
@@ -47,10 +55,12 @@ class ClusterState:
         removed = []
         for tp in self.topics.pop(topic, ()):
             replicas = self.assignments.pop(tp)
-            state = self.states.pop(tp, None) or PartitionState(NO_LEADER, 0, replicas, 0)
+            state = self.states.pop(tp, None) or PartitionState(
+                NO_LEADER, FIRST_EPOCH, replicas, ControllerEpoch(0)
+            )
             for broker in replicas:
                 self.failed.pop((tp, broker), None)
-            removed.append(PartitionAssignment(tp, replicas, state))
+            removed.append(PartitionAssignment(tp=tp, replicas=replicas, state=state))
         return removed
 
     # ------------------------------------------------------------ questions
@@ -68,15 +78,17 @@ class ClusterState:
     def partition(self, tp: TopicPartition) -> PartitionAssignment:
         replicas = self.assignments[tp]
         offline = tuple(b for b in replicas if (tp, b) in self.failed) if self.failed else ()
-        return PartitionAssignment(tp, replicas, self.states[tp], offline)
+        return PartitionAssignment(tp=tp, replicas=replicas, state=self.states[tp], offline=offline)
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:
         """All partitions, for a broker without metadata; those being deleted are marked as such."""
         known = [self.partition(tp) for tp in self.states]
         for topic, assignment in self.deleting.items():
             for partition, replicas in assignment.items():
-                state = PartitionState(LEADER_DURING_DELETION, 0, (), 0)
-                known.append(PartitionAssignment(TopicPartition(topic, partition), replicas, state))
+                state = PartitionState(LEADER_DURING_DELETION, FIRST_EPOCH, (), ControllerEpoch(0))
+                known.append(
+                    PartitionAssignment(tp=TopicPartition(topic, partition), replicas=replicas, state=state)
+                )
         return tuple(known)
 
     def replicas_on(self, broker: BrokerId) -> list[TopicPartition]:

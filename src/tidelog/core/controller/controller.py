@@ -26,7 +26,14 @@ from tidelog.core.events import PartitionPhase, ResignReason
 from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
-from tidelog.core.types import BrokerId, Millis, TopicPartition
+from tidelog.core.types import (
+    NO_CONTROLLER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    Millis,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 
@@ -59,7 +66,7 @@ class Controller:
         """Topics whose assignment is watched. Never iterated."""
         self._session = 0
         self._registered = False
-        self._epoch = -1
+        self._epoch = NO_CONTROLLER_EPOCH
         self._failed: FailedReplicas | None = None
         self.machines: StateMachines | None = None
         """None while this broker does not consider itself the controller."""
@@ -103,8 +110,8 @@ class Controller:
             elif found.ok:
                 return  # the node of the old session; the watch fires when it is deleted
         self._registered = True
-        self._ctx.broker_epoch = stat.created
-        self._ctx.emit(events.BrokerRegistered(self._ctx.broker, stat.created))
+        self._ctx.broker_epoch = BrokerEpoch(stat.created)
+        self._ctx.emit(events.BrokerRegistered(self._ctx.broker, self._ctx.broker_epoch))
         self._on_registered()
         yield from self._elect()
 
@@ -130,7 +137,7 @@ class Controller:
             winner = yield Get(keeper_paths.CONTROLLER)
             if not winner.ok or winner.value.stat.owner != self._session:
                 return
-        self._epoch = node.value + 1
+        self._epoch = ControllerEpoch(node.value + 1)
         yield from self._take_over(node.stat.version + 1)
 
     def _take_over(self, epoch_version: int) -> Task:
@@ -151,7 +158,7 @@ class Controller:
         brokers, marks = found.value
         yield from isr_changes.drain_isr_notifications(machines, update=False)
         for path, node in brokers.nodes.items():
-            cluster.live[keeper_paths.broker_of(path)] = node.stat.created
+            cluster.live[keeper_paths.broker_of(path)] = BrokerEpoch(node.stat.created)
             channels.open(keeper_paths.broker_of(path), node)
         yield from topic_creation.load_topics(machines)
         yield from topic_deletion.adopt_marks(machines, [keeper_paths.name_of(path) for path in marks.nodes])
@@ -358,7 +365,7 @@ class Controller:
     def vote_answered(self, broker: BrokerId, vote: VoteResponse, now: Millis) -> None:
         machines = self.machines
         if machines is not None and self._failed is not None:
-            machines.channels.answered(broker, ControlResponse(vote.request_id, vote.error))
+            machines.channels.answered(broker, ControlResponse(request_id=vote.request_id, error=vote.error))
             if vote.error is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._failed.failed(broker, [vote.tp], now)
             elif machines.ballots.cast(broker, vote):

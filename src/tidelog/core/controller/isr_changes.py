@@ -48,7 +48,12 @@ def _change(machines: StateMachines, request: AlterIsrRequest) -> Change | Error
 def _response(
     machines: StateMachines, request: AlterIsrRequest, change: Change | ErrorCode | None
 ) -> AlterIsrResponse:
-    response = AlterIsrResponse(request.tp, ErrorCode.NONE, request.leader_epoch, request.version)
+    response = AlterIsrResponse(
+        tp=request.tp,
+        error=ErrorCode.NONE,
+        leader_epoch=request.leader_epoch,
+        requested_version=request.version,
+    )
     if isinstance(change, ErrorCode):
         response.error = change
         return response

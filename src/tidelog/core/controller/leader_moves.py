@@ -43,7 +43,7 @@ def elect_leaders(
     for tp in unclean:
         if not machines.cluster.has_live_leader(tp):
             errors[tp] = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    return [ElectLeadersResponse(tp, error) for tp, error in errors.items()]
+    return [ElectLeadersResponse(tp=tp, error=error) for tp, error in errors.items()]
 
 
 def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCode:
@@ -75,7 +75,7 @@ def controlled_shutdown(
     """Move leadership away from a broker that shuts down, then stop its replicas."""
     cluster, leaving = machines.cluster, request.broker
     if cluster.live.get(leaving) != request.broker_epoch:
-        return ControlledShutdownResponse(ErrorCode.STALE_BROKER_EPOCH)
+        return ControlledShutdownResponse(error=ErrorCode.STALE_BROKER_EPOCH)
     cluster.leaving.add(leaving)
     led: list[TopicPartition] = []
     followed: list[TopicPartition] = []
@@ -95,7 +95,7 @@ def controlled_shutdown(
         # Kafka the last broker of a cluster retries until its attempts are used up.
         if state.leader == leaving and any(broker in electable for broker in cluster.assignments[tp])
     )
-    return ControlledShutdownResponse(ErrorCode.NONE, remaining)
+    return ControlledShutdownResponse(error=ErrorCode.NONE, remaining=remaining)
 
 
 def _succession(cluster: ClusterState, tp: TopicPartition, leaving: BrokerId) -> Election:
@@ -127,7 +127,7 @@ def relieve_replica(
         error = yield from _vote_without(machines, tp, failing)
     elif failing in (state.leader, *state.isr):
         error = yield from _go_on_without(machines, tp, failing)
-    return RelieveReplicaResponse(tp, error)
+    return RelieveReplicaResponse(tp=tp, error=error)
 
 
 def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:

@@ -138,23 +138,23 @@ _Refuse = Callable[[Any], Message]
 _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], _Refuse]] = {
     ControlledShutdownRequest: (
         leader_moves.controlled_shutdown,
-        lambda _: ControlledShutdownResponse(_NOT_CONTROLLER),
+        lambda _: ControlledShutdownResponse(error=_NOT_CONTROLLER),
     ),
     RelieveReplicaRequest: (
         leader_moves.relieve_replica,
-        lambda r: RelieveReplicaResponse(r.tp, _NOT_CONTROLLER),
+        lambda r: RelieveReplicaResponse(tp=r.tp, error=_NOT_CONTROLLER),
     ),
     CreateTopicRequest: (
         topic_creation.create_topic,
-        lambda r: CreateTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+        lambda r: CreateTopicResponse(topic=r.topic, error=_NOT_CONTROLLER, message=_MISDIRECTED),
     ),
     CreatePartitionsRequest: (
         topic_creation.create_partitions,
-        lambda r: CreatePartitionsResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+        lambda r: CreatePartitionsResponse(topic=r.topic, error=_NOT_CONTROLLER, message=_MISDIRECTED),
     ),
     DeleteTopicRequest: (
         topic_deletion.delete_topic,
-        lambda r: DeleteTopicResponse(r.topic, _NOT_CONTROLLER, _MISDIRECTED),
+        lambda r: DeleteTopicResponse(topic=r.topic, error=_NOT_CONTROLLER, message=_MISDIRECTED),
     ),
 }
 """The handler of each request, and the answer of a broker that is not the controller."""
@@ -164,11 +164,13 @@ _SERVED_TOGETHER: dict[
 ] = {
     AlterIsrRequest: (
         isr_changes.alter_isrs,
-        lambda r: AlterIsrResponse(r.tp, _NOT_CONTROLLER, r.leader_epoch, r.version),
+        lambda r: AlterIsrResponse(
+            tp=r.tp, error=_NOT_CONTROLLER, leader_epoch=r.leader_epoch, requested_version=r.version
+        ),
     ),
     ElectLeadersRequest: (
         leader_moves.elect_leaders,
-        lambda r: ElectLeadersResponse(r.tp, _NOT_CONTROLLER),
+        lambda r: ElectLeadersResponse(tp=r.tp, error=_NOT_CONTROLLER),
     ),
 }
 """The same for several requests of a kind; the answers are in the order of the requests."""

@@ -33,7 +33,7 @@ from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitio
 from tidelog.core.keeper_port import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
 from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
 from tidelog.core.messages import PartitionAssignment
-from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
+from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, PartitionState, TopicPartition
 
 Chooser = Callable[[PartitionState], leader_election.Choice | None]
 
@@ -65,7 +65,7 @@ class Change(NamedTuple):
 
 
 def successor(state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
-    return replace(state, leader=leader, isr=isr, leader_epoch=state.leader_epoch + 1)
+    return replace(state, leader=leader, isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
 
 class StateMachines:
@@ -192,7 +192,7 @@ class StateMachines:
             leader, isr = choice
             if not self.ctx.generation.commits_by_isr:
                 isr = cluster.assignments[tp]
-            fresh.append((tp, PartitionState(leader, 0, isr, self.channels.controller_epoch)))
+            fresh.append((tp, PartitionState(leader, FIRST_EPOCH, isr, self.channels.controller_epoch)))
         for start in range(0, len(fresh), PARTITIONS_PER_WRITE):
             yield from self._create_states(fresh[start : start + PARTITIONS_PER_WRITE])
         self.batch.send()
@@ -396,7 +396,7 @@ class StateMachines:
         if not self.ballots.is_open(tp):
             while True:
                 state = cluster.states[tp]
-                vacant = replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+                vacant = successor(state, NO_LEADER, state.isr)
                 why = Why(StateWriteReason.BALLOT_OPENED)
                 if (yield from self.write_state(tp, vacant, state.version, why)):
                     break

@@ -63,13 +63,15 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
     topic = request.topic
     plan = _name_refusal(topic, machines.cluster) or _planned(machines, request)
     if isinstance(plan, TopicRefused):
-        return CreateTopicResponse(topic, *plan)
+        return CreateTopicResponse(topic=topic, error=plan.error, message=plan.message)
     if not request.validate_only:
         refusal = yield from _write_topic(machines, topic, plan, request.config)
         if refusal is not None:
-            return CreateTopicResponse(topic, *refusal)
+            return CreateTopicResponse(topic=topic, error=refusal.error, message=refusal.message)
         yield from machines.create_partitions(machines.cluster.add_partitions(topic, plan))
-    return CreateTopicResponse(topic, ErrorCode.NONE, None, len(plan), len(plan[0]))
+    return CreateTopicResponse(
+        topic=topic, error=ErrorCode.NONE, partitions=len(plan), replication_factor=len(plan[0])
+    )
 
 
 def _write_topic(
@@ -215,15 +217,15 @@ def create_partitions(
     topic = request.topic
     refusal = _partitions_refusal(machines.cluster, request)
     if refusal is not None:
-        return CreatePartitionsResponse(topic, *refusal)
+        return _no_more_partitions(topic, refusal)
     while True:
         found = yield Get(topic_path(topic))
         if not found.ok or not found.value.value:
-            return CreatePartitionsResponse(topic, *_unknown(topic))
+            return _no_more_partitions(topic, _unknown(topic))
         node: StoredNode = found.value
         added = _added_partitions(machines, request, node.value)
         if request.validate_only:
-            return CreatePartitionsResponse(topic, ErrorCode.NONE)
+            return CreatePartitionsResponse(topic=topic, error=ErrorCode.NONE)
         extended = {**node.value, **added}
         if extended == node.value:
             break  # an earlier attempt of this write, whose answer was lost
@@ -231,9 +233,13 @@ def create_partitions(
         if result.ok:
             break
         if result.error is KeeperError.TOO_LARGE:
-            return CreatePartitionsResponse(topic, *_TOO_LARGE)
+            return _no_more_partitions(topic, _TOO_LARGE)
     yield from machines.create_partitions(machines.cluster.add_partitions(topic, extended))
-    return CreatePartitionsResponse(topic, ErrorCode.NONE)
+    return CreatePartitionsResponse(topic=topic, error=ErrorCode.NONE)
+
+
+def _no_more_partitions(topic: str, refusal: TopicRefused) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(topic=topic, error=refusal.error, message=refusal.message)
 
 
 def _partitions_refusal(cluster: ClusterState, request: CreatePartitionsRequest) -> TopicRefused | None:

@@ -42,17 +42,19 @@ def delete_topic(machines: StateMachines, request: DeleteTopicRequest) -> Proced
     topic, cluster = request.topic, machines.cluster
     if topic in cluster.deleting:
         return DeleteTopicResponse(
-            topic, ErrorCode.NONE
+            topic=topic, error=ErrorCode.NONE
         )  # a repeated request succeeds while the deletion is under way
     if topic not in cluster.topics:
         message = f"The topic '{topic}' does not exist."
-        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return DeleteTopicResponse(topic=topic, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
     marked = yield from machines.fenced(Create(deletion_path(topic)))
     if marked.error not in (None, KeeperError.NODE_EXISTS):
         # Without a mark the next controller would treat a half-deleted topic as complete.
-        return DeleteTopicResponse(topic, ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper refused the mark.")
+        return DeleteTopicResponse(
+            topic=topic, error=ErrorCode.UNKNOWN_SERVER_ERROR, message="The keeper refused the mark."
+        )
     _begin(machines, [topic])
-    return DeleteTopicResponse(topic, ErrorCode.NONE)
+    return DeleteTopicResponse(topic=topic, error=ErrorCode.NONE)
 
 
 def heed_marks(machines: StateMachines) -> Task:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.messages import VoteResponse
-from tidelog.core.types import BrokerId, Epoch, TopicPartition
+from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
 class _Ballot:
     __slots__ = ("asked", "leader_epoch", "votes")
 
-    def __init__(self, leader_epoch: Epoch) -> None:
+    def __init__(self, leader_epoch: LeaderEpoch) -> None:
         self.leader_epoch = leader_epoch
-        self.asked: dict[BrokerId, int] = {}
+        self.asked: dict[BrokerId, BrokerEpoch] = {}
         self.votes: dict[BrokerId, VoteResponse] = {}
 
 
@@ -32,7 +32,7 @@ class Ballots:
     def is_open(self, tp: TopicPartition) -> bool:
         return tp in self._open
 
-    def open(self, tp: TopicPartition, leader_epoch: Epoch) -> None:
+    def open(self, tp: TopicPartition, leader_epoch: LeaderEpoch) -> None:
         self._open[tp] = _Ballot(leader_epoch)
 
     def close(self, tp: TopicPartition) -> None:
@@ -42,7 +42,7 @@ class Ballots:
         """Ask each registration of a broker once: the channel itself repeats a lost request."""
         ballot = self._open[tp]
         for broker in brokers:
-            incarnation = self._channels.incarnations.get(broker, -1)
+            incarnation = self._channels.incarnations.get(broker, NO_BROKER_EPOCH)
             if ballot.asked.get(broker) != incarnation:
                 ballot.asked[broker] = incarnation
                 self._channels.vote(broker, tp, ballot.leader_epoch)

@@ -11,7 +11,7 @@ from tidelog.core.guards import Guards
 from tidelog.core.log_port import Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.replication.epoch_cache import EpochEnd
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch, Millis, Offset
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
     from tidelog.core.replication.follower import FollowerRole
@@ -59,7 +59,7 @@ class Generation(ABC):
                 committed = end
         return committed
 
-    def epoch_end(self, log: Log, asked: Epoch) -> EpochEnd:
+    def epoch_end(self, log: Log, asked: LeaderEpoch) -> EpochEnd:
         return log.epochs.end_offset_for(asked, log.end_offset)
 
     # ------------------------------------------------------------ the follower's side

@@ -15,7 +15,7 @@ from tidelog.core.guards import EARLY_GUARDS
 from tidelog.core.log_port import Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochEnd
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch
 
 if TYPE_CHECKING:
     from tidelog.core.replication.follower import FollowerRole
@@ -32,7 +32,7 @@ class SingleEpochTruncation(Generation):
         """The epoch enters the cache with its first record only: a leader that wrote nothing leaves no
         trace of having led (KAFKA-7415)."""
 
-    def epoch_end(self, log: Log, asked: Epoch) -> EpochEnd:
+    def epoch_end(self, log: Log, asked: LeaderEpoch) -> EpochEnd:
         end = super().epoch_end(log, asked)
         if log.epochs.entries and asked < log.epochs.entries[0].epoch:
             return UNDEFINED_END

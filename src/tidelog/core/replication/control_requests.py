@@ -38,7 +38,7 @@ from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
-    NO_EPOCH,
+    NO_BROKER_EPOCH,
     InvariantViolation,
     Millis,
     TopicPartition,
@@ -96,7 +96,7 @@ class ControlRequests:
             self.receive(request, sender, self._ctx.now)
 
     def receive(self, request: ControlRequest, sender: ReplyTo, now: Millis) -> None:
-        if self._ctx.guards.broker_epoch and self._ctx.broker_epoch == NO_EPOCH:
+        if self._ctx.guards.broker_epoch and self._ctx.broker_epoch == NO_BROKER_EPOCH:
             self._early.append((request, sender))
         elif self._preparing:
             self._waiting.append((request, sender))
@@ -143,7 +143,7 @@ class ControlRequests:
             self._update_metadata(request, now)
         elif isinstance(request, StopReplicaRequest):
             errors = self._stop_replicas(request, now)
-        return ControlResponse(request.request_id, NO_ERROR, errors)
+        return ControlResponse(request_id=request.request_id, error=NO_ERROR, partition_errors=errors)
 
     def _refusal(self, request: ControlRequest) -> ErrorCode:
         guards = self._ctx.guards
@@ -235,7 +235,9 @@ class ControlRequests:
 
     def _vote(self, request: VoteRequest, now: Millis) -> VoteResponse:
         tp = request.tp
-        response = VoteResponse(request.request_id, tp, NO_ERROR, request.leader_epoch)
+        response = VoteResponse(
+            request_id=request.request_id, tp=tp, error=NO_ERROR, leader_epoch=request.leader_epoch
+        )
         response.error = self._attempt(tp, partial(self._replica, tp))
         replica = self._replicas.get(tp)
         if replica is None:
@@ -299,5 +301,7 @@ class ControlRequests:
 def _refused(request: ControlRequest, error: ErrorCode) -> ControlResponse | VoteResponse:
     """The answer to a request that is refused as a whole."""
     if isinstance(request, VoteRequest):
-        return VoteResponse(request.request_id, request.tp, error, request.leader_epoch)
-    return ControlResponse(request.request_id, error)
+        return VoteResponse(
+            request_id=request.request_id, tp=request.tp, error=error, leader_epoch=request.leader_epoch
+        )
+    return ControlResponse(request_id=request.request_id, error=error)

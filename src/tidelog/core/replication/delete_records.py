@@ -102,4 +102,6 @@ class RecordDeletion:
 
     def _reply(self, reply_to: ReplyTo, error: ErrorCode, low_watermark: Offset) -> None:
         leader = self._leader
-        leader.ctx.reply(reply_to, DeleteRecordsResponse(leader.replica.tp, error, low_watermark))
+        leader.ctx.reply(
+            reply_to, DeleteRecordsResponse(tp=leader.replica.tp, error=error, low_watermark=low_watermark)
+        )

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, Epoch, Offset
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Offset
 
 
 class EpochEntry(NamedTuple):
-    epoch: Epoch
+    epoch: LeaderEpoch
     start_offset: Offset
 
 
 class EpochEnd(NamedTuple):
     """The answer to "where does this epoch end?": the epoch that was found, and its exclusive end."""
 
-    epoch: Epoch
+    epoch: LeaderEpoch
     end_offset: Offset
 
 
@@ -41,10 +41,10 @@ class EpochCache:
         return tuple(self._entries)
 
     @property
-    def latest_epoch(self) -> Epoch:
+    def latest_epoch(self) -> LeaderEpoch:
         return self._entries[-1].epoch if self._entries else NO_EPOCH
 
-    def assign(self, epoch: Epoch, start_offset: Offset) -> None:
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Note that ``epoch`` begins at ``start_offset``.
 
         An epoch keeps its first start. Entries that the new one contradicts (not older, or not starting below
@@ -57,14 +57,14 @@ class EpochCache:
             entries.pop()
         entries.append(EpochEntry(epoch, start_offset))
 
-    def epoch_at(self, offset: Offset) -> Epoch:
+    def epoch_at(self, offset: Offset) -> LeaderEpoch:
         """The epoch in which the record at ``offset`` was, or will be, written."""
         for entry in reversed(self._entries):
             if entry.start_offset <= offset:
                 return entry.epoch
         return NO_EPOCH
 
-    def end_offset_for(self, asked: Epoch, log_end_offset: Offset) -> EpochEnd:
+    def end_offset_for(self, asked: LeaderEpoch, log_end_offset: Offset) -> EpochEnd:
         """Where the largest epoch ≤ ``asked`` ends, in a log that ends at ``log_end_offset``."""
         entries = self._entries
         if asked == NO_EPOCH or not entries:

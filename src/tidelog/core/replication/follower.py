@@ -20,7 +20,7 @@ from tidelog.core.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
-from tidelog.core.types import BrokerId, Epoch, Millis
+from tidelog.core.types import NO_EPOCH, BrokerId, LeaderEpoch, Millis
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ _FETCHING = Phase.FETCHING
 class FollowerRole:
     __slots__ = ("_retrying", "asked_epoch", "ctx", "epoch", "leader", "log", "phase", "replica")
 
-    def __init__(self, replica: Replica, leader: BrokerId, epoch: Epoch) -> None:
+    def __init__(self, replica: Replica, leader: BrokerId, epoch: LeaderEpoch) -> None:
         self.replica = replica
         self.ctx = replica.ctx
         self.log = replica.log
         self.leader = leader
         self.epoch = epoch
         self.phase = Phase.BEGINNING
-        self.asked_epoch: Epoch = -1
+        self.asked_epoch = NO_EPOCH
         self._retrying = False
 
     @property
@@ -80,7 +80,7 @@ class FollowerRole:
             ),
         )
 
-    def ask_epoch_end(self, epoch: Epoch) -> None:
+    def ask_epoch_end(self, epoch: LeaderEpoch) -> None:
         self.phase = Phase.TRUNCATING
         self.asked_epoch = epoch
         self.ctx.emit(events.EpochEndAsked(self.ctx.broker, self.replica.tp, self.leader, epoch))
@@ -88,11 +88,22 @@ class FollowerRole:
 
     def _send_epoch_question(self) -> None:
         ctx = self.ctx
-        ctx.send(self.leader, EpochEndRequest(self.replica.tp, ctx.broker, self.epoch, self.asked_epoch))
+        ctx.send(
+            self.leader,
+            EpochEndRequest(
+                tp=self.replica.tp,
+                replica=ctx.broker,
+                current_leader_epoch=self.epoch,
+                asked_epoch=self.asked_epoch,
+            ),
+        )
 
     def _ask_leader_end(self) -> None:
         self.phase = Phase.FINDING_END
-        self.ctx.send(self.leader, ListOffsetsRequest(self.replica.tp, self.ctx.broker, self.epoch))
+        self.ctx.send(
+            self.leader,
+            ListOffsetsRequest(tp=self.replica.tp, replica=self.ctx.broker, current_leader_epoch=self.epoch),
+        )
 
     def resend(self) -> None:
         """Send the outstanding request again: the connection is new, or the leader asked to retry later."""

@@ -62,7 +62,13 @@ class IsrProposals:
     def _written(self, proposal: AlterIsrRequest, state: PartitionState, result: Result) -> None:
         """The keeper answered a leader's own ISR write."""
         tp = proposal.tp
-        response = AlterIsrResponse(tp, ErrorCode.NONE, proposal.leader_epoch, proposal.version, proposal.isr)
+        response = AlterIsrResponse(
+            tp=tp,
+            error=ErrorCode.NONE,
+            leader_epoch=proposal.leader_epoch,
+            requested_version=proposal.version,
+            isr=proposal.isr,
+        )
         if result.ok:
             response.version = result.value.version
             written = replace(state, version=result.value.version)
@@ -82,11 +88,11 @@ class IsrProposals:
 
     def _reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
         response = AlterIsrResponse(
-            proposal.tp,
-            ErrorCode.INVALID_UPDATE_VERSION,
-            proposal.leader_epoch,
-            proposal.version,
-            proposal.isr,
+            tp=proposal.tp,
+            error=ErrorCode.INVALID_UPDATE_VERSION,
+            leader_epoch=proposal.leader_epoch,
+            requested_version=proposal.version,
+            isr=proposal.isr,
         )
         written: PartitionState | None = found.value.value if found.ok else None
         if written is not None and (written.leader, written.leader_epoch, written.isr) == (

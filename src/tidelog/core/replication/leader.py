@@ -36,10 +36,12 @@ from tidelog.core.messages import (
 from tidelog.core.replication.delete_records import RecordDeletion
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    NO_EPOCH,
     NO_PRODUCER,
     UNKNOWN_OFFSET,
+    BrokerEpoch,
     BrokerId,
-    Epoch,
     Millis,
     Offset,
     PartitionState,
@@ -60,7 +62,7 @@ class FollowerProgress:
     last_caught_up: Millis = NEVER
     last_fetch: Millis = NEVER
     leader_end_at_last_fetch: Offset = UNKNOWN_OFFSET
-    broker_epoch: int = -1
+    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
     log_start_offset: Offset = UNKNOWN_OFFSET
 
     def fetched(self, offset: Offset, leader_end: Offset, now: Millis) -> None:
@@ -115,7 +117,7 @@ class LeaderRole:
         self.replica = replica
         self.ctx = replica.ctx
         self.log = replica.log
-        self.epoch: Epoch = -1
+        self.epoch = NO_EPOCH
         self.epoch_start: Offset = UNKNOWN_OFFSET
         self.isr: tuple[BrokerId, ...] = ()
         self.version = -1
@@ -440,13 +442,15 @@ class LeaderRole:
     def _propose(self, isr: tuple[BrokerId, ...], reason: events.IsrChange) -> None:
         ctx, replica = self.ctx, self.replica
         self.proposal = AlterIsrRequest(
-            replica.tp,
-            ctx.broker,
-            ctx.broker_epoch,
-            self.epoch,
-            isr,
-            self.version,
-            tuple(ctx.broker_epoch if b == ctx.broker else self.followers[b].broker_epoch for b in isr),
+            tp=replica.tp,
+            broker=ctx.broker,
+            broker_epoch=ctx.broker_epoch,
+            leader_epoch=self.epoch,
+            isr=isr,
+            version=self.version,
+            member_epochs=tuple(
+                ctx.broker_epoch if b == ctx.broker else self.followers[b].broker_epoch for b in isr
+            ),
         )
         ctx.emit(events.IsrChangeProposed(ctx.broker, replica.tp, self.epoch, self.isr, isr, reason))
         ctx.propose_isr(self.proposal)

@@ -31,7 +31,7 @@ from tidelog.core.messages import (
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.leader import FollowerProgress, LeaderRole
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, Epoch, Millis, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 RELIEF_MS: Millis = 10_000
@@ -60,7 +60,7 @@ class Replica:
         # The checkpoint may be ahead of a log that lost its tail in a power cut.
         self.high_watermark = min(high_watermark, log.end_offset)
         self.replicas: tuple[BrokerId, ...] = ()
-        self.leader_epoch: Epoch = NO_EPOCH
+        self.leader_epoch: LeaderEpoch = NO_EPOCH
         self.role: LeaderRole | FollowerRole | None = None
         self.former_followers: dict[BrokerId, FollowerProgress] = {}
         self._relief_due: dict[type, Millis] = {}
@@ -112,7 +112,7 @@ class Replica:
             batch, self.leader_epoch if self.ctx.generation.stamps_epochs else NO_EPOCH
         )
         if stored.leader_epoch > log.epochs.latest_epoch:
-            log.epochs.assign(stored.leader_epoch, stored.base_offset)
+            log.epochs.assign(LeaderEpoch(stored.leader_epoch), stored.base_offset)
             log.epochs_changed()
         if stored.producer_id != NO_PRODUCER:
             self.producers.append(stored)
@@ -122,7 +122,7 @@ class Replica:
         log = self.log
         for batch in batches:
             if batch.leader_epoch not in (NO_EPOCH, log.epochs.latest_epoch):
-                log.epochs.assign(batch.leader_epoch, batch.base_offset)
+                log.epochs.assign(LeaderEpoch(batch.leader_epoch), batch.base_offset)
                 log.epochs_changed()
             log.append_as_follower(batch)
             if batch.producer_id != NO_PRODUCER:
@@ -133,9 +133,9 @@ class Replica:
         offset: Offset,
         rule: TruncationRule,
         *,
-        epoch: Epoch | None = None,
+        epoch: LeaderEpoch | None = None,
         epoch_end: Offset | None = None,
-        own_epoch: Epoch | None = None,
+        own_epoch: LeaderEpoch | None = None,
     ) -> None:
         """Drop the tail of the log, if there is one beyond ``offset``.
 
@@ -193,7 +193,7 @@ class Replica:
 
     # ------------------------------------------------------------ requests that only a leader serves
 
-    def _refusal(self, current_leader_epoch: Epoch) -> ErrorCode:
+    def _refusal(self, current_leader_epoch: LeaderEpoch) -> ErrorCode:
         """Epochs are checked before leadership, because their errors are more specific (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and self.ctx.guards.fence_fetch_by_epoch:
             if current_leader_epoch < self.leader_epoch:
@@ -223,7 +223,12 @@ class Replica:
 
     def epoch_end(self, request: EpochEndRequest, reply_to: ReplyTo) -> None:
         error = self._refusal(request.current_leader_epoch)
-        response = EpochEndResponse(self.tp, error, request.current_leader_epoch, request.asked_epoch)
+        response = EpochEndResponse(
+            tp=self.tp,
+            error=error,
+            current_leader_epoch=request.current_leader_epoch,
+            asked_epoch=request.asked_epoch,
+        )
         if error is NO_ERROR:
             end = self.ctx.generation.epoch_end(self.log, request.asked_epoch)
             response.epoch, response.end_offset = end
@@ -234,11 +239,15 @@ class Replica:
         if isinstance(role, LeaderRole):
             role.delete_records(request, reply_to, now)
         else:
-            self.ctx.reply(reply_to, DeleteRecordsResponse(self.tp, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self.ctx.reply(
+                reply_to, DeleteRecordsResponse(tp=self.tp, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            )
 
     def list_offsets(self, request: ListOffsetsRequest, reply_to: ReplyTo) -> None:
         error = self._refusal(request.current_leader_epoch)
-        response = ListOffsetsResponse(self.tp, error, request.current_leader_epoch)
+        response = ListOffsetsResponse(
+            tp=self.tp, error=error, current_leader_epoch=request.current_leader_epoch
+        )
         role = self.role
         if error is NO_ERROR and isinstance(role, LeaderRole):
             response.error, response.offset = role.end_offset_for(request.replica)

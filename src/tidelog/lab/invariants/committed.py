@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
-from tidelog.core.types import Epoch, TopicPartition
+from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.scenario.clients.events import Acknowledged
 from tidelog.storage.memory import MemoryBatch
@@ -64,7 +64,7 @@ class CommittedSurvives(Invariant):
             )
 
 
-Commit = tuple[MemoryBatch, Epoch]
+Commit = tuple[MemoryBatch, LeaderEpoch]
 """A record, and the epoch of the leader that first committed it."""
 
 

@@ -6,13 +6,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced
-from tidelog.core.types import Epoch, Offset, TopicPartition
+from tidelog.core.types import ControllerEpoch, LeaderEpoch, Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.scenario.violations import Grade
 
 if TYPE_CHECKING:
     from tidelog.lab.invariants.committed import CommitHistory
     from tidelog.lab.world.world import World
+
+
+_Office = tuple[TopicPartition, LeaderEpoch] | tuple[None, ControllerEpoch]
+"""What one broker alone may hold: a partition or, for None, the cluster, in an epoch."""
 
 
 class OneLeaderPerEpoch(Invariant):
@@ -22,7 +26,7 @@ class OneLeaderPerEpoch(Invariant):
 
     def __init__(self, world: World, history: CommitHistory) -> None:
         super().__init__(world, history)
-        self._leaders: dict[tuple[TopicPartition | None, Epoch], int] = {}
+        self._leaders: dict[_Office, int] = {}
 
     def handlers(self) -> Handlers:
         return {BecameLeader: self._leader, ControllerElected: self._controller}
@@ -35,7 +39,7 @@ class OneLeaderPerEpoch(Invariant):
             (None, event.controller_epoch), event.broker, f"controller epoch {event.controller_epoch}"
         )
 
-    def _claim(self, key: tuple[TopicPartition | None, Epoch], broker: int, what: str) -> None:
+    def _claim(self, key: _Office, broker: int, what: str) -> None:
         other = self._leaders.setdefault(key, broker)
         if other != broker:
             raise self.broken(f"brokers {other} and {broker} both lead {what}")
@@ -48,7 +52,7 @@ class WatermarkRises(Invariant):
 
     def __init__(self, world: World, history: CommitHistory) -> None:
         super().__init__(world, history)
-        self._highest: dict[tuple[TopicPartition, int, Epoch], Offset] = {}
+        self._highest: dict[tuple[TopicPartition, int, LeaderEpoch], Offset] = {}
 
     def handlers(self) -> Handlers:
         return {HighWatermarkAdvanced: self._advanced, BecameLeader: self._elected}

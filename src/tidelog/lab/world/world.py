@@ -15,7 +15,15 @@ from tidelog.core.effects import Stopped
 from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.messages import ElectLeadersRequest, Message
-from tidelog.core.types import BrokerId, Millis, PartitionState, TopicConfig, TopicPartition
+from tidelog.core.types import (
+    FIRST_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    Millis,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.lab.world.keeper import KeeperNotice, Quorum
 from tidelog.lab.world.network import Network
@@ -85,7 +93,9 @@ class World:
         writes = [Create(topic_path(name), assignment)]
         if isr is not None:
             tp = TopicPartition(name, 0)
-            state = PartitionState(BrokerId(replicas[0]), 0, tuple(map(BrokerId, isr)), 1)
+            state = PartitionState(
+                BrokerId(replicas[0]), FIRST_EPOCH, tuple(map(BrokerId, isr)), ControllerEpoch(1)
+            )
             writes += [
                 Create(f"{topic_path(name)}/partitions"),
                 Create(partition_path(tp)),
@@ -424,7 +434,7 @@ class World:
         node = self.quorum.tree.get(CONTROLLER)
         if node is None or self.processes[node.value].core is None:
             return False
-        self.network.send("client", ADMIN, node.value, ((ADMIN, 0), ElectLeadersRequest(tp)), self.now)
+        self.network.send("client", ADMIN, node.value, ((ADMIN, 0), ElectLeadersRequest(tp=tp)), self.now)
         return True
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET, Epoch, Millis, Offset, TopicPartition
+from tidelog.core.types import NO_LEADER, UNKNOWN_OFFSET, LeaderEpoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 
@@ -66,7 +66,7 @@ class RecordRead:
     tp: TopicPartition
     offset: Offset
     value: str
-    epoch: Epoch
+    epoch: LeaderEpoch
 
 
 ClientEvent = Acknowledged | SendFailed | RecordRead

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tidelog.core.messages import Message, MetadataResponse
-from tidelog.core.types import NO_EPOCH, NO_LEADER, Epoch, Millis, TopicPartition
+from tidelog.core.types import NO_EPOCH, NO_LEADER, LeaderEpoch, Millis, TopicPartition
 from tidelog.scenario.clients.events import ClientEvent
 
 
@@ -35,7 +35,7 @@ class ClientMetadata:
     __slots__ = ("_nearest", "leaders", "requested")
 
     def __init__(self) -> None:
-        self.leaders: dict[TopicPartition, tuple[int, Epoch]] = {}
+        self.leaders: dict[TopicPartition, tuple[int, LeaderEpoch]] = {}
         self.requested = False
         self._nearest: list[int] | None = None
 

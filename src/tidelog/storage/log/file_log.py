@@ -24,8 +24,8 @@ from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import (
     NO_EPOCH,
     NO_PRODUCER,
-    Epoch,
     InvariantViolation,
+    LeaderEpoch,
     Millis,
     Offset,
     TopicPartition,
@@ -128,7 +128,7 @@ class FileLog:
 
     # ------------------------------------------------------------ appending
 
-    def append_as_leader(self, batch: Batch, epoch: Epoch) -> RecordBatch:
+    def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> RecordBatch:
         assert isinstance(batch, RecordBatch)
         batch.stamp(self.end_offset, epoch)
         self._append(batch)
@@ -147,7 +147,7 @@ class FileLog:
                 self._gaps_are_checkpointed = True
         self._append(batch)
 
-    def append_leader_change(self, epoch: Epoch) -> RecordBatch:
+    def append_leader_change(self, epoch: LeaderEpoch) -> RecordBatch:
         leader = self._shared.broker_id
         content = leader_change_batch(epoch, leader, (leader,), self._shared.clock())
         return self.append_as_leader(RecordBatch.parse(bytearray(content)), epoch)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tidelog.core.replication.epoch_cache import EpochCache
-from tidelog.core.types import NO_EPOCH, Epoch, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
 from tidelog.storage.errors import CorruptLog
@@ -242,7 +242,7 @@ class LogOpener:
             reason = str(error)
         return position, end, reason
 
-    def _learn_epoch(self, epoch: Epoch, base_offset: Offset) -> str:
+    def _learn_epoch(self, epoch: int, base_offset: Offset) -> str:
         """Add the epoch as a follower does with fetched batches; returns what is wrong with it."""
         known = self._epochs.epoch_at(base_offset)
         if epoch in (NO_EPOCH, known):
@@ -253,7 +253,7 @@ class LogOpener:
         else:
             wrong = epoch < known and self._shared.verify_epochs
             if not wrong:
-                self._epochs.assign(epoch, base_offset)
+                self._epochs.assign(LeaderEpoch(epoch), base_offset)
         return f"leader epoch {epoch} in {known}" if wrong else ""
 
     def _cut_after(self, slot: int, reason: str) -> None:
