@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +19,8 @@ from tests.wire.values import samples
 
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
-from tidelog.broker.translation import brokers
+from tidelog.broker.translation import brokers, replication
+from tidelog.broker.translation.exchange import AnyExchange
 from tidelog.core import messages as core
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import (
@@ -34,7 +35,7 @@ from tidelog.core.types import (
 )
 from tidelog.storage.background import finished
 from tidelog.wire.api import decode_request, decode_response, encode_request
-from tidelog.wire.api_keys import schema_of
+from tidelog.wire.api_keys import find_schema, schema_of
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.records import Record, build_batch
@@ -419,15 +420,17 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
             answers[tp] = core.FetchResponse(tp, ErrorCode.NONE, *about[1:], mark, sent, start)
         else:
             answers[tp] = core.FetchResponse(tp, data.draw(errors), *about[1:])
-    body = brokers.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
-    asked, answered = there(brokers.FETCH, brokers.FETCH_VERSION, body, lambda question: answers[question.tp])
+    body = replication.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
+    asked, answered = there(
+        replication.FETCH, replication.FETCH_VERSION, body, lambda question: answers[question.tp]
+    )
     expected = by_topic(tuple(requests.values()), lambda request: request.tp.topic)
     for question, request in zip(asked, expected, strict=True):
         assert replace(question, max_bytes=request.max_bytes, max_wait_ms=request.max_wait_ms) == request
         assert question.max_wait_ms in (0, request.max_wait_ms)
         assert 0 < question.max_bytes <= 1 << 20
     assert asked[0].max_wait_ms == expected[0].max_wait_ms
-    received = {response.tp: response for response in brokers.fetch_from_wire(requests, answered)}
+    received = {response.tp: response for response in replication.fetch_from_wire(requests, answered)}
     assert received.keys() == answers.keys()
     for tp, response in received.items():
         assert [bytes(batch.data) for batch in cast(Any, response.batches)] == [
@@ -438,9 +441,9 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
 
 def test_a_partition_named_twice_is_no_fetch():
     request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, LeaderEpoch(0), 0)
-    body = brokers.fetch_to_wire([request, request], 1, 1)
+    body = replication.fetch_to_wire([request, request], 1, 1)
     with pytest.raises(ProtocolError, match="names a partition twice"):
-        there(brokers.FETCH, brokers.FETCH_VERSION, body, lambda question: None)
+        there(replication.FETCH, replication.FETCH_VERSION, body, lambda question: None)
 
 
 TP = TopicPartition("t", 0)
@@ -523,7 +526,16 @@ def unknown_errors(part: Any) -> None:
                 unknown_errors(each)
 
 
-def test_every_request_has_its_answer():
-    """And its test here: a new request without a test fails."""
-    assert set(brokers._REQUESTS) == set(brokers._RESPONSES)
-    assert len(brokers._REQUESTS) == 10
+@pytest.mark.parametrize("exchange", brokers.EXCHANGES, ids=lambda exchange: exchange.asked.__name__)
+def test_a_row_names_the_classes_of_its_api(exchange: AnyExchange):
+    """What a row sends and reads is what its API describes, in a version that it describes."""
+    schema = find_schema(exchange.api)
+    assert schema is not None
+    assert exchange.version in schema.versions
+    assert get_type_hints(exchange.to_wire)["return"] is schema.request
+    read = get_type_hints(exchange.answer_from_wire)["body"]
+    assert schema.response in (get_args(read) or (read,))
+
+
+def test_every_request_is_tested_here():
+    assert len({exchange.asked for exchange in brokers.EXCHANGES}) == len(brokers.EXCHANGES) == 10

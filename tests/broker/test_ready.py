@@ -105,7 +105,5 @@ def test_brokers_are_served_while_clients_wait():
 
 def test_whatever_comes_on_a_controllers_line_is_served_at_once():
     """It would hold up what comes behind it, and that may be what the broker waits for."""
-    commands = {
-        api for message, (api, _, _) in inter_broker._REQUESTS.items() if message not in peers._QUESTIONS
-    }
+    commands = {exchange.api for exchange in inter_broker.EXCHANGES if exchange.asked not in peers._QUESTIONS}
     assert all(Listener.BETWEEN_BROKERS in SERVED[api].listener for api in commands)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import Gather
 from tidelog.broker.connection import Request
-from tidelog.broker.translation.brokers import alter_isr_from_wire
+from tidelog.broker.translation.to_controller import alter_isr_from_wire
 from tidelog.core import messages as core
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api

@@ -16,7 +16,7 @@ from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
-from tidelog.broker.translation.brokers import by_topic
+from tidelog.broker.translation.exchange import by_topic
 from tidelog.core.types import TopicPartition
 from tidelog.groups import messages as groups
 from tidelog.storage.background import Steps, listed

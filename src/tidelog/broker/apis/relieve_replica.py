@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.translation.brokers import relieve_replica_from_wire
+from tidelog.broker.translation.to_controller import relieve_replica_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.messages.relieve_replica import RelieveReplicaResponse

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.translation.brokers import partition_errors_to_wire, stop_replica_from_wire
+from tidelog.broker.translation.from_controller import partition_errors_to_wire, stop_replica_from_wire
 from tidelog.core.messages import ControlResponse
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api

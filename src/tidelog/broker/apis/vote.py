@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import ask
 from tidelog.broker.connection import Request
-from tidelog.broker.translation.brokers import vote_from_wire
+from tidelog.broker.translation.from_controller import vote_from_wire
 from tidelog.core import messages as core
 from tidelog.wire.api import Api
 from tidelog.wire.messages.vote import VoteResponse

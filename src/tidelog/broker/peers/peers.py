@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.peers.connection import PeerConnection
-from tidelog.broker.translation import brokers
+from tidelog.broker.translation import brokers, replication
 from tidelog.core.messages import EpochEndRequest, FetchRequest, ListOffsetsRequest, Message
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 
@@ -135,7 +135,7 @@ class _Peer:
             due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
         if due:
             settings = self._node.settings
-            body = brokers.fetch_to_wire(
+            body = replication.fetch_to_wire(
                 due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
             )
             self._send_fetch(body, due)
@@ -144,20 +144,20 @@ class _Peer:
         return [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
 
     def _send_fetch(self, body: Any, asked: dict[TopicPartition, FetchRequest]) -> None:
-        self.fetches.send(brokers.FETCH, brokers.FETCH_VERSION, body, asked)
+        self.fetches.send(replication.FETCH, replication.FETCH_VERSION, body, asked)
 
     def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest] | Message, body: Any) -> None:
         if not isinstance(asked, dict):
             self._command_answered(asked, body)
             return
         node = self._node
-        for response in brokers.fetch_from_wire(asked, body):
+        for response in replication.fetch_from_wire(asked, body):
             node.answered(self._broker, response)
         outstanding = self._outstanding()
         if not outstanding:
             self.fetch()
         elif {} not in outstanding:
-            self._send_fetch(brokers.fetch_of_nothing(node.id), {})
+            self._send_fetch(replication.fetch_of_nothing(node.id), {})
         node.settle()
 
     def _command_answered(self, asked: Message, body: Any) -> None:

@@ -1,0 +1,143 @@
+"""A follower's requests to its leader: Fetch, OffsetForLeaderEpoch and ListOffsets.
+
+Fetch is not a row of the table: one request asks for many partitions, and the answers come one by one. Its
+version is Kafka 2.7's, with the follower's broker epoch in a private tagged field (KIP-903).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidelog.broker.translation.exchange import Exchange, error_of
+from tidelog.core import messages as core
+from tidelog.core.types import (
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
+from tidelog.wire.api import Api
+from tidelog.wire.batch import split
+from tidelog.wire.messages import (
+    fetch,
+    list_offsets,
+    offset_for_leader_epoch,
+)
+
+FETCH, FETCH_VERSION = Api.FETCH, 12
+LATEST, EARLIEST = -1, -2
+
+
+# ---------------------------------------------------------------- Fetch
+
+
+def fetch_to_wire(
+    requests: Iterable[core.FetchRequest], partition_bytes: int, response_bytes: int
+) -> fetch.FetchRequest:
+    """All requests are from one follower to one leader: they differ only in partition, offset and epoch."""
+    topics: dict[str, list[fetch.FetchPartition]] = {}
+    for request in requests:
+        part = fetch.FetchPartition(
+            partition=request.tp.partition,
+            current_leader_epoch=request.current_leader_epoch,
+            fetch_offset=request.offset,
+            log_start_offset=request.log_start_offset,
+            partition_max_bytes=partition_bytes,
+        )
+        topics.setdefault(request.tp.topic, []).append(part)
+    return fetch.FetchRequest(
+        replica_id=request.replica,
+        replica_epoch=request.broker_epoch,
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=1,
+        max_bytes=response_bytes,
+        topics=[fetch.FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+    )
+
+
+def fetch_of_nothing(replica: BrokerId) -> fetch.FetchRequest:
+    """An empty fetch: makes the leader answer the waiting request on this connection."""
+    return fetch.FetchRequest(replica_id=replica, max_wait_ms=0, min_bytes=0, topics=[])
+
+
+def fetch_from_wire(
+    asked: Mapping[TopicPartition, core.FetchRequest], body: fetch.FetchResponse
+) -> Iterator[core.FetchResponse]:
+    for topic in body.responses:
+        for data in topic.partitions:
+            request = asked.get(TopicPartition(topic.topic, data.partition_index))
+            if request is None:
+                continue
+            yield core.FetchResponse(
+                request.tp,
+                error_of(data.error_code),
+                request.offset,
+                request.current_leader_epoch,
+                data.high_watermark,
+                split(data.records) if data.records else (),
+                data.log_start_offset,
+            )
+
+
+# ---------------------------------------------------------------- OffsetForLeaderEpoch and ListOffsets
+
+
+def _epoch_end_to_wire(request: core.EpochEndRequest) -> offset_for_leader_epoch.OffsetForLeaderEpochRequest:
+    part = offset_for_leader_epoch.OffsetForLeaderPartition(
+        partition=request.tp.partition,
+        current_leader_epoch=request.current_leader_epoch,
+        leader_epoch=request.asked_epoch,
+    )
+    topic = offset_for_leader_epoch.OffsetForLeaderTopic(topic=request.tp.topic, partitions=[part])
+    return offset_for_leader_epoch.OffsetForLeaderEpochRequest(replica_id=request.replica, topics=[topic])
+
+
+def _epoch_end_from_wire(
+    asked: core.EpochEndRequest, body: offset_for_leader_epoch.OffsetForLeaderEpochResponse
+) -> core.EpochEndResponse:
+    part = body.topics[0].partitions[0]
+    return core.EpochEndResponse(
+        tp=asked.tp,
+        error=error_of(part.error_code),
+        current_leader_epoch=asked.current_leader_epoch,
+        asked_epoch=asked.asked_epoch,
+        epoch=LeaderEpoch(part.leader_epoch),
+        end_offset=part.end_offset,
+    )
+
+
+def _list_offsets_to_wire(request: core.ListOffsetsRequest) -> list_offsets.ListOffsetsRequest:
+    """Ask for the end and the start of the leader's log, in this order."""
+    topics = [
+        list_offsets.ListOffsetsTopic(
+            name=request.tp.topic,
+            partitions=[
+                list_offsets.ListOffsetsPartition(
+                    partition_index=request.tp.partition,
+                    current_leader_epoch=request.current_leader_epoch,
+                    timestamp=timestamp,
+                )
+            ],
+        )
+        for timestamp in (LATEST, EARLIEST)
+    ]
+    return list_offsets.ListOffsetsRequest(replica_id=request.replica, topics=topics)
+
+
+def _list_offsets_from_wire(
+    asked: core.ListOffsetsRequest, body: list_offsets.ListOffsetsResponse
+) -> core.ListOffsetsResponse:
+    end, start = (topic.partitions[0] for topic in body.topics)
+    error = error_of(end.error_code or start.error_code)
+    return core.ListOffsetsResponse(
+        tp=asked.tp,
+        error=error,
+        current_leader_epoch=asked.current_leader_epoch,
+        offset=end.offset,
+        log_start_offset=start.offset,
+    )
+
+
+EXCHANGES = (
+    Exchange(core.EpochEndRequest, Api.OFFSET_FOR_LEADER_EPOCH, 3, _epoch_end_to_wire, _epoch_end_from_wire),
+    Exchange(core.ListOffsetsRequest, Api.LIST_OFFSETS, 5, _list_offsets_to_wire, _list_offsets_from_wire),
+)
