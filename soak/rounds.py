@@ -23,7 +23,7 @@ from bench.processes import spawn
 
 from soak.processes import Brokers, of_session
 from tidelog.evidence.folder import MANIFEST, EvidenceError, EvidenceFolder
-from tidelog.trials.closing import Closing, close
+from tidelog.trials.summary import TrialSummary, summarize
 
 TIDELOG: Final = str(Path(sys.executable).with_name("tidelog"))
 TRACEBACK: Final = "Traceback (most recent call last)"
@@ -209,12 +209,12 @@ def _count_up(found: Round, evidence: Path, told: dict[str, Any]) -> None:
         found.notes.append(str(error))
         return
     try:
-        _take(found, close(folder))
+        _take(found, summarize(folder))
     finally:
         folder.release()
 
 
-def _take(found: Round, closing: Closing) -> None:
+def _take(found: Round, closing: TrialSummary) -> None:
     found.seconds = closing.seconds
     found.sent, found.ok = closing.sent, closing.ok
     found.failed, found.unknown = closing.failed, closing.unknown

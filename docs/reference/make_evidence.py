@@ -48,10 +48,10 @@ says that it was sent). `failed`: it is certain that it was not written. `unknow
 sends are neither lost when they are absent nor phantoms when they are there.
 
 A client library reports the last error of a send, so an error is certain only if it would have met every
-attempt alike: the record is too large, its timestamp is refused and the like (`tidelog.trials.load.outcomes`
-has the list), or the library did not take it at all. `NOT_LEADER_OR_FOLLOWER` is not certain, because a
-leader may be deposed while the record waits for its followers; librdkafka then tries again by itself, even
-without retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never are.
+attempt alike: the record is too large, its timestamp is refused and the like (see
+`tidelog.trials.load.librdkafka`), or the library did not take it at all. `NOT_LEADER_OR_FOLLOWER` is not
+certain, because a leader may be deposed while the record waits for its followers; librdkafka then tries again
+by itself, even without retries, so `NOT_ENOUGH_REPLICAS` is not certain either. Time-outs never are.
 
 ## Transactions
 

@@ -16,6 +16,7 @@ from tests.cli.calling import call, environment
 
 ROOT = Path(__file__).parents[2]
 
+_PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _BLOCK = re.compile(r"^```(scenario|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LAB = re.compile(r"tidelog (scenario|explore|replay) ")
 _IN_A_SHELL = re.compile(r"[|>;']|^(?!tidelog )")
@@ -71,3 +72,11 @@ def test_a_page_shows_what_its_commands_print(
             found = re.fullmatch(pattern(shown), "".join(f"{line}\n" for line in lines))
             assert found, f"{page} does not show what this prints: {command}\n" + "\n".join(lines)
     assert ran >= 3
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_the_python_of_the_lab_runs(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The examples assert what they show."""
+    examples = _PYTHON.findall((ROOT / "docs/guide/lab.md").read_text("utf-8"))
+    assert len(examples) == 2
+    exec(compile(examples[number], "lab.md", "exec"), {})

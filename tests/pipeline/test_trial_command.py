@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -46,3 +47,15 @@ def test_a_trial_ends_with_the_verdict_of_its_audit(
     assert f"All {told['totals']['sends']['ok']:,} of them" in report
     assert "Leaders and in-sync replicas" in report
     assert "Throughput" in report
+
+
+@pytest.mark.slow
+def test_a_trial_and_its_audit_from_python(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of the guide runs as it is printed."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs/guide/trials.md").read_text("utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "trials.md", "exec"), {})
+    assert (tmp_path / "trial-1/audit/report.html").exists()

@@ -25,8 +25,7 @@ from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
-from tidelog.trials.aftermath import ended_leftovers
-from tidelog.trials.collection import end_of
+from tidelog.trials.collection import end_of, stop_leftovers
 
 slow = pytest.mark.slow
 SECONDS = 100.0
@@ -378,10 +377,10 @@ def test_what_a_killed_trial_left_is_ended_and_nobody_else(tmp_path: Path):
     folder = EvidenceFolder.create(tmp_path / "killed", Manifest("cluster"))
     folder.release()
     with held(folder.cluster) as left, held(tmp_path / "other") as other:
-        assert ended_leftovers(tmp_path) == [tmp_path / "killed"]
+        assert stop_leftovers(tmp_path) == [tmp_path / "killed"]
         assert left.wait(SECONDS) == -signal.SIGKILL
         assert other.poll() is None
-        assert ended_leftovers(tmp_path) == []
+        assert stop_leftovers(tmp_path) == []
 
 
 def test_a_folder_that_is_in_use_is_refused_untouched(tmp_path: Path):

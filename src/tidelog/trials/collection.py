@@ -1,27 +1,37 @@
-"""What is left when a cluster has stopped: its replica logs, listed with how far each had come.
+"""Evidence that is collected after a cluster has stopped, or after a trial was killed.
 
-The segment files stay where the brokers wrote them and are referred to, not copied. Only the headers of the
-last file's batches are read, to find where it ends; whoever wants the records opens the files.
+The replica logs are listed with their end offsets. Segment files stay where the brokers wrote them; only the
+headers of the last file's batches are read, to find its end.
+
+`recover` completes the evidence of a killed trial. Its brokers and generators end by themselves a moment
+later, and until then they write their journals, so it waits for them.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tidelog.cluster.directory import kill_leftovers
 from tidelog.core.types import TopicPartition
 from tidelog.errors import reason
 from tidelog.evidence.event_schema import Row
-from tidelog.evidence.folder import EvidenceFolder
+from tidelog.evidence.folder import RECOVERED, RUNNING, EvidenceError, EvidenceFolder
+from tidelog.evidence.journals.slots import Slots, StillWritten, slot_files
 from tidelog.evidence.parquet.parts import PartWriter
+from tidelog.evidence.parquet.recovery import Sealed, seal_journals
 from tidelog.evidence.tables import REPLICAS
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.wire.batch import HEADER, HEADER_SIZE, LENGTH_END
 
+_PATIENCE_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.1
 _LOG: Final = re.compile(r"(\d{20})\.log")
 
 
@@ -94,3 +104,66 @@ def end_of(segment: Path) -> int:
         return end
     finally:
         os.close(fd)
+
+
+# ---------------------------------------------------------------- killed trials
+
+
+@dataclass(slots=True)
+class Recovered:
+    processes_ended: int
+    sealed: Sealed
+
+
+def recover(path: Path) -> tuple[EvidenceFolder, Recovered]:
+    """Bring the evidence of a killed trial into order. Raises `EvidenceError` if there is none, or if the
+    trial still runs. Repeating it does no harm. The caller releases the folder."""
+    folder = EvidenceFolder.claim(path)
+    try:
+        ended = kill_leftovers(folder.cluster)
+        _wait_for_writers(folder)
+        sealed = seal_journals(folder)
+        manifest = folder.manifest
+        if manifest.state == RUNNING:
+            manifest.state = RECOVERED
+            manifest.lacks("the rest of the trial", "its process was killed")
+            for topic in manifest.topics:
+                collect_replicas(folder, topic["name"], {})
+        folder.write_manifest()
+    except BaseException:
+        folder.release()
+        raise
+    return folder, Recovered(ended, sealed)
+
+
+def _wait_for_writers(folder: EvidenceFolder) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while _is_written(folder.journal):
+        if time.monotonic() > deadline:
+            raise EvidenceError(f"processes of the trial in {folder.path} still run: wait for their end")
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_written(journal: Path) -> bool:
+    for path in slot_files(journal):
+        try:
+            Slots.open(path).release()
+        except StillWritten:
+            return True
+        except Exception:
+            continue  # damaged, or gone: not written at any rate
+    return False
+
+
+def stop_leftovers(folder: Path) -> list[Path]:
+    """Folders of killed trials below `folder` that had left processes, which are ended now."""
+    found = []
+    for manifest in folder.glob("*/trial.json"):
+        try:
+            trial = EvidenceFolder.claim(manifest.parent)
+        except EvidenceError:
+            continue  # it runs, or is none
+        if kill_leftovers(trial.cluster):
+            found.append(manifest.parent)
+        trial.release()
+    return found

@@ -1,7 +1,7 @@
-"""Where a long trial plays: a cluster of our own, or somebody else's Kafka.
+"""The cluster that a trial runs on: one of our own, or an existing Kafka cluster.
 
-A venue starts, says where clients begin, lets itself be hurt as far as it can be, and stops. What it cannot
-give an audit it says at the beginning, with the reason.
+A target starts, gives clients their bootstrap servers, offers a testbed for faults if it has one, and stops.
+It enters the evidence that it cannot provide into the manifest, with the reason.
 """
 
 from __future__ import annotations
@@ -21,42 +21,41 @@ from tidelog.trials.collection import collect_replicas
 from tidelog.trials.load.topic import Topic
 
 
-class Venue(Protocol):
+class TrialTarget(Protocol):
     stage: str
 
     def start(self) -> None: ...
     def servers(self) -> str:
-        """The brokers themselves, for whoever watches."""
+        """The brokers, on a path that no fault affects."""
         ...
 
     def bootstrap_for(self, client: str, zone: str) -> str: ...
     def command_in(self, client: str) -> list[str]:
-        """Words to put before a command for it to run where a client stands that has been given its
-        bootstrap."""
+        """Words to put before a command so that it runs in the network of a client."""
         ...
 
     def describe(self, folder: EvidenceFolder) -> None:
-        """Enter what there is, and what there is not, into `trial.json`."""
+        """Enter the cluster, and the evidence that it lacks, into the manifest."""
         ...
 
     def faults(self, client_zones: dict[str, str]) -> HealingTestbed | None: ...
     def trouble(self) -> list[str]:
-        """What happened here that nobody had planned, in words."""
+        """Failures that are not part of the schedule, in words."""
         ...
 
     def stop(self, folder: EvidenceFolder, topic: Topic | None) -> None:
-        """Stop it, and collect what it leaves."""
+        """Stop it, and collect its replicas."""
         ...
 
 
-class OwnVenue:
+class OwnCluster:
     """Processes on this machine."""
 
     stage = "cluster"
 
     def __init__(self, spec: ClusterSpec, folder: EvidenceFolder) -> None:
-        """Data of brokers is kept below the evidence: after the trial it *is* the evidence of the replicas.
-        Raises `SettingsError` if brokers could not run like that."""
+        """The data of brokers is below the evidence folder: it is the evidence of the replicas. Raises
+        `SettingsError` for settings that brokers refuse."""
         self._deaths: list[str] = []
         self._logs = LogFiles(folder.logs)
         self._cluster = Cluster(
@@ -107,8 +106,8 @@ class OwnVenue:
             collect_replicas(folder, topic.name, leaders)
 
 
-class ForeignVenue:
-    """A Kafka that somebody else runs. Nothing is done to it but sending and reading."""
+class ExistingKafka:
+    """An existing Kafka cluster. The trial only sends and reads."""
 
     stage = "foreign"
 
@@ -116,7 +115,7 @@ class ForeignVenue:
         self._servers = bootstrap_servers
 
     def start(self) -> None:
-        """There is nothing to start; whether anybody answers shows when the topic is created."""
+        """The cluster runs already. If it does not answer, the creation of the topic fails."""
 
     def servers(self) -> str:
         return self._servers
@@ -141,11 +140,11 @@ class ForeignVenue:
         return []
 
     def stop(self, folder: EvidenceFolder, topic: Topic | None) -> None:
-        """It goes on without us."""
+        """The cluster keeps running."""
 
 
 def _leaders(servers: str, topic: str) -> dict[int, dict[str, Any]]:
-    """Who leads each partition at the end; nothing if nobody can be asked."""
+    """The leader of each partition at the end; nothing if no broker answers."""
     try:
         with Client.to(servers) as client:
             answer = client.metadata([topic])

@@ -30,7 +30,7 @@ from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Role, Worker
 from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
 from tidelog.trials.nemesis import Nemesis
-from tidelog.trials.targets import Venue
+from tidelog.trials.targets import TrialTarget
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 
@@ -62,21 +62,33 @@ class TrialPlan:
 
 
 class Watcher(Protocol):
-    """Somebody to whom the trial tells how it goes, from its own thread and the nemesis's."""
+    """Receives the progress of a trial, from its own thread and the nemesis's."""
 
     def phase(self, name: str, seconds: float | None) -> None:
-        """A phase begins; it takes so long if that can be known."""
-        ...
+        """One of `PHASES` begins. `seconds`: its duration, if that is known."""
 
+    def numbers(self, facts: dict[str, int]) -> None:
+        """Counts so far: sent, ok, unknown, reads, faults."""
+
+    def said(self, text: str) -> None:
+        """A fault, in words."""
+
+
+class Silent:
+    """A watcher that ignores everything."""
+
+    def phase(self, name: str, seconds: float | None) -> None: ...
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
 
 
-class Trial:
-    def __init__(self, plan: TrialPlan, venue: Venue, folder: EvidenceFolder, watcher: Watcher) -> None:
+class LoadTrial:
+    def __init__(
+        self, plan: TrialPlan, target: TrialTarget, folder: EvidenceFolder, watcher: Watcher
+    ) -> None:
         self._plan = plan
-        self._venue = venue
-        self._folder = folder
+        self._target = target
+        self.folder = folder
         self._watcher = watcher
         self._topic: Topic | None = None
         self._nemesis: Nemesis | None = None
@@ -105,7 +117,7 @@ class Trial:
         except (TrialFailed, TopicError, ClusterError) as error:
             failure = TrialFailed(str(error))
         except OSError as error:
-            failure = TrialFailed(f"{self._folder.path}: {reason(error)}")
+            failure = TrialFailed(f"{self.folder.path}: {reason(error)}")
         finally:
             self._end(failure)
         if failure is not None:
@@ -118,16 +130,16 @@ class Trial:
 
     def _start(self) -> None:
         self._phase("start")
-        plan, manifest = self._plan, self._folder.manifest
+        plan, manifest = self._plan, self.folder.manifest
         manifest.seed = plan.seed
         manifest.started_us = _now_us()
         manifest.versions = _versions()
         manifest.settings = {"seconds": plan.seconds, "workload": asdict(plan.workload)}
         manifest.schedule = schedule.as_json(plan.schedule)
-        self._venue.start()
-        self._venue.describe(self._folder)
+        self._target.start()
+        self._target.describe(self.folder)
         self._topic = Topic.create(
-            self._venue.servers(),
+            self._target.servers(),
             plan.topic,
             partitions=plan.partitions,
             replication_factor=plan.replication_factor,
@@ -142,16 +154,16 @@ class Trial:
                 "configs": plan.topic_configs,
             }
         ]
-        self._folder.write_manifest()
+        self.folder.write_manifest()
 
     # ------------------------------------------------------------ load
 
     def _load(self) -> None:
-        plan, manifest = self._plan, self._folder.manifest
+        plan, manifest = self._plan, self.folder.manifest
         self._start_workers()
         self._wait_for(lambda: all(worker.status for worker in self._workers()), seconds=60.0)
         manifest.load_started_us = _now_us()
-        self._folder.write_manifest()
+        self.folder.write_manifest()
         self._phase("load", plan.seconds)
         self._start_nemesis()
         self._wait_for(lambda: False, seconds=plan.seconds)
@@ -159,12 +171,12 @@ class Trial:
 
     def _start_workers(self) -> None:
         work, topics = self._plan.workload, {self._plan.topic: self._plan.partitions}
-        begin = self._venue.bootstrap_for
+        begin = self._target.bootstrap_for
         producers = work.producer_plans(self._plan.topic, self._plan.partitions, begin)
         consumers = work.consumer_plans(topics, begin)
         self._producers += self._started("producers", producers, work.producer_processes())
         self._consumers += self._started("consumers", consumers, work.consumer_processes())
-        self._folder.manifest.clients = [
+        self.folder.manifest.clients = [
             {"role": role} | {name: value for name, value in asdict(client).items() if name != "client"}
             for role, clients in (("producer", producers), ("consumer", consumers))
             for client in clients
@@ -174,23 +186,23 @@ class Trial:
         """Clients dealt out to processes; those that stand on different machines cannot share one."""
         machines: dict[tuple[str, ...], list[Client]] = {}
         for client in clients:
-            machines.setdefault(tuple(self._venue.command_in(client.name)), []).append(client)
+            machines.setdefault(tuple(self._target.command_in(client.name)), []).append(client)
         dealt_out = [
             (command, plans)
             for command, there in machines.items()
             for plans in dealt(there, min(max(processes // len(machines), 1), len(there)))
         ]
         return [
-            Worker(role, f"{role}-{number}", plans, self._folder.path, command=command)
+            Worker(role, f"{role}-{number}", plans, self.folder.path, command=command)
             for number, (command, plans) in enumerate(dealt_out, 1)
         ]
 
     def _start_nemesis(self) -> None:
-        zones = {client["name"]: client["zone"] for client in self._folder.manifest.clients}
-        faults = self._venue.faults(zones)
+        zones = {client["name"]: client["zone"] for client in self.folder.manifest.clients}
+        faults = self._target.faults(zones)
         if faults is None:
             return
-        self._fault_lines = LineJournal(self._folder.journal / "faults.jsonl")
+        self._fault_lines = LineJournal(self.folder.journal / "faults.jsonl")
         self._nemesis = Nemesis(faults, self._plan.schedule, self._fault_lines, told=self._watcher.said)
         self._nemesis.start()
 
@@ -253,7 +265,7 @@ class Trial:
     def _drain(self) -> None:
         assert self._topic is not None
         self._phase("drain")
-        manifest = self._folder.manifest
+        manifest = self.folder.manifest
         if self._interrupts >= 2:
             manifest.lacks("the final read", "the trial was interrupted twice")
             return
@@ -261,10 +273,10 @@ class Trial:
         manifest.topics[0]["ends"] = ends
         wanted = {self._plan.topic: {str(part): end for part, end in ends.items()}}
         final = self._plan.workload.final_reader(
-            {self._plan.topic: self._plan.partitions}, self._venue.bootstrap_for
+            {self._plan.topic: self._plan.partitions}, self._target.bootstrap_for
         )
-        where = self._venue.command_in(final.name)
-        reader = Worker("consumers", FINAL_READER, [final], self._folder.path, ends=wanted, command=where)
+        where = self._target.command_in(final.name)
+        reader = Worker("consumers", FINAL_READER, [final], self.folder.path, ends=wanted, command=where)
         for worker in self._consumers:
             worker.drain(wanted)
         self._consumers.append(reader)
@@ -284,7 +296,7 @@ class Trial:
 
     def _end(self, failure: TrialFailed | None) -> None:
         self._phase("stop")
-        manifest = self._folder.manifest
+        manifest = self.folder.manifest
         if self._nemesis is not None:
             for trouble in self._nemesis.heal():
                 if trouble not in self.notes:
@@ -293,13 +305,13 @@ class Trial:
             worker.close()
         if self._fault_lines is not None:
             self._fault_lines.close()
-        self.notes += self._venue.trouble()
+        self.notes += self._target.trouble()
         loaded = manifest.load_started_us is not None
-        self._venue.stop(self._folder, self._topic if loaded else None)
+        self._target.stop(self.folder, self._topic if loaded else None)
         self._phase("collect")
         if loaded and manifest.load_ended_us is None:
             manifest.load_ended_us = _now_us()
-        sealed = seal_journals(self._folder)
+        sealed = seal_journals(self.folder)
         self.notes += sealed.trouble.values()
         if failure is not None:
             manifest.state = FAILED
@@ -309,9 +321,9 @@ class Trial:
         manifest.settings["notes"] = self.notes
         manifest.ended_us = _now_us()
         try:
-            self._folder.write_manifest()
+            self.folder.write_manifest()
         except OSError as error:
-            self.notes.append(f"{self._folder.path}: {reason(error)}")
+            self.notes.append(f"{self.folder.path}: {reason(error)}")
 
 
 def _versions() -> dict[str, Any]:

@@ -18,8 +18,9 @@ from rich.text import Text
 
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import palette
-from tidelog.cli.show.output import console, counted, write_text
+from tidelog.cli.show.output import console, write_text
 from tidelog.errors import Refusal
+from tidelog.narrate.numbers import counted
 
 _FOLDER = Path("audit") / "live"
 

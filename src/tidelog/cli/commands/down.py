@@ -19,8 +19,9 @@ import typer
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.paths import absolute
 from tidelog.cli.running import likely_dirs
-from tidelog.cli.show.output import counted, write_text
+from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
+from tidelog.narrate.numbers import counted
 
 if TYPE_CHECKING:
     from tidelog.cluster.directory import Ending

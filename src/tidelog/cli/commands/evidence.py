@@ -10,8 +10,9 @@ import typer
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute
-from tidelog.cli.show.output import counted, write_text
+from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal, reason
+from tidelog.narrate.numbers import counted
 
 app = typer.Typer(
     help="Evidence of trials: show, recover, import.",
@@ -53,21 +54,16 @@ def show(folder: Folder, as_json: JsonOption = False) -> int:
 
     Example: tidelog evidence show trial-20260101-120000
     """
-    from tidelog.cli.show.trial import present
+    from tidelog.cli.show.trial import check_quickly
     from tidelog.evidence.folder import RUNNING, EvidenceFolder
-    from tidelog.trials.closing import close
 
     claimed = EvidenceFolder.claim(folder)
     try:
         if claimed.manifest.state == RUNNING:
             raise Refusal(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
-        closing = close(claimed)
-        present(closing, claimed, claimed.manifest.settings.get("notes", []), as_json=as_json)
+        return check_quickly(claimed, claimed.manifest.settings.get("notes", []), as_json=as_json)
     finally:
         claimed.release()
-    if not closing.checked:
-        return ExitCode.REFUSED
-    return ExitCode.HELD if closing.held else ExitCode.VIOLATED
 
 
 @app.command("recover")
@@ -78,7 +74,7 @@ def recover(folder: Folder) -> int:
 
     Example: tidelog evidence recover trial-20260101-120000
     """
-    from tidelog.trials.aftermath import recover as recover_folder
+    from tidelog.trials.collection import recover as recover_folder
 
     claimed, done = recover_folder(folder)
     claimed.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,8 +24,6 @@ from tidelog.errors import Refusal
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
-    from tidelog.cli.hunt import Hunt
-    from tidelog.lab.search.schedule import Finding
     from tidelog.lab.search.search import SearchOptions
 
 EXAMPLES = """\b
@@ -190,99 +188,34 @@ def _check(options: SearchOptions, save: Path | None) -> None:
 def _explore(
     options: SearchOptions, *, seconds: float | None, keep_going: bool, save: Path | None, as_json: bool
 ) -> int:
-    from tidelog.cli.hunt import hunt
+    from tidelog.cli.show import search as show
+    from tidelog.lab.search.finding_file import as_file, command_line, named
+    from tidelog.lab.search.search import find
 
     def say(text: str) -> None:
         if not as_json:
             write_text(text + "\n")
 
-    hunted = hunt(
-        options,
-        console(stderr=True),
-        seconds=seconds,
-        keep_going=keep_going,
-        on_start=lambda: say(_opening(options)),
-        on_first=lambda name, number: say(f"Schedule {number} breaks {name}."),
-    )
-    text = _found_text(hunted, save)
+    progress = show.SearchProgress(console(stderr=True), options, say)
+    result = find(options, seconds=seconds, keep_going=keep_going, watcher=progress)
+    progress.bar.stop()
+    text, finding = "", result.finding
+    if finding is not None:
+        finding = result.finding = named(finding, options)
+        path = str(save) if save is not None else f"{finding.scenario.name}.scenario"
+        text = as_file(finding, options, shrunk=result.shrunk, path=path)
     if as_json:
-        write_json(_as_json(hunted, text))
+        write_json(show.as_json(options, result, text))
     else:
-        say(_summary(hunted))
-        if hunted.shrunk:
+        say(show.summary(options, result))
+        if result.shrunk:
             say("\n" + text.rstrip("\n"))
-    if hunted.finding is not None:
-        say("\n" + _kept(hunted.finding, options, text, save))
-    return ExitCode.HELD if hunted.finding is None else ExitCode.VIOLATED
-
-
-def _opening(options: SearchOptions) -> str:
-    setup = options.scenario().setup
-    begin = "" if options.strategy == "exhaustive" else f", seed {options.seed}"
-    return (
-        f"Searching under {options.generation}: {options.strategy}, at most {options.schedules} schedules"
-        f"{begin}; {setup.brokers} brokers, {len(setup.topics[0].replicas)} replicas."
-    )
-
-
-def _kept(finding: Finding, options: SearchOptions, text: str, save: Path | None) -> str:
-    """Write the file, or print the command that writes it."""
-    from tidelog.cli.found import command_line
-
+    if finding is None:
+        return ExitCode.HELD
     if save is None:
-        return f"To save it: {command_line(options, finding.seed)} --save {finding.scenario.name}.scenario"
-    write_file(save, text)
-    return f"Written to {save}. To open it on the web page: tidelog lab {shlex.quote(str(save))}"
-
-
-def _found_text(hunted: Hunt, save: Path | None) -> str:
-    from tidelog.cli.found import as_file, named
-
-    if hunted.finding is None:
-        return ""
-    hunted.finding = named(hunted.finding, hunted.options)
-    path = str(save) if save is not None else f"{hunted.finding.scenario.name}.scenario"
-    return as_file(hunted.finding, hunted.options, shrunk=hunted.shrunk, path=path)
-
-
-def _summary(hunted: Hunt) -> str:
-    result, options = hunted.result, hunted.options
-    stopped = "Interrupted after" if hunted.interrupted else "Played"
-    if hunted.time_up:
-        stopped = "Time limit reached after"
-    words = f"{stopped} {result.schedules} schedules"
-    if options.strategy != "exhaustive":
-        words += f" (seed {options.seed})"
-    elif result.exhausted:
-        words += f", all there are with at most {options.depth} faults each"
-    if not result.broken:
-        return f"{words}: no invariant was broken."
-    counts = ", ".join(f"{name} {times}×" for name, times in result.broken.items())
-    return f"{words}. Broken: {counts}."
-
-
-def _as_json(hunted: Hunt, text: str) -> dict[str, Any]:
-    from tidelog.cli.found import command_line
-
-    options, result, finding = hunted.options, hunted.result, hunted.finding
-    return {
-        "generation": options.generation,
-        "strategy": options.strategy,
-        "seed": options.seed,
-        "schedules": result.schedules,
-        "exhausted": result.exhausted,
-        "interrupted": hunted.interrupted,
-        "broken": result.broken,
-        "finding": None
-        if finding is None
-        else {
-            "invariant": finding.invariant,
-            "grade": finding.grade.value,
-            "message": finding.message,
-            "seed": finding.seed,
-            "steps": len(finding.scenario.steps),
-            "shrunk": hunted.shrunk,
-            "command": command_line(options, finding.seed),
-            "scenario": text,
-        },
-    }
+        again = command_line(options, finding.seed)
+        say(f"\nTo save it: {again} --save {finding.scenario.name}.scenario")
+    else:
+        write_file(save, text)
+        say(f"\nWritten to {save}. To open it on the web page: tidelog lab {shlex.quote(str(save))}")
+    return ExitCode.VIOLATED

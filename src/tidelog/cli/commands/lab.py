@@ -11,8 +11,9 @@ import typer
 
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import generation_named, scenario_named, scenario_text
-from tidelog.cli.show.output import counted, write_text
+from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal, reason
+from tidelog.narrate.numbers import counted
 from tidelog.storage.durable import write_file
 
 EXAMPLES = """\b

@@ -10,8 +10,9 @@ import typer
 
 from tidelog.cli.options import JsonOption
 from tidelog.cli.running import ServersOption, servers
-from tidelog.cli.show.output import console, counted, write_json, write_lines, write_text
+from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
+from tidelog.narrate.numbers import counted
 
 if TYPE_CHECKING:
     from tidelog.kafka_client.admin import Admin

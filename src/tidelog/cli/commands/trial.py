@@ -13,10 +13,8 @@ from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
     from tidelog.cli.show.trial_progress import Quiet
-    from tidelog.cli.trial_choices import Choices
-    from tidelog.evidence.folder import EvidenceFolder
     from tidelog.pipeline.audit.run import Auditor
-    from tidelog.trials.targets import Venue
+    from tidelog.trials.plan import TrialOptions
 
 EXAMPLES = """\b
 Examples:
@@ -180,9 +178,9 @@ def trial(
     """
     if seconds is not None and minutes is not None:
         raise Refusal("choose one of --seconds and --minutes")
-    from tidelog.cli.trial_choices import Choices
+    from tidelog.trials.plan import TrialOptions
 
-    choices = Choices(
+    options = TrialOptions(
         seconds=minutes * 60 if minutes is not None else 60.0 if seconds is None else seconds,
         rate=rate,
         brokers=brokers,
@@ -205,53 +203,37 @@ def trial(
         seed=seed,
         evidence=evidence,
         bootstrap_servers=bootstrap_servers,
-        broker_settings=settings or [],
-        client_settings=client or [],
+        broker_settings=settings or (),
+        client_settings=client or (),
     )
-    return _run(choices, audit=not no_audit, as_json=as_json)
+    return _run(options, audit=not no_audit, as_json=as_json)
 
 
-def _run(choices: Choices, *, audit: bool, as_json: bool) -> int:
+def _run(options: TrialOptions, *, audit: bool, as_json: bool) -> int:
     from tidelog.cli.show.audit import exit_code, present
     from tidelog.cli.show.trial import check_quickly
     from tidelog.cli.show.trial_progress import watched
     from tidelog.pipeline.audit.run import Auditor
+    from tidelog.trials.plan import prepared
 
-    with choices.opened() as (folder, venue):
-        notes: list[str] = []
-        with watched(quiet=as_json) as watcher:
-            auditor = Auditor(watcher) if audit else None
-            notes += _perform(choices, folder, venue, watcher, auditor)
+    with watched(quiet=as_json) as watcher:
+        auditor = Auditor(watcher) if audit else None
+        early = _Early(watcher, auditor)
+        with prepared(options, early) as trial:
+            early.folder = trial.folder.path
+            with watcher.interrupts(trial.interrupt):
+                trial.run()
+            audited, folder, notes = None, trial.folder, trial.notes
             try:
                 audited = None if auditor is None else auditor.audit(folder.path)
             except Refusal as error:
                 notes.append(f"no audit, only a check for lost records: {error}")
-                audited = None
             except KeyboardInterrupt:
                 notes.append(f"the audit was interrupted; to run it again: tidelog audit {folder.path}")
-                audited = None
-        if audited is None:
-            return check_quickly(folder, notes, as_json=as_json)
-        present(audited, notes=notes, as_json=as_json)
-        return exit_code(audited)
-
-
-def _perform(
-    choices: Choices, folder: EvidenceFolder, venue: Venue, watcher: Quiet, auditor: Auditor | None
-) -> list[str]:
-    """Run the trial. Returns notes about problems."""
-    from tidelog.trials.trial import Trial, TrialFailed
-
-    running = Trial(choices.plan(folder), venue, folder, _Early(watcher, auditor, folder.path))
-    with watcher.interrupts(running.interrupt):
-        try:
-            running.run()
-        except TrialFailed as failure:
-            if folder.manifest.load_started_us is None:
-                folder.discard()
-                raise Refusal(str(failure)) from None
-            raise Refusal(f"{failure} (evidence so far in {folder.path})") from None
-    return running.notes
+    if audited is None:
+        return check_quickly(folder, notes, as_json=as_json)
+    present(audited, notes=notes, as_json=as_json)
+    return exit_code(audited)
 
 
 class _Early:
@@ -260,14 +242,14 @@ class _Early:
     During the load Spark would take processor time from it. After the load the trial mostly waits.
     """
 
-    def __init__(self, watcher: Quiet, auditor: Auditor | None, folder: Path) -> None:
+    def __init__(self, watcher: Quiet, auditor: Auditor | None) -> None:
         self._auditor = auditor
-        self._folder = folder
+        self.folder = Path()
         self._phase = watcher.phase
         self.numbers = watcher.numbers
         self.said = watcher.said
 
     def phase(self, name: str, seconds: float | None) -> None:
         if name == "heal" and self._auditor is not None:
-            self._auditor.warm_up(self._folder)
+            self._auditor.warm_up(self.folder)
         self._phase(name, seconds)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tidelog.cli.show import palette
 from tidelog.cli.show.columns import columns, size_text
-from tidelog.cli.show.output import counted
+from tidelog.narrate.numbers import counted
 from tidelog.storage.dump.rows import FINDING, NOTE, Row
 
 _HEADS = ("partition", "start", "end", "HW", "records", "segments", "size", "epochs", "findings")

@@ -48,8 +48,3 @@ def write_text(text: str) -> None:
 
 def write_json(value: Any) -> None:
     write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 broker`, `2 brokers`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

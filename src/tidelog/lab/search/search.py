@@ -1,13 +1,21 @@
-"""A search from beginning to end: which cluster, which strategy, how many schedules, what was found."""
+"""A search from beginning to end: its cluster and strategy, its limits, and what it found.
+
+`search` plays schedules; `find` also shrinks the finding and survives Ctrl-C. The result depends on the
+options alone, except with a limit in seconds, which ends the search after a number of schedules that depends
+on the machine.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
 from tidelog.lab.search.schedule import DECIDERS, Decider, FaultChoice, Finding, deviations, explore_one
+from tidelog.lab.search.shrink import shrink
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.scenario import ClientSetup, Scenario
 from tidelog.scenario.setup import Setup, TopicSetup
@@ -42,17 +50,17 @@ class SearchOptions:
     operations: int = 20
     faults: FaultChoice = field(default_factory=FaultChoice)
     depth: int = 2
-    """Exhaustive: at most so many faults in one schedule."""
+    """Exhaustive: maximum faults per schedule."""
     without: tuple[str, ...] = ()
     """Guards to switch off."""
     invariant: str | None = None
-    """Stop only when this one breaks."""
+    """Search until this invariant breaks."""
     story: Scenario | None = None
-    """A scenario to begin with: its cluster, its clients, its steps. The search goes on from where it ends,
-    and what is said here of brokers, topics and producers does not count."""
+    """A scenario to begin with: its cluster, its clients, its steps. The search continues where it ends; the
+    options of brokers, topics and producers have no effect."""
 
     def scenario(self) -> Scenario:
-        """The cluster and the clients to search with. Raises ``SetupError`` if they cannot be."""
+        """The cluster and the clients to search with. Raises ``SetupError`` for impossible ones."""
         if self.story is not None:
             setup = replace(self.story.setup, generation=self.generation, without=self.without)
             return replace(self.story, setup=setup, expectations=[])
@@ -95,10 +103,14 @@ class SearchResult:
     schedules: int = 0
     """How many schedules were played."""
     finding: Finding | None = None
+    """The worst finding."""
+    shrunk: bool = False
     broken: dict[str, int] = field(default_factory=dict)
     """How often each invariant broke."""
     exhausted: bool = False
     """The whole bounded space was searched."""
+    time_up: bool = False
+    interrupted: bool = False
 
     def add(self, finding: Finding | None) -> int:
         """Count one more schedule, and keep the worst finding."""
@@ -114,15 +126,17 @@ def search(
     options: SearchOptions,
     *,
     stop_at: Grade | None = Grade.DATA,
+    seconds: float | None = None,
     progress: Callable[[int], None] = lambda _: None,
     result: SearchResult | None = None,
 ) -> SearchResult:
-    """Play schedules until one breaks an invariant or the number is reached.
+    """Play schedules until one breaks an invariant or a limit is reached.
 
-    ``stop_at`` is how bad a finding must be to end the search: by default records must be at stake. A lesser
-    finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at anything, None at nothing.
+    ``stop_at`` is the mildest grade that ends the search: by default a violated guarantee about records. A
+    milder finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at any, None at none.
     ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted.
     """
+    deadline = None if seconds is None else time.monotonic() + seconds
     scenario = options.scenario()
     result = result if result is not None else SearchResult()
     numbered: Iterable[tuple[int, Decider]]
@@ -136,13 +150,70 @@ def search(
             return result
         finding = explore_one(scenario, number, decide, operations=options.operations, faults=options.faults)
         progress(result.add(finding))
-        if finding is None or stop_at is None:
-            continue
-        if options.invariant is not None:
-            if finding.invariant == options.invariant:
-                result.finding = finding
+        if finding is not None and stop_at is not None:
+            if options.invariant is not None:
+                if finding.invariant == options.invariant:
+                    result.finding = finding
+                    return result
+            elif not finding.grade.milder_than(stop_at):
                 return result
-        elif not finding.grade.milder_than(stop_at):
+        if deadline is not None and time.monotonic() >= deadline:
+            result.time_up = True
             return result
     result.exhausted = options.strategy == "exhaustive"
+    return result
+
+
+class SearchWatcher(Protocol):
+    """Receives the progress of a search."""
+
+    def began(self) -> None:
+        """From now on Ctrl-C ends the search, and its result is returned."""
+
+    def searched(self, schedules: int) -> None:
+        """How many schedules were played."""
+
+    def broke(self, invariant: str, schedule: int) -> None:
+        """An invariant broke for the first time."""
+
+    def shrinking(self, steps: int, left: int) -> None:
+        """How many of the finding's steps are left."""
+
+
+class _Silent:
+    def began(self) -> None: ...
+    def searched(self, schedules: int) -> None: ...
+    def broke(self, invariant: str, schedule: int) -> None: ...
+    def shrinking(self, steps: int, left: int) -> None: ...
+
+
+def find(
+    options: SearchOptions,
+    *,
+    seconds: float | None = None,
+    keep_going: bool = False,
+    watcher: SearchWatcher | None = None,
+) -> SearchResult:
+    """Search, then shrink the worst finding. On Ctrl-C it returns what was found until then."""
+    watching = watcher or _Silent()
+    result = SearchResult()
+    announced = 0
+
+    def progress(done: int) -> None:
+        nonlocal announced
+        watching.searched(done)
+        for name in list(result.broken)[announced:]:
+            watching.broke(name, done)
+        announced = len(result.broken)
+
+    try:
+        watching.began()
+        stop_at = None if keep_going else Grade.DATA
+        search(options, stop_at=stop_at, seconds=seconds, progress=progress, result=result)
+        if result.finding is not None:
+            steps = len(result.finding.scenario.steps)
+            result.finding = shrink(result.finding, progress=lambda left: watching.shrinking(steps, left))
+            result.shrunk = True
+    except KeyboardInterrupt:
+        result.interrupted = True
     return result

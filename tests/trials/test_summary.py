@@ -9,7 +9,7 @@ from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import FAULTS, LEDGER, READS, Table
-from tidelog.trials.closing import Closing, Window, close
+from tidelog.trials.summary import TrialSummary, Window, summarize
 
 
 @pytest.fixture
@@ -48,10 +48,10 @@ def read(value: str, offset: int, consumer: str = "final") -> Row:
     return {"consumer": consumer, "topic": "t", "partition": 0, "offset": offset, "value": value}
 
 
-def closed(folder: EvidenceFolder, sends: list[Row], reads: list[Row]) -> Closing:
+def closed(folder: EvidenceFolder, sends: list[Row], reads: list[Row]) -> TrialSummary:
     write(folder, LEDGER, sends)
     write(folder, READS, reads)
-    return close(folder)
+    return summarize(folder)
 
 
 def test_what_was_acknowledged_and_is_not_in_the_final_log_is_lost(folder: EvidenceFolder):
@@ -105,7 +105,7 @@ def test_without_a_final_read_nothing_can_be_said(folder: EvidenceFolder):
 
 
 def test_a_trial_without_a_single_send_can_be_closed(folder: EvidenceFolder):
-    closing = close(folder)
+    closing = summarize(folder)
     assert (closing.sent, closing.lost, closing.unavailable, closing.latency_ms) == (0, 0, [], {})
 
 

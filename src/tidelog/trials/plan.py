@@ -1,19 +1,20 @@
-"""Options of ``tidelog trial``, checked, and the plan made from them. Bad combinations are refused first."""
+"""The options of a trial, the plan made from them, and running it.
+
+`run_trial` does all of it. `prepared` is for callers that handle interrupts or audit before another process
+may use the evidence. Bad combinations of options are refused before anything starts.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tidelog.cli.options import one_of
-from tidelog.cli.show.output import counted
 from tidelog.cluster.network.namespaces import require_namespaces
 from tidelog.cluster.spec import DIRECT, NETNS, RELAYS, ClusterSpec, Profile
 from tidelog.errors import Refusal, unknown
@@ -23,14 +24,15 @@ from tidelog.faults import schedule as schedules
 from tidelog.faults.schedule import FaultSettings, PlannedFault
 from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
 from tidelog.faults.testbed import Ability
+from tidelog.narrate.numbers import counted
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
-from tidelog.trials.aftermath import ended_leftovers
+from tidelog.trials.collection import stop_leftovers
 from tidelog.trials.load.workload import Idempotence, Workload
-from tidelog.trials.targets import ForeignVenue, OwnVenue, Venue
-from tidelog.trials.trial import TrialPlan
+from tidelog.trials.targets import ExistingKafka, OwnCluster, TrialTarget
+from tidelog.trials.trial import LoadTrial, Silent, TrialFailed, TrialPlan, Watcher
 
-_ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
+ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 _SEEDS: Final = 1_000_000_000
 
 # Shorter than Kafka's defaults, so that a minute has room for many fail-overs.
@@ -38,34 +40,36 @@ _SESSION: Final = "zookeeper.session.timeout.ms"
 _PACE: Final = {_SESSION: "3000", "replica.lag.time.max.ms": "5000"}
 
 
-@dataclass(slots=True, frozen=True)
-class Choices:
-    """The options. Each is valid by itself; `check` looks at combinations."""
+@dataclass(slots=True, frozen=True, kw_only=True)
+class TrialOptions:
+    """What ``tidelog trial`` can be asked for, with its defaults."""
 
-    seconds: float
-    rate: float
-    brokers: int
-    partitions: int
-    replication_factor: int | None
-    min_insync: int | None
-    generation: str
-    unclean: bool
-    acks: str
-    idempotence: str
-    producers: int
-    consumers: int
-    value_bytes: int
-    delivery_timeout: float
-    faults: str
-    network: str
-    every: float
-    down_max: int | None
-    schedule: Path | None
-    seed: int | None
-    evidence: Path | None
-    bootstrap_servers: str | None
-    broker_settings: list[str]
-    client_settings: list[str]
+    seconds: float = 60.0
+    rate: float = 10_000.0
+    brokers: int = 3
+    partitions: int = 6
+    replication_factor: int | None = None
+    min_insync: int | None = None
+    generation: str = "epoch"
+    unclean: bool = False
+    acks: str = "all"
+    idempotence: str = "mixed"
+    producers: int = 6
+    consumers: int = 2
+    value_bytes: int = 128
+    delivery_timeout: float = 60.0
+    faults: str = "all"
+    network: str = RELAYS
+    every: float = 4.0
+    down_max: int | None = None
+    schedule: Path | None = None
+    """A trial.json whose faults to replay."""
+    seed: int | None = None
+    evidence: Path | None = None
+    bootstrap_servers: str | None = None
+    """An existing Kafka cluster, instead of one of our own."""
+    broker_settings: Sequence[str] = ()
+    client_settings: Sequence[str] = ()
 
     # ------------------------------------------------------------ derived values
 
@@ -87,17 +91,17 @@ class Choices:
             lacks = {Ability.MESSAGES} if self.network == NETNS else set()
             usual = (fault for fault in TRIAL_FAULTS.values() if fault.by_default)
             return tuple(fault.name for fault in usual if not lacks & fault.needs)
-        return tuple(one_of("fault", kind.strip(), tuple(TRIAL_FAULTS)) for kind in self.faults.split(","))
+        return tuple(_one_of("fault", kind, TRIAL_FAULTS) for kind in self.faults.split(","))
 
     def workload(self) -> Workload:
-        wanted = [one_of("acks", word.strip(), tuple(_ACKS)) for word in self.acks.split(",")]
+        wanted = [_one_of("acks", word, ACKS) for word in self.acks.split(",")]
         zones = ("here",) if self.foreign else self._zones()
         return Workload(
             rate=self.rate,
             producers=self.producers,
             consumers=self.consumers,
             zones=zones,
-            acks=tuple(_ACKS[word] for word in wanted),
+            acks=tuple(ACKS[word] for word in wanted),
             idempotence=cast(Idempotence, self.idempotence),
             value_bytes=self.value_bytes,
             delivery_timeout_ms=int(self.delivery_timeout * 1000),
@@ -163,30 +167,10 @@ class Choices:
 
     # ------------------------------------------------------------ the plan
 
-    @contextmanager
-    def opened(self) -> Iterator[tuple[EvidenceFolder, Venue]]:
-        """The evidence folder and the cluster of the trial."""
-        self.check()
-        path = self.evidence or Path(time.strftime("trial-%Y%m%d-%H%M%S"))
-        folder = EvidenceFolder.create(path, Manifest("foreign" if self.foreign else "cluster"))
-        for left in ended_leftovers(path.absolute().parent):
-            print(
-                f"stopped brokers of a killed trial; to get its evidence: tidelog evidence recover {left}",
-                file=sys.stderr,
-            )
-        try:
-            yield folder, self._venue(folder)
-        except BaseException:
-            if folder.manifest.load_started_us is None:
-                folder.discard()
-            raise
-        finally:
-            folder.release()
-
-    def _venue(self, folder: EvidenceFolder) -> Venue:
+    def target(self, folder: EvidenceFolder) -> TrialTarget:
         if self.bootstrap_servers is not None:
-            return ForeignVenue(self.bootstrap_servers)
-        return OwnVenue(self.cluster_spec(folder), folder)
+            return ExistingKafka(self.bootstrap_servers)
+        return OwnCluster(self.cluster_spec(folder), folder)
 
     def plan(self, folder: EvidenceFolder) -> TrialPlan:
         seed = random.SystemRandom().randrange(_SEEDS) if self.seed is None else self.seed
@@ -233,9 +217,55 @@ class Choices:
         return TWO_LEADERS_DIE if self.generation == "hw" else None
 
 
+@dataclass(slots=True)
+class TrialResult:
+    evidence: Path
+    manifest: Manifest
+    notes: list[str] = field(default_factory=list)
+    """Problems that did not end the trial."""
+
+
+def run_trial(options: TrialOptions, watcher: Watcher | None = None) -> TrialResult:
+    """Run a trial and leave its evidence in a folder. Raises `Refusal`."""
+    with prepared(options, watcher or Silent()) as trial:
+        trial.run()
+    return TrialResult(trial.folder.path, trial.folder.manifest, trial.notes)
+
+
+@contextmanager
+def prepared(options: TrialOptions, watcher: Watcher) -> Iterator[LoadTrial]:
+    """A trial that is ready to run. Its evidence folder is locked inside the context, and removed if the
+    trial fails before the load."""
+    options.check()
+    path = options.evidence or Path(time.strftime("trial-%Y%m%d-%H%M%S"))
+    folder = EvidenceFolder.create(path, Manifest("foreign" if options.foreign else "cluster"))
+    try:
+        trial = LoadTrial(options.plan(folder), options.target(folder), folder, watcher)
+        for left in stop_leftovers(path.absolute().parent):
+            trial.notes.append(
+                f"stopped brokers of a killed trial; to get its evidence: tidelog evidence recover {left}"
+            )
+        yield trial
+    except BaseException as error:
+        loaded = folder.manifest.load_started_us is not None
+        if not loaded:
+            folder.discard()
+        if loaded and isinstance(error, TrialFailed):
+            raise TrialFailed(f"{error} (evidence so far in {folder.path})") from None
+        raise
+    finally:
+        folder.release()
+
+
+def _one_of(what: str, given: str, known: Collection[str]) -> str:
+    if given.strip() not in known:
+        raise unknown(what, given.strip(), tuple(known))
+    return given.strip()
+
+
 def _needed(ability: Ability, kinds: set[str]) -> bool:
     return any(ability in TRIAL_FAULTS[kind].needs for kind in kinds)
 
 
-def _assignments(given: list[str], option: str) -> dict[str, Any]:
-    return {entry.name: entry.value for entry in gather(None, given, option=option)}
+def _assignments(given: Sequence[str], option: str) -> dict[str, Any]:
+    return {entry.name: entry.value for entry in gather(None, list(given), option=option)}

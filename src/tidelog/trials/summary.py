@@ -1,8 +1,8 @@
-"""The short answer at the end of a trial: what was sent, what came of it, and whether anything is missing.
+"""Summary of a trial without an audit: what was sent, the outcomes, and which records are lost.
 
-An acknowledged record is missing if the final read, every partition from its beginning to its end, did not
-bring it. That is exact and cheap, but only the beginning of an audit: it knows nothing of replicas that
-differ, of what consumers saw on the way, or of causes.
+An acknowledged record is lost if the final read, every partition from its beginning to its end, did not
+return it. That is exact and cheap, but less than an audit: it does not compare replicas, check what consumers
+read before, or find causes.
 
 Rules of the file: one producer at a time, so that memory is bounded by the longest of their ledgers.
 """
@@ -22,13 +22,13 @@ from tidelog.evidence.parquet.parts import dataset, read_table
 from tidelog.evidence.tables import FAULTS, LEDGER, READS
 
 UNAVAILABLE_US: Final = 1_000_000
-"""A partition counts as unavailable if for so long a send waited and none was acknowledged."""
+"""A partition is unavailable if a send waited this long and none was acknowledged."""
 _SHOWN: Final = 10
 
 
 @dataclass(slots=True, frozen=True)
 class Window:
-    """A time in which a partition acknowledged nothing though somebody waited. ms after the load began."""
+    """A time in which a partition acknowledged no send, though one waited; in ms since the load began."""
 
     partition: int
     from_ms: int
@@ -40,7 +40,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class Closing:
+class TrialSummary:
     state: str
     stage: str
     seconds: float = 0.0
@@ -52,7 +52,7 @@ class Closing:
     unknown: int = 0
     reads: dict[str, int] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
-    """Sends that did not end well, by the error that was reported last."""
+    """Sends that were not acknowledged, by the error that was reported last."""
     latency_ms: dict[str, float] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     """How many of each kind were done."""
@@ -85,43 +85,43 @@ class Closing:
         return facts
 
 
-def close(folder: EvidenceFolder) -> Closing:
+def summarize(folder: EvidenceFolder) -> TrialSummary:
     """Look at the evidence of a trial that has ended."""
     path, manifest = folder.path, folder.manifest
-    closing = Closing(manifest.state, manifest.stage, missing=manifest.missing)
+    summary = TrialSummary(manifest.state, manifest.stage, missing=manifest.missing)
     if manifest.load_started_us is not None and manifest.load_ended_us is not None:
-        closing.seconds = (manifest.load_ended_us - manifest.load_started_us) / 1_000_000
-    _count(closing, path)
-    _find_windows(closing, path, manifest)
+        summary.seconds = (manifest.load_ended_us - manifest.load_started_us) / 1_000_000
+    _count(summary, path)
+    _find_windows(summary, path, manifest)
     if manifest.final_reader is not None:
-        _find_losses(closing, path, manifest.final_reader)
-        closing.checked = closing.sent > 0
-    return closing
+        _find_losses(summary, path, manifest.final_reader)
+        summary.checked = summary.sent > 0
+    return summary
 
 
 # ---------------------------------------------------------------- counts
 
 
-def _count(closing: Closing, path: Path) -> None:
+def _count(summary: TrialSummary, path: Path) -> None:
     ledger = read_table(path, LEDGER, ["outcome", "error", "sent_us", "settled_us"])
-    closing.sent = ledger.num_rows
-    if closing.sent:
+    summary.sent = ledger.num_rows
+    if summary.sent:
         span = pc.min_max(ledger["sent_us"]).as_py()
-        closing.rate = round(closing.sent / max((span["max"] - span["min"]) / 1e6, 0.001), 1)
+        summary.rate = round(summary.sent / max((span["max"] - span["min"]) / 1e6, 0.001), 1)
     outcomes = _counted(ledger["outcome"])
-    closing.ok, closing.failed, closing.unknown = (outcomes.get(o, 0) for o in ("ok", "failed", "unknown"))
+    summary.ok, summary.failed, summary.unknown = (outcomes.get(o, 0) for o in ("ok", "failed", "unknown"))
     bad = ledger.filter(pc.not_equal(ledger["outcome"], "ok"))
-    closing.errors = _counted(pc.fill_null(bad["error"], "(never reported)"))
+    summary.errors = _counted(pc.fill_null(bad["error"], "(never reported)"))
     good = ledger.filter(pc.equal(ledger["outcome"], "ok"))
     if good.num_rows:
         latency = pc.subtract(good["settled_us"], good["sent_us"])
         points = pc.quantile(latency, [0.5, 0.99, 1.0]).to_pylist()
-        closing.latency_ms = {
+        summary.latency_ms = {
             name: round(us / 1000, 1) for name, us in zip(("p50", "p99", "max"), points, strict=True)
         }
-    closing.reads = _counted(read_table(path, READS, ["consumer"])["consumer"])
+    summary.reads = _counted(read_table(path, READS, ["consumer"])["consumer"])
     faults = read_table(path, FAULTS, ["kind", "began_us"])
-    closing.faults = _counted(faults.filter(pc.is_valid(faults["began_us"]))["kind"])
+    summary.faults = _counted(faults.filter(pc.is_valid(faults["began_us"]))["kind"])
 
 
 def _counted(column: Any) -> dict[str, int]:
@@ -133,7 +133,7 @@ def _counted(column: Any) -> dict[str, int]:
 # ---------------------------------------------------------------- windows
 
 
-def _find_windows(closing: Closing, path: Path, manifest: Manifest) -> None:
+def _find_windows(summary: TrialSummary, path: Path, manifest: Manifest) -> None:
     acknowledged = (ds.field("outcome") == "ok") & (ds.field("acks") != 0)
     acks = read_table(path, LEDGER, ["partition", "sent_us", "settled_us"], acknowledged)
     acks = acks.sort_by([("partition", "ascending"), ("settled_us", "ascending")]).combine_chunks()
@@ -146,7 +146,7 @@ def _find_windows(closing: Closing, path: Path, manifest: Manifest) -> None:
     same = pc.equal(earlier["partition"], later["partition"])
     found = pa.table({"partition": later["partition"], "began": began, "ended": later["settled_us"]})
     started = manifest.load_started_us or 0
-    closing.unavailable = sorted(
+    summary.unavailable = sorted(
         (
             Window(row["partition"], (row["began"] - started) // 1000, (row["ended"] - started) // 1000)
             for row in found.filter(pc.and_(silent, same)).to_pylist()
@@ -158,35 +158,35 @@ def _find_windows(closing: Closing, path: Path, manifest: Manifest) -> None:
 # ---------------------------------------------------------------- losses
 
 
-def _find_losses(closing: Closing, path: Path, final_reader: str) -> None:
+def _find_losses(summary: TrialSummary, path: Path, final_reader: str) -> None:
     final = read_table(path, READS, ["value"], ds.field("consumer") == final_reader)["value"]
     ledger = dataset(path, LEDGER)
     kinds = ledger.to_table(columns=["producer", "idempotent"]).group_by(["producer", "idempotent"])
     producers = {row["producer"]: row["idempotent"] for row in kinds.aggregate([]).to_pylist()}
     for producer, idempotent in sorted(producers.items()):
         found = final.filter(pc.starts_with(final, f"{producer}-"))
-        _find_repeats(closing, found, idempotent=idempotent)
+        _find_repeats(summary, found, idempotent=idempotent)
         promised = ledger.to_table(
             columns=["value", "acks", "topic", "partition", "offset"],
             filter=(ds.field("producer") == producer) & (ds.field("outcome") == "ok"),
         )
         absent = promised.filter(pc.invert(pc.is_in(promised["value"], value_set=found.combine_chunks())))
         unconfirmed = pc.equal(absent["acks"], 0)
-        closing.unconfirmed_missing += pc.sum(unconfirmed).as_py() or 0
+        summary.unconfirmed_missing += pc.sum(unconfirmed).as_py() or 0
         lost = absent.filter(pc.invert(unconfirmed))
-        closing.lost += lost.num_rows
+        summary.lost += lost.num_rows
         for acks, count in _counted(lost["acks"]).items():
             name = "all" if int(acks) == -1 else str(acks)
-            closing.lost_by_acks[name] = closing.lost_by_acks.get(name, 0) + count
-        room = _SHOWN - len(closing.lost_examples)
-        closing.lost_examples += lost.slice(0, max(room, 0)).to_pylist()
+            summary.lost_by_acks[name] = summary.lost_by_acks.get(name, 0) + count
+        room = _SHOWN - len(summary.lost_examples)
+        summary.lost_examples += lost.slice(0, max(room, 0)).to_pylist()
 
 
-def _find_repeats(closing: Closing, found: Any, *, idempotent: bool) -> None:
+def _find_repeats(summary: TrialSummary, found: Any, *, idempotent: bool) -> None:
     repeats = len(found) - pc.count_distinct(found).as_py()
     if not idempotent:
-        closing.repeated += repeats
+        summary.repeated += repeats
     elif repeats:
-        closing.duplicated += repeats
+        summary.duplicated += repeats
         twice = [value for value, count in _counted(found).items() if count > 1]
-        closing.duplicated_examples += twice[: _SHOWN - len(closing.duplicated_examples)]
+        summary.duplicated_examples += twice[: _SHOWN - len(summary.duplicated_examples)]
