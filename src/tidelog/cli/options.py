@@ -38,6 +38,16 @@ TranscriptOption = Annotated[
         "--transcript", help="Print the transcript: the scenario file with the events below each step."
     ),
 ]
+ServersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-servers",
+        "-b",
+        metavar="H:P,…",
+        help="Bootstrap servers.",
+        show_default="the running cluster, else 127.0.0.1:9092",
+    ),
+]
 
 
 def generation_named(name: str) -> str:

@@ -214,3 +214,47 @@ def kill_leftovers(data_dir: Path) -> int:
     ending = Ending(data_dir)
     ending.kill()
     return len(ending.asked)
+
+
+# ---------------------------------------------------------------- the default cluster
+
+# `$XDG_STATE_HOME/tidelog` (`~/.local/state/tidelog`) holds `latest`, the path of the data directory of the
+# cluster that was started last on this machine, and `cluster`, the default data directory of a detached one.
+
+DEFAULT_SERVERS = "127.0.0.1:9092"
+
+
+def state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "tidelog"
+
+
+def detached_dir() -> Path:
+    return state_dir() / "cluster"
+
+
+def remember(data_dir: Path) -> None:
+    """Make this the default cluster of later commands. Errors are ignored: the default is a convenience."""
+    try:
+        state_dir().mkdir(parents=True, exist_ok=True)
+        (state_dir() / "latest").write_text(f"{data_dir}\n", "utf-8")
+    except OSError:
+        pass
+
+
+def latest_dir() -> Path | None:
+    try:
+        return Path((state_dir() / "latest").read_text("utf-8").strip())
+    except OSError:
+        return None
+
+
+def likely_dirs() -> list[Path]:
+    """Default places to look for a running cluster. The last one started comes first."""
+    return [folder for folder in (latest_dir(), detached_dir()) if folder is not None]
+
+
+def latest_servers() -> str:
+    """The bootstrap servers of the running cluster that was started last, or Kafka's usual one."""
+    clusters = (running(folder) for folder in likely_dirs())
+    return next((found.bootstrap_servers for found in clusters if found is not None), "") or DEFAULT_SERVERS

@@ -1,13 +1,15 @@
 """Phrases, and the books that say them.
 
 ``words/<language>.json`` has a template for each key: under ``phrases``, and, only in English, under ``log``
-(what a broker's log says) and ``causes`` (what an audit says). A template names fields in braces. A field is
-a number, a text that is the same in every language (a name, an offset, a list of brokers), or a phrase.
+(lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in
+braces. A field is a number, a text that is the same in every language (a name, an offset, a list of brokers),
+or a phrase.
 """
 
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Mapping
 from functools import cache, cached_property
 from importlib.resources import files
@@ -44,7 +46,8 @@ class Phrasebook:
     @cached_property
     def templates(self) -> dict[str, str]:
         words = self.words
-        return {**words["phrases"], **words.get("log", {}), **words.get("causes", {})}
+        english = (words.get(part, {}) for part in ("log", "causes", "verdict"))
+        return dict(ChainMap(words["phrases"], *english))
 
     def say(self, phrase: Phrase) -> str:
         fields = {

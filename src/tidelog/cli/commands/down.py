@@ -18,7 +18,6 @@ import typer
 
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.paths import absolute
-from tidelog.cli.running import likely_dirs
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
@@ -54,6 +53,8 @@ def down(
     Example: tidelog down
     Exit code: 0 stopped or not running, 1 a process does not stop, 2 wrong usage.
     """
+    from tidelog.cluster.directory import likely_dirs
+
     folder = _in_use(likely_dirs() if data_dir is None else [data_dir])
     if folder is None:
         where = f" in {data_dir}" if data_dir is not None else ""

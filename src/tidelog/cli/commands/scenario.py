@@ -78,7 +78,7 @@ def show(name: ScenarioArgument) -> None:
     text = scenario_text(name)
     screen = console()
     if screen.is_terminal:
-        from tidelog.cli.show.highlight import highlighted
+        from tidelog.cli.show.catalogue import highlighted
 
         write_lines(screen, highlighted(text))
     else:
@@ -126,7 +126,7 @@ def _leave_evidence(played: Run, folder: Path) -> None:
 
 def present(played: Run, *, as_json: bool, transcript: bool) -> int:
     """Print a run in the chosen format."""
-    from tidelog.cli.judgement import exit_code
+    from tidelog.narrate.verdict import is_bad
 
     if as_json and transcript:
         raise Refusal("choose one of --json and --transcript")
@@ -143,7 +143,7 @@ def present(played: Run, *, as_json: bool, transcript: bool) -> int:
 
         screen = console()
         write_lines(screen, account(screen, played))
-    return exit_code(played)
+    return ExitCode.VIOLATED if is_bad(played) else ExitCode.HELD
 
 
 @app.command("compare")
@@ -195,7 +195,7 @@ def compare(
 
 def _compare_stages(name: str, generation: list[str], pace: float | None, *, as_json: bool) -> int:
     from tidelog.cli.commands.scenario_cluster import compare_with_sim
-    from tidelog.cli.show.stage_differences import differences
+    from tidelog.cli.show.comparison import differences
 
     if len(generation) > 1:
         raise Refusal("--stages compares under one generation: give --generation once")

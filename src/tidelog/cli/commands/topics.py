@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import JsonOption
-from tidelog.cli.running import ServersOption, servers
+from tidelog.cli.options import JsonOption, ServersOption
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
@@ -37,9 +36,10 @@ ConfigOption = Annotated[
 
 @contextmanager
 def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
+    from tidelog.cluster.directory import latest_servers
     from tidelog.kafka_client.admin import Admin
 
-    with Admin(servers(bootstrap_servers)) as admin:
+    with Admin(bootstrap_servers or latest_servers()) as admin:
         yield admin
 
 

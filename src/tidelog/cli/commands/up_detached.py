@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tidelog.cli.commands.up_foreground import Plan, hints, supervise
 from tidelog.cli.paths import make_folder
-from tidelog.cli.running import detached_dir
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
 
@@ -52,6 +51,8 @@ def detach(plan: Plan) -> None:
 
 
 def _folder(plan: Plan) -> Path:
+    from tidelog.cluster.directory import detached_dir
+
     folder = plan.data_dir or detached_dir()
     make_folder(folder)
     return folder

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.cli.running import remember
 from tidelog.cli.show import palette
 from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.show.output import console, write_text
 from tidelog.cluster.aio import AsyncCluster
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
+from tidelog.cluster.directory import remember
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.narrate.numbers import counted
 

@@ -7,11 +7,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tidelog.cli.judgement import outcome
 from tidelog.cli.show import palette
 from tidelog.cli.show.lines import rule, wrap
 from tidelog.cli.show.run import page_width
-from tidelog.scenario.scenario import Scenario
+from tidelog.narrate.verdict import outcome
+from tidelog.scenario.scenario import OUTPUT_MARK, Scenario
 
 Listed = list[tuple[str, list[Scenario]]]
 """Groups in order: title and scenarios."""
@@ -73,3 +73,24 @@ def as_json(groups: Listed) -> list[dict[str, Any]]:
         for title, scenarios in groups
         for scenario in scenarios
     ]
+
+
+# ---------------------------------------------------------------- scenario files
+
+_HEAD = ("scenario", "title", "source", "cluster", "topic", "producer", "consumer", "expect")
+
+
+def highlighted(text: str) -> list[Text]:
+    """The lines of the file with colours. The text does not change."""
+    lines, in_output = [], False
+    for raw in text.splitlines():
+        line = Text(raw)
+        word = raw.split(maxsplit=1)[0] if raw.strip() else ""
+        in_output = word != "" and (in_output or word == OUTPUT_MARK)
+        start = len(raw) - len(raw.lstrip())
+        if in_output or word.startswith("#"):
+            line.stylize(palette.FAINT)
+        elif word:
+            line.stylize(palette.STRONG if word in _HEAD else palette.COMMAND, start, start + len(word))
+        lines.append(line)
+    return lines

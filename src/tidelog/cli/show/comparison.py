@@ -8,12 +8,23 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import BETWEEN, beside, box, rule, wrap
-from tidelog.cli.show.run import event_lines, heading, opening, page_width, paragraph, remark, without_gaps
+from tidelog.cli.show.run import (
+    event_lines,
+    heading,
+    opening,
+    page_width,
+    paragraph,
+    remark,
+    style_of,
+    verdict_lines,
+    without_gaps,
+)
 from tidelog.core.events import Truncated
 from tidelog.lab.compare import Comparison, essence, essence_of_replica
+from tidelog.narrate.verdict import headline
+from tidelog.process_stage.compare import StageComparison
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 from tidelog.scenario.run import Run
 from tidelog.scenario.snapshot import PartitionSnapshot, Snapshot
@@ -175,5 +186,33 @@ def _ending(layout: _Layout, parts_at: int | None) -> list[Text]:
 
 
 def _verdict(screen: Console, run: Run, width: int) -> list[Text]:
-    body = judgement_lines(screen, run, width - 4, short=True)
+    body = verdict_lines(screen, run, width - 4, short=True)
     return box(headline(run, short=True), body, width, style_of(run))
+
+
+# ---------------------------------------------------------------- two stages
+
+
+def differences(screen: Console, compared: StageComparison) -> list[Text]:
+    width = page_width(screen)
+    scenario = compared.first.scenario
+    lines = wrap(screen, Text(scenario.title or scenario.name, palette.STRONG), width)
+    for run in (compared.first, compared.second):
+        lines += [Text(), *wrap(screen, headline(run), width, marker=f"{run.stage:<8} "), *_end(run, width)]
+    lines.append(Text())
+    if compared.same:
+        return [*lines, Text("Both stages end in the same state.", palette.GOOD)]
+    lines.append(Text("The stages differ:", palette.BAD))
+    for found in compared.differences:
+        lines += wrap(screen, f"{found.kind}, {found.where}", width, marker="  ")
+        lines += wrap(screen, found.first or "nothing", width, marker=f"    {compared.first.stage:<8} ")
+        lines += wrap(screen, found.second or "nothing", width, marker=f"    {compared.second.stage:<8} ")
+    return lines
+
+
+def _end(run: Run, width: int) -> list[Text]:
+    lines = []
+    for partition in run.final.partitions:
+        lines.append(Text("  ").append_text(replicas.partition_text(run.final, partition)))
+        lines += replicas.table(partition, None, width)
+    return lines

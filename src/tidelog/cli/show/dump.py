@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.cli.show.columns import columns, size_text
+from tidelog.cli.show.lines import columns, size_text
 from tidelog.narrate.numbers import counted
 from tidelog.storage.dump.rows import FINDING, NOTE, Row
 

@@ -1,4 +1,4 @@
-"""Layout of lines: wrapped, indented, boxed, side by side.
+"""Layout of lines: wrapped, indented, boxed, side by side, in columns.
 
 Tables of rich pad every cell to the right edge. These lines have no trailing blanks, so output piped into a
 file has none either. No function returns a line wider than its ``width``.
@@ -13,7 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from tidelog.cli.show import palette
+
 BETWEEN = " │ "
+GAP = 2
 
 
 def wrap(screen: Console, text: Text | str, width: int, indent: int = 0, marker: str = "") -> list[Text]:
@@ -61,3 +64,33 @@ def beside(
         row.rstrip()
         rows.append(row)
     return rows
+
+
+def columns(heads: Sequence[str], rows: Sequence[Sequence[Text | str]], right: str = "") -> list[Text]:
+    """One line for the heads and one for each row. `right` has an `r` for each right-aligned column, as in
+    "lrr". Columns beyond its end are left-aligned."""
+    table = [[Text(head, palette.FAINT) for head in heads]]
+    table += [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [max(row[number].cell_len for row in table) for number in range(len(heads))]
+    lines = []
+    for row in table:
+        line = Text()
+        for number, cell in enumerate(row):
+            padding = " " * (widths[number] - cell.cell_len)
+            line.append(" " * GAP if number else "")
+            line.append_text(
+                Text(padding) + cell if right[number : number + 1] == "r" else cell + Text(padding)
+            )
+        line.rstrip()
+        lines.append(line)
+    return lines
+
+
+def size_text(count: int) -> str:
+    """A number of bytes with a unit, as `1.5 MiB`."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -8,17 +8,18 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
-from tidelog.cli.judgement import headline, judgement_lines, style_of
 from tidelog.cli.show import palette, replicas
 from tidelog.cli.show.lines import box, wrap
 from tidelog.core.events import Truncated
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import notable, spoken
+from tidelog.narrate.verdict import findings, headline, is_bad, outcome
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 from tidelog.scenario.head import describe_producer, describe_topic
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.scenario import ClientSetup, Scenario
 from tidelog.scenario.snapshot import Snapshot
+from tidelog.scenario.violations import Grade
 
 _PAGE_WIDTH_MAX = 110
 """Longer lines of prose are hard to read."""
@@ -48,7 +49,7 @@ def account(screen: Console, run: Run) -> list[Text]:
         lines += _step(screen, number, played, before, width)
         before = played.after
     lines.append(Text())
-    lines += box(headline(run), judgement_lines(screen, run, width - 4), width, style_of(run))
+    lines += box(headline(run), verdict_lines(screen, run, width - 4), width, style_of(run))
     return without_gaps(lines)
 
 
@@ -158,4 +159,51 @@ def _state(after: Snapshot, before: Snapshot | None, width: int) -> list[Text]:
         else:
             line = Text("  ").append_text(line)
         lines += [line, *rows]
+    return lines
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def style_of(run: Run) -> str:
+    return palette.BAD if is_bad(run) else palette.GOOD
+
+
+def verdict_lines(screen: Console, run: Run, width: int, *, short: bool = False) -> list[Text]:
+    """The verdict below its headline. ``short`` leaves out the messages of broken invariants."""
+    lines: list[Text] = []
+    for kind, sentence in findings(run):
+        lines += wrap(screen, Text(sentence, palette.BAD), width, marker=f"{kind:<11}")
+    acknowledged = sum(1 for r in run.ledger if r.outcome is not None and r.outcome.value == "ok")
+    lines += wrap(screen, f"{len(run.ledger)} sent, {acknowledged} acknowledged", width, marker="records    ")
+    for broken, at in zip(run.broken, run.broken_at, strict=True):
+        when = f"step {at}" if at < len(run.played) else "at the end"
+        style = palette.BAD if broken.grade is Grade.DATA else palette.WARNING
+        body = Text(f"{broken.name}, {when}", style)
+        if not short:
+            body = Text.assemble(body, ": ", broken.message)
+        lines += wrap(screen, body, width, marker=_BROKEN[broken.grade])
+    return lines + _expected(screen, run, width)
+
+
+_BROKEN = {
+    Grade.DATA: "broken     ",
+    Grade.STRUCTURE: "weakened   ",
+    Grade.LIVENESS: "unfinished ",
+}
+"""A guarantee about records; a rule whose violation can lead to loss; not (yet) recovered."""
+
+
+def _expected(screen: Console, run: Run, width: int) -> list[Text]:
+    expectation = run.scenario.expectation(run.scenario.setup.generation)
+    surprises = run.surprises()
+    if expectation is None and not surprises:
+        return wrap(
+            screen, Text("The scenario has no expectation for this generation.", palette.FAINT), width
+        )
+    if expectation is not None and not surprises:
+        return wrap(screen, f"As the scenario expects: {outcome(expectation)}.", width)
+    lines = wrap(screen, Text("NOT as the scenario expects:", palette.BAD), width)
+    for surprise in surprises:
+        lines += wrap(screen, surprise, width, marker="  ")
     return lines

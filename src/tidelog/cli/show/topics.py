@@ -7,7 +7,7 @@ from typing import Any
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.cli.show.columns import columns
+from tidelog.cli.show.lines import columns
 from tidelog.kafka_client.admin import PartitionView, TopicView
 
 _STYLES = {"ok": palette.GOOD, "under-replicated": palette.WARNING, "leaderless": palette.BAD}
