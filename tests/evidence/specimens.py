@@ -44,6 +44,7 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.BrokerRegistered(ME, BrokerEpoch(4_294_967_297)),
     e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),
+    e.BrokerExited(ME, TP, OTHER, 103, 100),
     e.StorageFailed(ME, TP, "cannot write 00000000000000000000.log: no space left on device"),
     e.ReplicaWentOffline(ME, TP, "cannot create orders-7: No space left on device"),
     e.ReplicaCameOnline(ME, TP),

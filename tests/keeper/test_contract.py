@@ -94,7 +94,7 @@ async def test_every_refusal_has_its_name(stage: Stage) -> None:
 async def test_sequential_names_count_up(stage: Stage) -> None:
     """Ten digits behind the name, counted over all clients, and the caller gets the whole path."""
     one, two = await stage.client(), await stage.client()
-    note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", TopicPartition("t", 3), sequential=True)
+    note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", (TopicPartition("t", 3),), sequential=True)
     made = [(await client.do(note)).path for client in (one, two, one)]
     assert made == [f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_{number:010}" for number in range(3)]
     assert list((await two.do(Children(keeper_paths.ISR_NOTIFICATIONS))).nodes) == made
@@ -135,7 +135,7 @@ KNOWN_VALUES: dict[str, Any] = {
     "/config/topics/t": {"min.insync.replicas": "2", "note": "größer \u2713"},
     "/config/brokers/1": {},
     "/config/changes/config_change_": "topics/t",
-    "/isr_change_notification/isr_change_": TopicPartition("t", 11),
+    "/isr_change_notification/isr_change_": (TopicPartition("t", 11), TopicPartition("u", 0)),
     "/admin/delete_topics/t": None,
     "/latest_producer_id_block": {"version": 1, "broker": 1, "block_start": "0", "block_end": "999"},
     "/elsewhere": {"any": ["thing", 1, None, True]},

@@ -76,8 +76,8 @@ KAFKA: list[tuple[str, Any, Any]] = [
     ("/controller_epoch", 12, 12),
     (
         "/isr_change_notification/isr_change_0000000003",
-        TopicPartition("t", 4),
-        {"version": 1, "partitions": [{"topic": "t", "partition": 4}]},
+        (TopicPartition("t", 4), TopicPartition("u", 0)),
+        {"version": 1, "partitions": [{"topic": "t", "partition": 4}, {"topic": "u", "partition": 0}]},
     ),
     ("/config/topics/t", {"a": "1"}, {"version": 1, "config": {"a": "1"}}),
     ("/config/brokers/1", {}, {"version": 1, "config": {}}),
@@ -138,7 +138,7 @@ MALFORMED = [
     ("/controller", b'{"brokerid":true}'),
     ("/controller_epoch", b"one"),
     ("/controller_epoch", b"1.5"),
-    ("/isr_change_notification/isr_change_0", b'{"partitions":[]}'),
+    ("/isr_change_notification/isr_change_0", b'{"partitions":[1]}'),
     ("/config/topics/t", b'{"config":{"a":1}}'),
     ("/config/changes/config_change_0", b"{}"),
     ("/cluster/id", b"\xff\xfe"),
@@ -208,7 +208,7 @@ def test_every_value_comes_back(
         f"/brokers/topics/{topic}/partitions/3/state": state,
         "/brokers/ids/3": endpoint,
         f"/config/topics/{topic}": config,
-        "/isr_change_notification/isr_change_": TopicPartition(topic, 3),
+        "/isr_change_notification/isr_change_": (TopicPartition(topic, 3),),
     }
     for path, value in values.items():
         assert decode(path, encode(path, value, NOW)) == value

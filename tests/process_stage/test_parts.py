@@ -320,6 +320,7 @@ EVENTS = (
     e.BrokerRegistered(BrokerId(1), BrokerEpoch(17)),
     e.ControlRequestRefused(BrokerId(1), "LeaderAndIsr", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(BrokerId(1), TP, ErrorCode.FENCED_LEADER_EPOCH),
+    e.BrokerExited(BrokerId(1), TP, BrokerId(2), 9, 7),
 )
 
 

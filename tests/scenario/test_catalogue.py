@@ -85,7 +85,8 @@ def test_cut_follower_leader(generation: str) -> None:
     assert twice.after.controller == 2
     smaller = after(run, "wait isr 2,0")
     assert state(smaller) == (0, 0, [2, 0])
-    assert marks(smaller, 0) == (3, 3)
+    # 2.7 leaves the watermark where it is until the next append.
+    assert marks(smaller, 0) == (3, 1 if generation == "epoch" else 3)
     assert told(run, "produce p3 c") == ["p3 is told: c ok at offset 3"]
     assert said(after(run, "read c3")) == "c3 reads a@0 b@1 b@2 c@3"
     assert [values(run, broker) for broker in (0, 1, 2)] == ["a b b c"] * 3
@@ -254,10 +255,10 @@ def test_isolate_controller_zone_as_clients_see_it(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_isolate_leader_and_controller(generation: str) -> None:
-    """Both are doubled, and it costs two epochs: nobody leads in the first."""
+    """Both are doubled, and it costs two epochs: nobody leads in the first. Before 2.0 it costs one."""
     run = known("isolate-leader-and-controller", generation)
     elected = after(run, "wait leader 2")
-    assert state(elected) == (2, 2, [2, 1])
+    assert state(elected) == (2, 2 if generation == "epoch" else 1, [2, 1])
     assert elected.after.controller_epoch == 2
     assert [replica(elected, broker).role for broker in (0, 2)] == ["leader", "leader"]
     assert replica(elected, 0).believes == {"leader": 0, "leader_epoch": 0, "isr": (0, 2, 1)}

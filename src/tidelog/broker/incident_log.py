@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from logging import DEBUG, ERROR, INFO, WARNING
+from logging import CRITICAL, DEBUG, ERROR, INFO, WARNING
 from typing import Any, assert_never
 
 from tidelog.core import events as e
@@ -145,6 +145,10 @@ class Narration:
         if self._once(event, event.error.name):
             level = DEBUG if event.error in _PASSING else WARNING
             self._together(level, "cannot_follow", event.tp, why=event.error.name)
+
+    def _exited(self, event: e.BrokerExited) -> None:
+        ends = {"end": event.log_end_offset, "leader_end": event.leader_end_offset}
+        self._say(CRITICAL, "exits", tp=str(event.tp), leader=event.leader, **ends)
 
     def _truncated(self, event: e.Truncated) -> None:
         cut = words("log.cut", tp=str(event.tp), before=event.before, after=event.after)
@@ -287,6 +291,7 @@ _WORDS: dict[type, Callable[[Narration, Any], None]] = {
     e.BecameLeader: Narration._became_leader,
     e.BecameFollower: Narration._became_follower,
     e.FollowerStalled: Narration._follower_stalled,
+    e.BrokerExited: Narration._exited,
     e.Truncated: Narration._truncated,
     e.StorageFailed: Narration._storage_failed,
     e.ReplicaWentOffline: Narration._went_offline,

@@ -33,7 +33,7 @@ from tidelog.broker.topic_settings import TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
-from tidelog.core.events import BrokerRegistered, TopicConfigured
+from tidelog.core.events import BrokerExited, BrokerRegistered, TopicConfigured
 from tidelog.core.keeper_port import KeeperReply, SessionResumed, SessionStarted, WatchFired
 from tidelog.core.messages import (
     ControlledShutdownResponse,
@@ -175,14 +175,17 @@ class Node:
 
     def stop(self, reason: str) -> None:
         """Begin the shutdown: ``stopped`` is set when leadership has moved, or when it cannot be moved."""
-        self.observe(happened.ControlledShutdownBegun(reason))
-        self.leaving = True
-        self._leaving_since = self.now()
+        self._leave_because(reason)
         if self.core.controller.active and not self.keeper.connected:
             self.core.leave()  # this broker is the controller and cannot write to the keeper
         else:
             self.core.stop(self.now())
         self.settle()
+
+    def _leave_because(self, reason: str) -> None:
+        self.observe(happened.ControlledShutdownBegun(reason))
+        self.leaving = True
+        self._leaving_since = self.now()
 
     def fail(self, reason: str) -> None:
         """Stop at once after an error that only a restart can repair."""
@@ -292,6 +295,9 @@ class Node:
             self.topics.configure(event.topic, event.values)
         elif isinstance(event, BrokerRegistered):
             self.registered.set()
+        elif isinstance(event, BrokerExited):
+            self.failure = "log truncation is not allowed"
+            self._leave_because(self.failure)
 
     def report(self) -> None:
         """Flush the recorder and the pending lines of the log."""

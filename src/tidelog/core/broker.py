@@ -113,12 +113,13 @@ class Broker:
         self._proposals = IsrProposals(self, self._keeper)
         self.ctx.propose_isr = self._proposals.propose
         self.ctx.ask_relief = self._ask_relief
+        self.ctx.exit = self.stop
         self.ctx.is_alive = self._is_alive
         self._configs = TopicConfigs(self.ctx, self._keeper, self.configure_topic, self._is_controller)
         self._producer_ids = ProducerIds(self.ctx, self._keeper)
         self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
         self.replicas: dict[TopicPartition, Replica] = {}
-        self.metadata = MetadataCache()
+        self.metadata = MetadataCache(isr_without_leader=generation.tells_isr_without_leader)
         self.known_controller = NO_LEADER
         self.controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
         self._checkpoint_due = False
@@ -193,7 +194,7 @@ class Broker:
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:
         self.ctx.topic_configs[topic] = config
-        if config.unclean_leader_election:
+        if config.unclean_leader_election and self.ctx.generation.elects_when_unclean_allowed:
             self.controller.unclean_election_enabled(topic)
 
     def stop(self, now: Millis) -> None:

@@ -36,6 +36,7 @@ class Context:
         "config",
         "default_topic_config",
         "effects",
+        "exit",
         "generation",
         "guards",
         "is_alive",
@@ -77,6 +78,8 @@ class Context:
         """Sends a leader's ISR proposal: to the controller or to the keeper."""
         self.ask_relief: Callable[[TopicPartition, LeaderEpoch], None] = _nowhere
         """Reports that a replica cannot write."""
+        self.exit: Callable[[Millis], None] = _nowhere
+        """Stops the broker, because it must not continue."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive according to the metadata."""
         self.unexpected: Unexpected = raised

@@ -357,6 +357,18 @@ class FollowerStalled:
 
 
 @dataclass(slots=True)
+class BrokerExited:
+    """The broker stops rather than truncate the log of a partition: it is longer than the leader's, and the
+    topic forbids unclean elections (until 2.0, KAFKA-7414). Leadership moves first, as in any shutdown."""
+
+    broker: BrokerId
+    tp: TopicPartition
+    leader: BrokerId
+    log_end_offset: Offset
+    leader_end_offset: Offset
+
+
+@dataclass(slots=True)
 class StorageFailed:
     """The log of a partition could not be written or read. The caller got an error; nothing was lost.
     ``reason`` is the system's message."""
@@ -446,6 +458,7 @@ Event = (
     | BrokerRegistered
     | ControlRequestRefused
     | FollowerStalled
+    | BrokerExited
     | StorageFailed
     | ReplicaWentOffline
     | ReplicaCameOnline

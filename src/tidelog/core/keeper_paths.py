@@ -6,7 +6,7 @@
 ``/brokers/topics/T/partitions/P/…`` ``state``: ``PartitionState``
 ``/controller``                      ``BrokerId``, ephemeral
 ``/controller_epoch``                ``int``
-``/isr_change_notification/…``       ``TopicPartition``, sequential
+``/isr_change_notification/…``       ``tuple[TopicPartition, ...]``, sequential
 ``/config/topics/T``                 ``dict[str, str]``: the settings that differ from the default
 ``/config/changes/config_change_…``  ``str``: "topics/T", sequential
 ``/admin/delete_topics/T``           None: the topic is to be deleted

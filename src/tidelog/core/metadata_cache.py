@@ -21,9 +21,10 @@ from tidelog.core.types import (
 
 
 class MetadataCache:
-    __slots__ = ("_origin", "endpoints", "live_brokers", "topics")
+    __slots__ = ("_isr_without_leader", "_origin", "endpoints", "live_brokers", "topics")
 
-    def __init__(self) -> None:
+    def __init__(self, *, isr_without_leader: bool = True) -> None:
+        self._isr_without_leader = isr_without_leader
         self.live_brokers: dict[BrokerId, BrokerEpoch] = {}
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.topics: dict[str, dict[int, PartitionAssignment]] = {}
@@ -72,4 +73,5 @@ class MetadataCache:
     def _as_told(self, state: PartitionState) -> PartitionState:
         if state.leader in self.live_brokers:
             return state
-        return PartitionState(NO_LEADER, state.leader_epoch, state.isr, state.controller_epoch, state.version)
+        isr = state.isr if self._isr_without_leader else ()
+        return PartitionState(NO_LEADER, state.leader_epoch, isr, state.controller_epoch, state.version)

@@ -51,6 +51,7 @@ COLUMNS = (
     Column("previous_isr", "list<int32>", "the in-sync replicas that a proposal would replace"),
     Column("log_end_offset", "int64", "the end of this broker's log, exclusive, after the event"),
     Column("previous_log_end_offset", "int64", "the end of this broker's log before the event"),
+    Column("leader_log_end_offset", "int64", "the end of the leader's log, exclusive"),
     Column("high_watermark", "int64", "records below this offset are committed from now on"),
     Column("previous_high_watermark", "int64", "records below this offset were committed before"),
     Column("partition_version", "int32", "the version of the partition's state node in the keeper"),
@@ -258,6 +259,15 @@ KINDS: dict[type, EventKind] = dict(
             "The follower paused: its leader refused its fetch, or its own disk failed.",
             **_PARTITION,
             **_ERROR,
+        ),
+        _kind(
+            e.BrokerExited,
+            "The broker stopped rather than truncate its log to the leader's, which is shorter: the topic "
+            "forbids unclean elections (until Kafka 2.0).",
+            **_PARTITION,
+            leader="leader",
+            log_end_offset="log_end_offset",
+            leader_log_end_offset="leader_end_offset",
         ),
         _kind(
             e.StorageFailed,

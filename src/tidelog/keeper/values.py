@@ -9,7 +9,7 @@ here. The path alone determines the format of a value:
 ``/brokers/topics/T/partitions/P/state``       ``PartitionState``; its version is the node's and is not stored
 ``/controller``                                ``BrokerId``
 ``/controller_epoch``                          ``int``
-``/isr_change_notification/isr_change_N``      ``TopicPartition``
+``/isr_change_notification/isr_change_N``      ``tuple[TopicPartition, ...]``
 ``/config/topics/T``, ``/config/brokers/N``    ``{name: value}``
 ``/config/changes/config_change_N``            ``"topics/T"``
 ``/latest_producer_id_block``                  ``{"version": 1, "broker": N, "block_start": "0", …}``
@@ -182,13 +182,15 @@ def _controller_to_json(broker: BrokerId, now: Millis) -> Any:
     return {"version": 1, "brokerid": broker, "timestamp": str(now)}
 
 
-def _isr_change_to_json(tp: TopicPartition, _now: Millis) -> Any:
-    return {"version": 1, "partitions": [{"topic": tp.topic, "partition": tp.partition}]}
+def _isr_change_to_json(changed: tuple[TopicPartition, ...], _now: Millis) -> Any:
+    return {"version": 1, "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in changed]}
 
 
-def _isr_change_from_json(stored: Any) -> TopicPartition:
-    (change,) = stored["partitions"]
-    return TopicPartition(_typed(change["topic"], str), _typed(change["partition"], int))
+def _isr_change_from_json(stored: Any) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(_typed(change["topic"], str), _typed(change["partition"], int))
+        for change in stored["partitions"]
+    )
 
 
 def _config_from_json(stored: Any) -> dict[str, str]:

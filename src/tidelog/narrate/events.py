@@ -133,6 +133,12 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     e.ReplicaWentOffline: lambda v: {"broker": v.broker, "tp": str(v.tp), "why": v.reason},
     e.ReplicaCameOnline: lambda v: {"broker": v.broker, "tp": str(v.tp)},
     e.FollowerStalled: lambda v: {"broker": v.broker, "why": error_phrase(v.error)},
+    e.BrokerExited: lambda v: {
+        "broker": v.broker,
+        "leader": v.leader,
+        "end": v.log_end_offset,
+        "leader_end": v.leader_end_offset,
+    },
     Acknowledged: _heard,
     SendFailed: _heard,
     RecordRead: lambda v: {"consumer": v.consumer, "value": v.value, "offset": v.offset},

@@ -37,6 +37,7 @@ NARRATED = (
     e.BrokerRegistered,
     e.ControlRequestRefused,
     e.FollowerStalled,
+    e.BrokerExited,
 )
 _CLASS_OF = {KINDS[kind].name: kind for kind in NARRATED}
 

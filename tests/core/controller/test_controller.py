@@ -38,15 +38,29 @@ def test_a_dead_leader_costs_one_epoch_if_the_controller_is_elsewhere(generation
     assert written(story) == [(1, 1, [1, 2], ElectionKind.CLEAN, None)]
 
 
-@pytest.mark.parametrize("generation", ISR_GENERATIONS)
-def test_leader_and_controller_together_cost_two_epochs(generation: str) -> None:
+def test_leader_and_controller_together_cost_two_epochs() -> None:
     """A new controller runs the replica machine first (no leader, +1), then elects (+1)."""
     head = THREE.replace("controller=2", "controller=0")
-    story = play(head, "crash 0\nwait unregistered 0", generation)
+    story = play(head, "crash 0\nwait unregistered 0", "epoch")
     assert written(story) == [
         (-1, 1, [1, 2], StateWriteReason.REPLICA_OFFLINE, 0),
         (1, 2, [1, 2], ElectionKind.CLEAN, None),
     ]
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_before_2_0_they_cost_one(generation: str) -> None:
+    """A new controller left the replicas of dead brokers alone (KAFKA-3143)."""
+    head = THREE.replace("controller=2", "controller=0")
+    story = play(head, "crash 0\nwait unregistered 0", generation)
+    assert written(story) == [(1, 1, [1, 2], ElectionKind.CLEAN, None)]
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_before_2_0_a_follower_that_dies_with_its_office_is_dropped_by_the_leader(generation: str) -> None:
+    """The successor does not touch the ISR; the leader shrinks it after the lag time, in the same epoch."""
+    story = play(THREE, "crash 2\nwait isr 0,1", generation)
+    assert written(story) == [(0, 0, [0, 1], StateWriteReason.ISR_WRITTEN, None)]
 
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)

@@ -1,11 +1,13 @@
 """A follower, fed by hand: its watermark, which answers it believes, and where it truncates."""
 
 import pytest
-from tests.core.harness import TP, Bench, disk, records
+from tests.core.harness import CONTROLLER, TP, Bench, disk, records
 
 from tidelog.core.config import BrokerConfig
-from tidelog.core.events import FollowerStalled, Truncated
+from tidelog.core.events import BrokerExited, FollowerStalled, Truncated
 from tidelog.core.messages import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
     EpochEndRequest,
     EpochEndResponse,
     FetchRequest,
@@ -13,7 +15,7 @@ from tidelog.core.messages import (
     ListOffsetsResponse,
 )
 from tidelog.core.replication.follower import FollowerRole, Phase
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId, LeaderEpoch
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId, LeaderEpoch, TopicConfig
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
@@ -220,9 +222,10 @@ def test_a_pause_outlived_by_the_role_does_nothing() -> None:
     assert len(bench.sent) == sent
 
 
-def test_a_log_longer_than_the_leaders_is_cut_to_its_end() -> None:
-    """OFFSET_OUT_OF_RANGE: ask for the leader's end, truncate to it, fetch on."""
-    bench = following(epoch=1, generation="hw", storage=disk((NO_EPOCH, "abc"), high_watermark=3))
+def out_of_range(generation: str, *, unclean: bool) -> Bench:
+    """A follower whose log ends at 3 has heard that the leader's ends at 1."""
+    bench = following(epoch=1, generation=generation, storage=disk((NO_EPOCH, "abc"), high_watermark=3))
+    bench.core.configure_topic("t", TopicConfig(1, unclean))
     assert bench.last_sent(FetchRequest).offset == 3
     bench.fed(3, error=ErrorCode.OFFSET_OUT_OF_RANGE)
     assert bench.last_sent(ListOffsetsRequest).current_leader_epoch == 1
@@ -230,8 +233,30 @@ def test_a_log_longer_than_the_leaders_is_cut_to_its_end() -> None:
         ListOffsetsResponse(tp=TP, error=ErrorCode.NONE, current_leader_epoch=LeaderEpoch(1), offset=1),
         LEADER,
     )
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("generation", "unclean"), [("hw", True), ("kip101", True), ("epoch", True), ("epoch", False)]
+)
+def test_a_log_longer_than_the_leaders_is_cut_to_its_end(generation: str, unclean: bool) -> None:
+    """OFFSET_OUT_OF_RANGE: ask for the leader's end, truncate to it, fetch on."""
+    bench = out_of_range(generation, unclean=unclean)
     assert (bench.values, bench.hw) == ("a", 1)
     assert bench.last_sent(FetchRequest).offset == 1
+    assert bench.happened(BrokerExited) == []
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_before_2_1_it_was_not_cut_where_unclean_elections_are_forbidden(generation: str) -> None:
+    """The broker says why and stops, leadership first; its log stays as it is (KAFKA-7414)."""
+    bench = out_of_range(generation, unclean=False)
+    assert bench.happened(BrokerExited) == [BrokerExited(BrokerId(0), TP, LEADER, 3, 1)]
+    assert bench.last_sent(ControlledShutdownRequest).broker == 0
+    assert not bench.stopped
+    bench.hear(ControlledShutdownResponse(ErrorCode.NONE, ()), CONTROLLER)
+    assert bench.stopped
+    assert (bench.values, bench.hw) == ("abc", 3)
 
 
 @pytest.mark.parametrize("state", ["fetching", "truncating", "finding the end"])

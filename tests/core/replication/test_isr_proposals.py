@@ -11,7 +11,14 @@ from tidelog.core.events import IsrChanged, IsrChangeProposed, IsrChangeRefused,
 from tidelog.core.keeper_port import Create, SetValue
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse, UpdateMetadataRequest
 from tidelog.core.replication.leader import NEVER, FollowerProgress
-from tidelog.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicConfig,
+)
 from tidelog.wire.errors import ErrorCode
 
 LAG = BrokerConfig(replica_lag_time_max_ms=10_000, replica_lag_max_messages=4)
@@ -33,9 +40,10 @@ def answer(bench: Bench, error: ErrorCode = ErrorCode.NONE) -> None:
     bench.hear(response, CONTROLLER)
 
 
-def leading(rule: IsrRule = IsrRule.CAUGHT_UP_TIME) -> Bench:
-    """A leader whose ISR check runs every five seconds and whose follower has just fetched."""
-    bench = Bench(config=replace(LAG, isr_rule=rule))
+def leading(rule: IsrRule = IsrRule.CAUGHT_UP_TIME, generation: str = "epoch") -> Bench:
+    """A leader whose ISR check runs every five seconds (under hw every ten) and whose follower has just
+    fetched."""
+    bench = Bench(generation=generation, config=replace(LAG, isr_rule=rule))
     bench.lead()
     bench.fetch(1, 0)
     return bench
@@ -77,6 +85,29 @@ def test_a_silent_follower_of_a_silent_partition_stays() -> None:
     bench = leading()
     bench.pass_time(120_000)
     assert proposed(bench) == []
+
+
+@pytest.mark.parametrize(("generation", "seconds"), [("hw", 20), ("kip101", 15)])
+def test_before_2_1_it_left(generation: str, seconds: int) -> None:
+    """A caught-up follower that has gone silent is dropped at the first check after the lag time."""
+    bench = leading(generation=generation)
+    bench.pass_time(seconds * 1_000 - 1)
+    assert proposed(bench) == []
+    bench.pass_time(1)
+    assert proposed(bench) == [(0,)]
+
+
+def test_before_0_10_2_the_lag_did_not_count_from_the_election() -> None:
+    """A new leader drops at its first check a follower that has not fetched from it: the follower was last
+    known to be caught up when this process had its first role in the partition."""
+    bench = Bench(generation="hw", config=LAG)
+    bench.follow(1, epoch=0)
+    bench.pass_time(60_000)
+    bench.lead(epoch=1)
+    bench.pass_time(9_999)
+    assert proposed(bench) == []
+    bench.pass_time(1)
+    assert proposed(bench) == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +184,16 @@ def test_when_a_follower_was_last_caught_up(
     end of that moment. Each fetch is (time, offset, our end)."""
     follower = FollowerProgress()
     for now, offset, end in fetches:
-        follower.fetched(offset, end, now)
+        follower.fetched(offset, end, now, previous_counts=True)
     assert follower.last_caught_up == caught_up, reason
+
+
+def test_before_0_10_2_only_the_current_end_counted() -> None:
+    """Under steady load a follower that is always a little behind was never caught up (KAFKA-4384)."""
+    follower = FollowerProgress()
+    for now, offset, end in ((10, 3, 5), (20, 5, 8), (30, 8, 12)):
+        follower.fetched(offset, end, now, previous_counts=False)
+    assert follower.last_caught_up == NEVER
 
 
 # ---------------------------------------------------------------- entering
@@ -256,7 +295,8 @@ def test_before_kip_497_an_expansion_in_doubt_was_not_counted(generation: str) -
     assert bench.leader.proposal is not None
     bench.produce("a", acks=1)
     bench.pass_time(60_000)
-    assert bench.hw == 1
+    bench.produce("b", acks=1)
+    assert bench.hw == 2
 
 
 def test_a_shrink_in_doubt_releases_nothing() -> None:
@@ -268,8 +308,31 @@ def test_a_shrink_in_doubt_releases_nothing() -> None:
     bench.pass_time(60_000)
     assert (bench.leader.isr, bench.hw) == ((0, 1), 0)
     answer(bench)
-    assert (bench.leader.isr, bench.hw) == ((0,), 1)
     assert [event.isr for event in bench.happened(IsrChanged)] == [(0,)]
+
+
+def test_a_shrink_of_the_leader_leaves_the_watermark_to_the_next_append() -> None:
+    """2.7 does not recompute it when the controller confirms (recording e3-27): a send that waits ends with
+    REQUEST_TIMED_OUT."""
+    bench = leading()
+    ack = bench.produce("a", timeout_ms=25_000)
+    bench.pass_time(15_000)
+    answer(bench)
+    assert (bench.leader.isr, bench.hw) == ((0,), 0)
+    bench.pass_time(10_000)
+    assert bench.answer_to(ack) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+    bench.produce("b", acks=1)
+    assert bench.hw == 2
+
+
+def test_a_shrink_of_the_controller_raises_it_at_once() -> None:
+    """It comes with a new epoch, which recomputes the watermark (recording e3b-27)."""
+    bench = leading()
+    bench.core.configure_topic("t", TopicConfig(2))
+    ack = bench.produce("a", timeout_ms=25_000)
+    bench.lead(epoch=1, isr=(0,), version=1)
+    assert bench.answer_to(ack) == (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, 0)
+    assert bench.hw == 1
 
 
 @pytest.mark.parametrize(
@@ -365,7 +428,8 @@ def write_state(bench: Bench, state: PartitionState, version: int) -> None:
 
 @pytest.mark.parametrize("generation", ["hw", "kip101"])
 def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str) -> None:
-    """A conditional write of the state, and a sequential node under /isr_change_notification."""
+    """A conditional write of the state, and a sequential node under /isr_change_notification, once no ISR has
+    changed for five seconds."""
     bench = Bench(generation=generation)
     write_state(bench, PartitionState(BrokerId(0), LeaderEpoch(2), ids((0,)), ControllerEpoch(1)), version=5)
     bench.lead(epoch=2, isr=(0,), version=5)
@@ -374,7 +438,13 @@ def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str
     assert node is not None
     assert (node.value.isr, node.value.leader_epoch, node.stat.version) == ((0, 1), 2, 6)
     assert (bench.leader.isr, bench.leader.version) == ((0, 1), 6)
-    assert bench.tree.get(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_0000000000") is not None
+    note = f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_0000000000"
+    bench.pass_time(5_000)
+    assert bench.tree.get(note) is None
+    bench.pass_time(2_500)
+    found = bench.tree.get(note)
+    assert found is not None
+    assert found.value == (TP,)
     assert [event.writer for event in bench.happened(PartitionStateWritten)] == [0]
 
 

@@ -78,7 +78,7 @@ def test_the_watermark_is_the_smallest_log_end_in_sync(
 
 def test_a_follower_that_was_caught_up_a_moment_ago_still_counts() -> None:
     """Out of the ISR but caught up within replica.lag.time.max.ms, it holds the watermark back, so that it
-    may come in again; after that time it no longer does."""
+    may come in again; after that time it no longer does, and the next append shows it."""
     bench = Bench(replicas=(0, 1))
     bench.lead(isr=(0,))
     bench.fetch(1, 0)
@@ -91,7 +91,9 @@ def test_a_follower_that_was_caught_up_a_moment_ago_still_counts() -> None:
     bench.produce("a", acks=1)
     assert bench.hw == 0
     bench.pass_time(45_001)
-    assert bench.hw == 1
+    assert bench.hw == 0
+    bench.produce("b", acks=1)
+    assert bench.hw == 2
 
 
 @pytest.mark.parametrize("led_before", [False, True])
@@ -243,13 +245,14 @@ def test_too_few_in_sync_after_the_append() -> None:
 
 
 def test_a_send_that_is_not_committed_in_time() -> None:
-    """REQUEST_TIMED_OUT (7) at its deadline, not before; the record stays and may still be committed."""
+    """REQUEST_TIMED_OUT (7) at its deadline, not before, with the record's offset: it stays and may still be
+    committed."""
     bench = leading()
     ack = bench.produce("a", timeout_ms=3_000)
     bench.pass_time(2_999)
     assert bench.answer_to(ack) is None
     bench.pass_time(1)
-    assert bench.answer_to(ack) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert bench.answer_to(ack) == (ErrorCode.REQUEST_TIMED_OUT, 0)
     assert bench.values == "a"
     bench.fetch(1, 1)
     assert bench.hw == 1
@@ -260,7 +263,7 @@ def test_each_send_has_a_deadline_of_its_own() -> None:
     bench = leading()
     long, short = bench.produce("a", timeout_ms=3_000), bench.produce("b", timeout_ms=1_000)
     bench.pass_time(1_000)
-    assert bench.answer_to(short) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert bench.answer_to(short) == (ErrorCode.REQUEST_TIMED_OUT, 1)
     assert bench.answer_to(long) is None
     bench.fetch(1, 2)
     assert bench.answer_to(long) == (ErrorCode.NONE, 0)
@@ -282,13 +285,13 @@ def test_leadership_lost_while_parked() -> None:
 
 
 def test_an_unanswered_send_is_told_that_the_leader_is_gone() -> None:
-    """The record may or may not survive: error 6, no offset."""
+    """The record may or may not survive: error 6, with the offset that it had."""
     bench = leading("a")
     ack = bench.produce("b")
     bench.follow(1, epoch=1)
-    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
     bench.pass_time(10_000)
-    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(ack) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
 
 
 def test_sends_to_somebody_who_does_not_lead() -> None:

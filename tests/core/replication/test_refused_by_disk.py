@@ -241,7 +241,7 @@ def test_an_epoch_that_cannot_be_opened_is_not_led() -> None:
     bench.disk.refuse("append", TP)
     assert bench.tell(TP, epoch=1).partition_errors == {TP: STORAGE_ERROR}
     assert bench.replica.role is None
-    assert bench.answer_to(parked) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert bench.answer_to(parked) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)
     assert [event.epoch for event in bench.happened(BecameLeader)] == [0]
     bench.disk.mend()
     assert bench.tell(TP, epoch=2).partition_errors == {}

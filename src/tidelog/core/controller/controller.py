@@ -143,7 +143,7 @@ class Controller:
     def _take_over(self, epoch_version: int) -> Task:
         """Kafka's onControllerFailover: read everything, inform all brokers, then replicas before
         partitions."""
-        ctx = self._ctx
+        ctx, generation = self._ctx, self._ctx.generation
         ctx.emit(events.ControllerElected(ctx.broker, self._epoch))
         cluster = ClusterState()
         channels = ControlChannels(ctx, self._epoch)
@@ -164,8 +164,12 @@ class Controller:
         yield from topic_deletion.adopt_marks(machines, [keeper_paths.name_of(path) for path in marks.nodes])
         for topic in cluster.topics:
             self._watch_topic(topic)
-        for broker in cluster.live:
-            channels.update_metadata(broker, cluster.known_partitions())
+        if generation.informs_before_roles:
+            for broker in cluster.live:
+                channels.update_metadata(broker, cluster.known_partitions())
+        else:
+            for partition in cluster.known_partitions():
+                machines.batch.add(partition, ())
         machines.phases.load()
         offline = []
         for tp, assignment in cluster.assignments.items():
@@ -173,9 +177,13 @@ class Controller:
         for broker in cluster.live:
             machines.replicas_online(broker)
         machines.batch.send()
-        yield from machines.replicas_offline(offline)
+        if generation.takes_dead_replicas_offline:
+            yield from machines.replicas_offline(offline)
         self._mark_leaderless()
         yield from machines.elect_offline_partitions()
+        if not generation.informs_before_roles:
+            for broker in cluster.live:
+                channels.update_metadata(broker, cluster.known_partitions())
         topic_deletion.erase_replicas(machines, cluster.deleting)
 
     def _deposed(self) -> None:

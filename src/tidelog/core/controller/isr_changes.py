@@ -99,8 +99,9 @@ def drain_isr_notifications(machines: StateMachines, *, update: bool) -> Task:
         return
     notes = yield Children(keeper_paths.ISR_NOTIFICATIONS, watch=True)
     for path, node in notes.nodes.items():
-        if update and node.value in machines.cluster.states:
-            yield from machines.read_state(node.value)
-            machines.batch.add(machines.cluster.partition(node.value), ())
+        for tp in node.value if update else ():
+            if tp in machines.cluster.states:
+                yield from machines.read_state(tp)
+                machines.batch.add(machines.cluster.partition(tp), ())
         yield Delete(path)
     machines.batch.send()

@@ -27,6 +27,7 @@ def elect_leaders(
     machines: StateMachines, requests: Sequence[ElectLeadersRequest]
 ) -> Procedure[list[ElectLeadersResponse]]:
     """Requests for different partitions."""
+    yield from machines.refresh_states(*(request.tp for request in requests))
     errors = {request.tp: _needless(machines, request) for request in requests}
     asked = {request.tp: request.election for request in requests if errors[request.tp] is ErrorCode.NONE}
     unclean = [tp for tp, election in asked.items() if election is ElectionType.UNCLEAN]
@@ -82,6 +83,7 @@ def controlled_shutdown(
     for tp in cluster.replicas_on(leaving):
         if tp in cluster.states and len(cluster.assignments[tp]) > 1:
             (led if cluster.states[tp].leader == leaving else followed).append(tp)
+    yield from machines.refresh_states(*led)
     if machines.ctx.generation.commits_by_isr:
         yield from machines.elect([_succession(cluster, tp, leaving) for tp in led])
     machines.batch.send()

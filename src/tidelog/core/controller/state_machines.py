@@ -7,7 +7,8 @@ from two rules here and from nothing else:
   leader epoch; a leader's own ISR change does not;
 * when a broker fails, the partition machine runs first and the replica machine second; when a controller
   takes over, it is the other way round. Hence a leader that dies alone costs one epoch and a leader that
-  dies together with the controller costs two.
+  dies together with the controller costs two. Before 2.0 it costs one as well: a new controller leaves the
+  replicas of dead brokers alone.
 
 Every method that writes is a task step: it yields keeper operations (``keeper_tasks.py``). An event that
 changes many partitions, such as the death of a broker, writes them in one transaction, because single writes
@@ -159,9 +160,10 @@ class StateMachines:
 
     def refresh_states(self, *tps: TopicPartition) -> Task:
         """Where leaders write their ISR to the keeper themselves, the cached states may be outdated."""
-        if not self.ctx.generation.isr_through_controller:
-            found = yield Together(tuple(Get(state_path(tp)) for tp in tps))
-            for tp, result in zip(tps, found.value, strict=True):
+        known = [tp for tp in tps if tp in self.cluster.states]
+        if known and not self.ctx.generation.isr_through_controller:
+            found = yield Together(tuple(Get(state_path(tp)) for tp in known))
+            for tp, result in zip(known, found.value, strict=True):
                 self._state_read(tp, result)
 
     def read_state(self, tp: TopicPartition) -> Task:
@@ -316,8 +318,8 @@ class StateMachines:
                 self.batch.add(cluster.partition(tp), (broker,))
 
     def replicas_offline(self, replicas: Iterable[tuple[TopicPartition, BrokerId]]) -> Task:
-        """Remove dead replicas from their ISRs. The last member stays (only it has all records), but as in
-        Kafka the state is written and the epoch raised even then."""
+        """Remove dead replicas from their ISRs. The last member stays (only it has all records; see
+        ``empties_isr_if_unclean``), but as in Kafka the state is written and the epoch raised even then."""
         cluster = self.cluster
         in_sync = []
         replicas = tuple(replicas)
@@ -379,7 +381,12 @@ class StateMachines:
         if broker not in state.isr:
             return None
         leader = NO_LEADER if state.leader == broker else state.leader
-        isr = state.isr if len(state.isr) == 1 else tuple(b for b in state.isr if b != broker)
+        isr = tuple(b for b in state.isr if b != broker)
+        if not isr and not (
+            self.ctx.generation.empties_isr_if_unclean
+            and self.ctx.topic_config(tp.topic).unclean_leader_election
+        ):
+            isr = state.isr
         why = Why(StateWriteReason.REPLICA_OFFLINE, broker)
         return Change(tp, successor(state, leader, isr), state.version, why)
 

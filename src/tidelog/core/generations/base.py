@@ -29,6 +29,35 @@ class Generation(ABC):
     """The high watermark waits for replicas outside the ISR that were caught up a moment ago (0.10.2)."""
     isr_through_controller: ClassVar[bool] = True
     """ISR changes go through the controller (KIP-497, 2.7), not directly to the keeper."""
+    advances_on_confirmed_isr: ClassVar[bool] = True
+    """A confirmed ISR change recomputes the high watermark. 2.7 does not: after a shrink it waits for the
+    next append or fetch (KAFKA-13091)."""
+    exempts_complete_followers: ClassVar[bool] = True
+    """A silent follower whose log ends where the leader's ends stays in the ISR (2.1)."""
+    counts_previous_fetch: ClassVar[bool] = True
+    """A follower was caught up at its previous fetch if it has reached the leader's end of that time (0.10.2,
+    KAFKA-4384)."""
+    lag_counts_from_epoch: ClassVar[bool] = True
+    """The lag of an in-sync follower counts from the start of the leader's epoch, at the earliest (0.10.2).
+    Before, it counted from the time when the leader's process first had the partition."""
+    isr_checks_per_lag_time: ClassVar[int] = 2
+    """How often the ISR is checked in ``replica.lag.time.max.ms``."""
+    exits_before_truncating: ClassVar[bool] = False
+    """A follower whose log is longer than the leader's stops its broker if the topic forbids unclean
+    elections (until 2.0, KAFKA-7414)."""
+    elects_when_unclean_allowed: ClassVar[bool] = True
+    """Permission for unclean elections elects at once (2.1); before, at the next start or failure of a broker
+    or of the controller."""
+    empties_isr_if_unclean: ClassVar[bool] = False
+    """The last in-sync replica leaves the ISR when it dies, if the topic allows unclean elections (until
+    1.0)."""
+    takes_dead_replicas_offline: ClassVar[bool] = True
+    """A new controller removes the replicas of dead brokers from their ISRs (2.0, KAFKA-3143)."""
+    informs_before_roles: ClassVar[bool] = True
+    """A new controller sends UpdateMetadata before LeaderAndIsr (0.10.2). Before, a broker that knew no live
+    brokers ignored its role as a follower."""
+    tells_isr_without_leader: ClassVar[bool] = True
+    """Metadata names the ISR of a partition without a leader (2.4)."""
     commits_by_isr: ClassVar[bool] = True
     """Records are committed when every in-sync replica has them, and leaders come from the ISR; otherwise a
     majority decides."""

@@ -24,6 +24,7 @@ class LeaderEpochs(Generation):
     name = "epoch"
     summary = "Kafka 2.7: leader epochs (KIP-101, 279, 320)"
     guards = ALL_GUARDS
+    advances_on_confirmed_isr = False
 
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
         replica, log = follower.replica, follower.log

@@ -26,6 +26,14 @@ class HighWatermarkTruncation(Generation):
     stamps_epochs = False
     counts_recently_caught_up = False
     isr_through_controller = False
+    exempts_complete_followers = False
+    counts_previous_fetch = False
+    lag_counts_from_epoch = False
+    isr_checks_per_lag_time = 1
+    exits_before_truncating = True
+    empties_isr_if_unclean = True
+    takes_dead_replicas_offline = False
+    tells_isr_without_leader = False
 
     def begin_leading(self, leader: LeaderRole) -> None:
         pass

@@ -27,6 +27,10 @@ class SingleEpochTruncation(Generation):
     summary = "Kafka 0.11–1.1: followers truncate to the end of their latest epoch, asked once"
     guards = EARLY_GUARDS
     isr_through_controller = False
+    exempts_complete_followers = False
+    exits_before_truncating = True
+    takes_dead_replicas_offline = False
+    tells_isr_without_leader = False
 
     def begin_leading(self, leader: LeaderRole) -> None:
         """The epoch enters the cache with its first record only: a leader that wrote nothing leaves no

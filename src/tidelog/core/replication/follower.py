@@ -171,6 +171,15 @@ class FollowerRole:
         if response.error is not NO_ERROR:
             self._refused(response.error, now)
             return
+        if response.offset < self.log.end_offset and self._must_exit():
+            self.phase = Phase.STALLED
+            self.ctx.emit(
+                events.BrokerExited(
+                    self.ctx.broker, self.replica.tp, self.leader, self.log.end_offset, response.offset
+                )
+            )
+            self.ctx.exit(now)
+            return
         try:
             if response.log_start_offset > self.log.end_offset:
                 self.replica.restart_at(response.log_start_offset)
@@ -180,6 +189,11 @@ class FollowerRole:
             self._storage_failed(failure, now)
         else:
             self.fetch()
+
+    def _must_exit(self) -> bool:
+        """Whether a log that is longer than the leader's may not be truncated."""
+        allowed = self.ctx.topic_config(self.replica.tp.topic).unclean_leader_election
+        return self.ctx.generation.exits_before_truncating and not allowed
 
     def _storage_failed(self, failure: StorageFailure, now: Millis) -> None:
         """The follower's own disk failed. Repeat the request after a pause, because its answer may have

@@ -1,8 +1,9 @@
 """Sends the ISR proposals of a broker's leaders and receives the results.
 
 Since KIP-497 it goes to the controller, which writes it. In older generations the leader writes it to the
-keeper itself and leaves a notification for the controller. Either way a proposal stays open until it is
-answered: it is repeated to a new controller, on a new connection, and under the broker's own new epoch.
+keeper itself and leaves a notification for the controller, some seconds later: until then the metadata of
+all brokers names the old ISR. Either way a proposal stays open until it is answered: it is repeated to a new
+controller, on a new connection, and under the broker's own new epoch.
 """
 
 from __future__ import annotations
@@ -15,20 +16,32 @@ from tidelog.core.keeper_port import ANY_VERSION, Create, Get, KeeperError, Resu
 from tidelog.core.keeper_tasks import KeeperClient
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
 from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.types import NO_LEADER, Millis, PartitionState
+from tidelog.core.types import NO_LEADER, Millis, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.core.broker import Broker
 
 
+NOTE_INTERVAL_MS: Millis = 2_500
+"""How often a broker looks for ISR changes of its leaders to notify the controller of."""
+NOTE_QUIET_MS: Millis = 5_000
+"""It waits until no ISR has changed for this long, to notify of many changes at once..."""
+NOTE_PATIENCE_MS: Millis = 60_000
+"""... unless its last notification is older than this. All three are Kafka's."""
+
+
 class IsrProposals:
-    __slots__ = ("_broker", "_ctx", "_keeper")
+    __slots__ = ("_broker", "_changed", "_ctx", "_keeper", "_last_change", "_last_note")
 
     def __init__(self, broker: Broker, keeper: KeeperClient) -> None:
         self._broker = broker
         self._ctx = broker.ctx
         self._keeper = keeper
+        self._changed: dict[TopicPartition, None] = {}
+        """Partitions whose ISR this broker has written, and the controller has not heard of."""
+        self._last_change: Millis = 0
+        self._last_note: Millis | None = None
 
     def propose(self, proposal: AlterIsrRequest) -> None:
         ctx, broker = self._ctx, self._broker
@@ -74,8 +87,7 @@ class IsrProposals:
             written = replace(state, version=result.value.version)
             reason = events.StateWriteReason.ISR_WRITTEN
             self._ctx.emit(events.PartitionStateWritten(self._ctx.broker, tp, written, reason))
-            note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", tp, sequential=True)
-            self._keeper.call(note, lambda _: None)
+            self._note_later(tp, self._ctx.now)
         elif result.error is KeeperError.BAD_VERSION:
             # Refused, or a repeated call found its own write: read the node to decide.
             self._keeper.call(
@@ -85,6 +97,24 @@ class IsrProposals:
         else:
             response.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.answered(response, self._ctx.now)
+
+    def _note_later(self, tp: TopicPartition, now: Millis) -> None:
+        self._last_change = now
+        if self._last_note is None:
+            self._last_note = now
+        if not self._changed:
+            self._ctx.set_timer((now // NOTE_INTERVAL_MS + 1) * NOTE_INTERVAL_MS, self._note)
+        self._changed[tp] = None
+
+    def _note(self, now: Millis) -> None:
+        quiet = now - self._last_change > NOTE_QUIET_MS
+        if quiet or now - (self._last_note or 0) > NOTE_PATIENCE_MS:
+            self._last_note = now
+            changed, self._changed = tuple(self._changed), {}
+            note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", changed, sequential=True)
+            self._keeper.call(note, lambda _: None)
+        else:
+            self._ctx.set_timer(now + NOTE_INTERVAL_MS, self._note)
 
     def _reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
         response = AlterIsrResponse(

@@ -2,8 +2,9 @@
 
 Rules of this file:
 
-* The high watermark is recomputed when the log grows, when a follower fetches, when the ISR shrinks and when
-  an epoch begins; within one leadership it never goes back.
+* The high watermark is recomputed when the log grows, when a follower fetches, when the ISR shrinks (under
+  ``epoch`` only when the shrink is proposed) and when an epoch begins; within one leadership it never goes
+  back.
 * A follower's fetch at offset *n* acknowledges everything below *n*. As in Kafka the data of the response is
   read first, then the acknowledgement is recorded: so a follower's high watermark lags one fetch round.
 * An ISR change is a *proposal* until it is written to the keeper. A proposed expansion already holds the high
@@ -65,13 +66,17 @@ class FollowerProgress:
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
     log_start_offset: Offset = UNKNOWN_OFFSET
 
-    def fetched(self, offset: Offset, leader_end: Offset, now: Millis) -> None:
+    def fetched(self, offset: Offset, leader_end: Offset, now: Millis, *, previous_counts: bool) -> None:
         """Record a fetch. The follower is caught up *now* if it reached the leader's log end; it was caught
         up at the previous *fetch* if it reached the log end of that time: under steady load a follower is
         always a little behind."""
         if offset >= leader_end:
             self.last_caught_up = now
-        elif offset >= self.leader_end_at_last_fetch and self.last_fetch > self.last_caught_up:
+        elif (
+            previous_counts
+            and offset >= self.leader_end_at_last_fetch
+            and self.last_fetch > self.last_caught_up
+        ):
             self.last_caught_up = self.last_fetch
         self.log_end_offset = offset
         self.leader_end_at_last_fetch = leader_end
@@ -127,6 +132,10 @@ class LeaderRole:
             for broker in replica.replicas
             if broker != replica.ctx.broker
         }
+        if not self.ctx.generation.lag_counts_from_epoch:
+            for broker, follower in self.followers.items():
+                former = replica.former_followers.get(broker)
+                follower.last_caught_up = replica.in_use_since if former is None else former.last_caught_up
         self._produces: list[_ParkedProduce] = []
         self._fetches: dict[ReplyTo, _ParkedFetch] = {}
         self._produce_timer: Timer | None = None
@@ -147,9 +156,9 @@ class LeaderRole:
         self.proposal = None
         self.epoch_start = self.log.end_offset
         for broker, follower in self.followers.items():
-            # The lag of an ISR member counts from now. A replica outside the ISR must first fetch up to the
-            # current log end.
-            follower.last_caught_up = now if broker in self.isr else NEVER
+            if self.ctx.generation.lag_counts_from_epoch:
+                # A replica outside the ISR must first fetch up to the current log end.
+                follower.last_caught_up = now if broker in self.isr else NEVER
             follower.last_fetch = now
             follower.leader_end_at_last_fetch = self.epoch_start
         self.ctx.generation.begin_leading(self)  # the append may fail
@@ -169,7 +178,7 @@ class LeaderRole:
         """Another broker leads: answer all waiting requests with an error."""
         tp = self.replica.tp
         for produce in self._produces:
-            self.ctx.reply(produce.reply_to, ProduceResponse(tp, error))
+            self.ctx.reply(produce.reply_to, ProduceResponse(tp, error, produce.base_offset))
         for reply_to, parked in self._fetches.items():
             request = parked.request
             self.ctx.reply(reply_to, FetchResponse(tp, error, request.offset, request.current_leader_epoch))
@@ -247,8 +256,8 @@ class LeaderRole:
         for produce in waiting:
             if produce.deadline <= now:
                 # The record stays in the log, so the outcome is unknown to the client.
-                response = ProduceResponse(self.replica.tp, ErrorCode.REQUEST_TIMED_OUT)
-                self.ctx.reply(produce.reply_to, response)
+                error = ErrorCode.REQUEST_TIMED_OUT
+                self.ctx.reply(produce.reply_to, ProduceResponse(self.replica.tp, error, produce.base_offset))
             else:
                 self._park_produce(produce)
 
@@ -289,10 +298,13 @@ class LeaderRole:
         before = follower.log_end_offset
         follower.broker_epoch = request.broker_epoch
         follower.log_start_offset = request.log_start_offset
-        follower.fetched(request.offset, self.log.end_offset, now)
+        generation = self.ctx.generation
+        follower.fetched(
+            request.offset, self.log.end_offset, now, previous_counts=generation.counts_previous_fetch
+        )
         if self.proposal is None and request.replica not in self.isr:
             self._maybe_expand_isr(request.replica, follower)
-        if before != request.offset:
+        if before != request.offset or not generation.isr_through_controller:
             self.advance_high_watermark(now, WatermarkMoment.FOLLOWER_FETCHED)
         if self._record_deletion is not None:
             self._record_deletion.progressed()
@@ -401,7 +413,8 @@ class LeaderRole:
     # ------------------------------------------------------------ the in-sync replicas
 
     def _schedule_isr_check(self, now: Millis) -> None:
-        self.ctx.set_timer(now + self.ctx.config.replica_lag_time_max_ms // 2, self._check_isr)
+        interval = self.ctx.config.replica_lag_time_max_ms // self.ctx.generation.isr_checks_per_lag_time
+        self.ctx.set_timer(now + interval, self._check_isr)
 
     def _check_isr(self, now: Millis) -> None:
         if not self.is_current:
@@ -412,8 +425,7 @@ class LeaderRole:
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
                 self._propose(isr, events.IsrChange[self.ctx.config.isr_rule.name])
-        # A follower outside the ISR still counts for a while after its last fetch.
-        self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
+                self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
 
     def _lags(self, follower: FollowerProgress, now: Millis) -> bool:
         config = self.ctx.config
@@ -423,10 +435,9 @@ class LeaderRole:
             if follower.log_end_offset == UNKNOWN_OFFSET:
                 return False  # it has not had time to fetch yet
             return self.log.end_offset - follower.log_end_offset > config.replica_lag_max_messages
-        return (
-            follower.log_end_offset != self.log.end_offset
-            and now - follower.last_caught_up > config.replica_lag_time_max_ms
-        )
+        if self.ctx.generation.exempts_complete_followers and follower.log_end_offset == self.log.end_offset:
+            return False
+        return now - follower.last_caught_up > config.replica_lag_time_max_ms
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
         guards = self.ctx.guards
@@ -467,7 +478,8 @@ class LeaderRole:
             self.isr, self.version = response.isr, response.version
             self.proposal = None
             self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
-            self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
+            if self.ctx.generation.advances_on_confirmed_isr:
+                self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
             return
         self.ctx.emit(
             events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)

@@ -29,7 +29,7 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.replication.follower import FollowerRole
-from tidelog.core.replication.leader import FollowerProgress, LeaderRole
+from tidelog.core.replication.leader import NEVER, FollowerProgress, LeaderRole
 from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
 from tidelog.wire.errors import ErrorCode
@@ -45,6 +45,7 @@ class Replica:
         "ctx",
         "former_followers",
         "high_watermark",
+        "in_use_since",
         "leader_epoch",
         "log",
         "producers",
@@ -63,6 +64,8 @@ class Replica:
         self.leader_epoch: LeaderEpoch = NO_EPOCH
         self.role: LeaderRole | FollowerRole | None = None
         self.former_followers: dict[BrokerId, FollowerProgress] = {}
+        self.in_use_since: Millis = NEVER
+        """When this process first had a role in the partition."""
         self._relief_due: dict[type, Millis] = {}
         self.producers = ProducerStates()
         log.restore_producers(self.producers)
@@ -71,8 +74,7 @@ class Replica:
 
     def become_leader(self, assignment: PartitionAssignment, now: Millis) -> None:
         state = assignment.state
-        self.replicas = assignment.replicas
-        self.leader_epoch = state.leader_epoch
+        self._assigned(assignment, now)
         role = self.role
         if not isinstance(role, LeaderRole):
             known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
@@ -87,8 +89,7 @@ class Replica:
         state = assignment.state
         before = self.role
         self.step_down(now)
-        self.replicas = assignment.replicas
-        self.leader_epoch = state.leader_epoch
+        self._assigned(assignment, now)
         self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, state.leader_epoch, state.leader))
         self.role = role = FollowerRole(self, state.leader, state.leader_epoch)
         same_leader = isinstance(before, FollowerRole) and before.leader == state.leader
@@ -96,6 +97,12 @@ class Replica:
             role.fetch()
         else:
             role.begin(now)
+
+    def _assigned(self, assignment: PartitionAssignment, now: Millis) -> None:
+        self.replicas = assignment.replicas
+        self.leader_epoch = assignment.state.leader_epoch
+        if self.in_use_since == NEVER:
+            self.in_use_since = now
 
     def step_down(self, now: Millis) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""
