@@ -92,6 +92,8 @@ class ResignReason(StrEnum):
     SUCCEEDED = "succeeded"
     """The keeper names another broker."""
     WRITE_REFUSED = "write_refused"
+    NODE_DELETED = "node_deleted"
+    """An administrator deleted the controller's node in the keeper: there is an election anew."""
 
 
 class WatermarkMoment(StrEnum):

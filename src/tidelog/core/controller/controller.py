@@ -121,6 +121,7 @@ class Controller:
             if found.value.stat.owner != self._session or found.value.value != self._ctx.broker:
                 self._resign(ResignReason.SUCCEEDED, found.value.value)
             return
+        self._resign(ResignReason.NODE_DELETED)  # if this broker was the controller
         current = yield Get(keeper_paths.CONTROLLER_EPOCH)
         if not current.ok:
             yield Create(keeper_paths.CONTROLLER_EPOCH, 0)

@@ -31,6 +31,8 @@ class HighWatermarkTruncation(Generation):
     lag_counts_from_epoch = False
     isr_checks_per_lag_time = 1
     exits_before_truncating = True
+    elects_when_unclean_allowed = False
+    informs_before_roles = False
     empties_isr_if_unclean = True
     takes_dead_replicas_offline = False
     tells_isr_without_leader = False

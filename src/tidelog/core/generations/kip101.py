@@ -29,6 +29,7 @@ class SingleEpochTruncation(Generation):
     isr_through_controller = False
     exempts_complete_followers = False
     exits_before_truncating = True
+    elects_when_unclean_allowed = False
     takes_dead_replicas_offline = False
     tells_isr_without_leader = False
 
