@@ -26,7 +26,7 @@ AT_ONCE = 5
 PACES = (Pace(0.25), Pace(0.5), Pace(1.0))
 
 RECORDED = {
-    ("hw-loss", "hw"): "0.10.1: lost c",
+    ("hw-loss", "hw"): "0.10.1: elected without c",
     ("hw-loss", "epoch"): "2.7.1: held",
     ("hw-divergence", "hw"): "0.10.1: lost c, diverged at 2",
     ("hw-divergence", "epoch"): "2.7.1: held",

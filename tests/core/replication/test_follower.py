@@ -254,7 +254,7 @@ def test_before_2_1_it_was_not_cut_where_unclean_elections_are_forbidden(generat
     assert bench.happened(BrokerExited) == [BrokerExited(BrokerId(0), TP, LEADER, 3, 1)]
     assert bench.last_sent(ControlledShutdownRequest).broker == 0
     assert not bench.stopped
-    bench.hear(ControlledShutdownResponse(ErrorCode.NONE, ()), CONTROLLER)
+    bench.hear(ControlledShutdownResponse(error=ErrorCode.NONE), CONTROLLER)
     assert bench.stopped
     assert (bench.values, bench.hw) == ("abc", 3)
 
