@@ -57,7 +57,7 @@ def fields_of(text: str) -> set[str]:
 def test_both_languages_have_the_same_words() -> None:
     """The interface, phrases, messages, commands and conditions: the same keys, the same fields."""
     english, chinese = words()["en"], words()["zh"]
-    for part in ("ui", "phrases", "channels", "messages", "verbs", "conditions"):
+    for part in ("ui", "phrases", "inside", "channels", "messages", "verbs", "conditions"):
         assert set(english[part]) == set(chinese[part]), part
         for key, text in english[part].items():
             assert fields_of(chinese[part][key]) == fields_of(text), f"{part}.{key}"
@@ -72,7 +72,7 @@ def test_everything_that_can_happen_has_words() -> None:
     wanted = {event.__name__ for event in NARRATED} | {reason_key(reason) for reason in reasons}
     named = (*ClientFailure, *RemarkKind, *PartitionPhase, *ReplicaPhase)
     wanted |= {f"{type(one).__name__}.{one.name}" for one in named}
-    wanted |= {"epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
+    wanted |= {"asks", "asked", "epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
     wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
     for language in ("en", "zh"):
         spoken = words()[language]

@@ -7,10 +7,10 @@ The key of an event is the name of its class. Where it has a reason, that is a p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.core import events as e
-from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId
+from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId, TopicPartition
 from tidelog.narrate.clients import error_phrase, told
 from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
 from tidelog.narrate.reasons import reason_key, why
@@ -24,27 +24,53 @@ def narrate(event: object) -> str:
 def spoken(event: object) -> str:
     """For people: transcripts call brokers by their number alone, which is odd at the start of a sentence."""
     found = phrase(event)
-    begins_with_broker = ENGLISH.templates[found.key].startswith("{broker}")
+    begins_with_broker = ENGLISH.templates[found.key].startswith(("{broker}", "{follows}"))
     return say(Phrase("spoken", {"said": found}) if begins_with_broker else found)
+
+
+class Followed(NamedTuple):
+    """A follower and the question that it begins with, told as one."""
+
+    follows: e.BecameFollower
+    question: e.EpochEndAsked | e.EpochEndAnswered
+
+
+def is_inner(event: object) -> bool:
+    """Whether an event goes on inside a controller or a disk."""
+    return isinstance(event, (e.PartitionPhaseChanged, e.ReplicaPhaseChanged, e.HighWatermarksCheckpointed))
 
 
 def notable(events: Sequence[object], *, detail: bool = False) -> list[object]:
     """Of the events of one step, those for a reader. Without ``detail`` not what goes on inside a controller
     or a disk, no question whose answer follows (the answer repeats it), and not that a leader learns of an
-    ISR that was written just before."""
+    ISR that was written just before. A follower's first question is part of its beginning."""
     if detail:
         return list(events)
     answered = [(v.broker, v.tp, v.asked_epoch) for v in events if isinstance(v, e.EpochEndAnswered)]
     written = [(v.tp, v.state.isr) for v in events if isinstance(v, e.PartitionStateWritten)]
-
-    def is_notable(event: object) -> bool:
-        if isinstance(event, e.EpochEndAsked):
-            return (event.broker, event.tp, event.epoch) not in answered
-        if isinstance(event, e.IsrChanged):
-            return (event.tp, event.isr) not in written
-        return not isinstance(event, _INNER)
-
-    return list(filter(is_notable, events))
+    found: list[object] = []
+    begun: dict[tuple[BrokerId, TopicPartition], int] = {}
+    """Where the followers are that have not asked yet."""
+    for event in events:
+        match event:
+            case e.BecameFollower():
+                begun[event.broker, event.tp] = len(found)
+            case e.EpochEndAsked() if (event.broker, event.tp, event.epoch) in answered:
+                continue
+            case e.EpochEndAsked() | e.EpochEndAnswered() if (event.broker, event.tp) in begun:
+                at = begun.pop((event.broker, event.tp))
+                follows = found[at]
+                assert isinstance(follows, e.BecameFollower)
+                found[at] = Followed(follows, event)
+                continue
+            case e.IsrChanged() if (event.tp, event.isr) in written:
+                continue
+            case _ if is_inner(event):
+                continue
+            case _:
+                pass
+        found.append(event)
+    return found
 
 
 def phrase(event: object) -> Phrase:
@@ -88,6 +114,16 @@ def _epoch_end(event: e.EpochEndAnswered) -> Fields:
     return {"broker": event.broker, "leader": event.leader, "epoch": event.asked_epoch, "answer": answer}
 
 
+def _followed(event: Followed) -> Fields:
+    question = event.question
+    fields: dict[str, str | int | Phrase] = {"follows": phrase(event.follows)}
+    if isinstance(question, e.EpochEndAsked):
+        asked = Phrase("asks", {"epoch": question.epoch})
+    else:
+        asked = Phrase("asked", {"epoch": question.asked_epoch, "answer": _epoch_end(question)["answer"]})
+    return {**fields, "question": asked}
+
+
 def _heard(event: Acknowledged | SendFailed) -> Fields:
     record = event.record
     return {"producer": record.producer, "value": record.value, "told": told(record)}
@@ -109,6 +145,7 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     },
     e.EpochEndAsked: lambda v: {"broker": v.broker, "leader": v.leader, "epoch": v.epoch},
     e.EpochEndAnswered: _epoch_end,
+    Followed: _followed,
     e.IsrChangeProposed: lambda v: {
         "broker": v.broker,
         "before": _numbers(v.before),
@@ -143,6 +180,5 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     SendFailed: _heard,
     RecordRead: lambda v: {"consumer": v.consumer, "value": v.value, "offset": v.offset},
 }
-_INNER = (e.PartitionPhaseChanged, e.ReplicaPhaseChanged, e.HighWatermarksCheckpointed)
 NARRATED = tuple(_FIELDS)
 """The events that have words. The others are of no interest to a reader of a scenario."""

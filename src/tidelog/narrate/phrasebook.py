@@ -1,9 +1,9 @@
 """Phrases, and the books that say them.
 
-``words/<language>.json`` has a template for each key: under ``phrases``, and, only in English, under ``log``
-(lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in
-braces. A field is a number, a text that is the same in every language (a name, an offset, a list of brokers),
-or a phrase.
+``words/<language>.json`` has a template for each key: under ``phrases``, under ``inside`` (what brokers,
+keeper members and clients know), and, only in English, under ``log`` (lines of a broker's log),
+``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in braces. A field is a number, a
+text that is the same in every language (a name, an offset, a list of brokers), or a phrase.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Phrasebook:
     def templates(self) -> dict[str, str]:
         words = self.words
         english = (words.get(part, {}) for part in ("log", "causes", "verdict"))
-        return dict(ChainMap(words["phrases"], *english))
+        return dict(ChainMap(words["phrases"], words["inside"], *english))
 
     def say(self, phrase: Phrase) -> str:
         fields = {

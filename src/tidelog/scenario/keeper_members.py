@@ -6,19 +6,22 @@ serving member is connected to the keeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-Linked = Callable[[str, str], bool]
-"""Whether two members can speak to each other."""
+Linked = Callable[[Any, Any], bool]
+"""Whether two nodes can speak to each other: two members, or a broker and a member."""
 
 
 class Ensemble:
-    __slots__ = ("leader", "members", "running")
+    __slots__ = ("leader", "members", "running", "session_at")
 
     def __init__(self, members: tuple[str, ...]) -> None:
         self.members = members
         self.running = dict.fromkeys(members, True)
         self.leader: str | None = members[len(members) // 2] if members else None
+        self.session_at: dict[int, str] = {}
+        """The member that each broker's session is at."""
 
     def update_leader(self, linked: Linked) -> bool:
         """The topology changed: does the leading member still have a majority, and if not, who has? True if
@@ -40,3 +43,17 @@ class Ensemble:
         if leader is None:
             return []
         return [m for m in self.members if self.running[m] and (m == leader or linked(m, leader))]
+
+    def connect(self, broker: int, nearest: Sequence[str], linked: Linked) -> bool:
+        """Whether a broker reaches the keeper. Its session stays at its member while that one serves and is
+        in reach; then it moves to the ``nearest`` other."""
+        serving = self.serving(linked)
+        current = self.session_at.get(broker)
+        if current in serving and linked(broker, current):
+            return True
+        for member in nearest:
+            if member in serving and linked(broker, member):
+                self.session_at[broker] = member
+                return True
+        self.session_at.pop(broker, None)
+        return False

@@ -12,6 +12,30 @@ Record = tuple[int, int | None, str | None]
 
 
 @immutable
+class RemoteReplica:
+    """What a leader knows of a follower: the second set of log ends, learnt only from fetches."""
+
+    broker: int
+    leo: int | None
+    """Its log end, as of its last fetch: the Remote LEO. None: it has not fetched in this leadership."""
+    last_caught_up_ms: int | None
+    """When it last had everything that the leader had. None: not yet in this leadership."""
+
+
+@immutable
+class ParkedRequest:
+    """A request that waits at the leader (in Kafka's purgatory)."""
+
+    kind: str
+    """``fetch`` or ``produce``"""
+    sender: str
+    """The number of a broker, or the name of a client."""
+    offset: int
+    """A fetch waits for the record at this offset, a produce for a high watermark of at least this."""
+    deadline_ms: int
+
+
+@immutable
 class ReplicaState:
     broker: int
     process: str
@@ -23,6 +47,12 @@ class ReplicaState:
     epochs: tuple[tuple[int, int], ...]
     believes: dict[str, Any] | None
     """The leader, epoch and ISR this broker would tell a client; None if it is down or knows nothing."""
+    checkpoint: int = 0
+    """The high watermark on disk, with which it would restart. Of a process that is down, ``hw`` is this."""
+    remote: tuple[RemoteReplica, ...] = ()
+    """Of a leader: its followers."""
+    parked: tuple[ParkedRequest, ...] = ()
+    """Of a leader: the requests that wait."""
 
 
 @immutable
@@ -33,6 +63,39 @@ class PartitionSnapshot:
     leader_epoch: int
     isr: tuple[int, ...]
     replicas: tuple[ReplicaState, ...]
+    phase: str = ""
+    """The partition's state in the controller's machine; empty if no controller is at work."""
+    replica_phases: tuple[tuple[int, str], ...] = ()
+    """(broker, the state of its replica in the controller's machine)"""
+
+
+@immutable
+class BrokerState:
+    broker: int
+    process: str
+    """up, down or paused"""
+    registered: bool
+    controls: int | None
+    """The controller epoch in which it takes itself for the controller; None: it does not. It may be wrong:
+    ``Snapshot.controller`` is what the keeper says."""
+    keeper_member: str | None
+    """The keeper member that its session is at; None: it reaches none that serves."""
+
+
+@immutable
+class KeeperMember:
+    name: str
+    running: bool
+    serves: bool
+    """It is the leader or follows it, and the leader has a majority."""
+    leads: bool
+
+
+@immutable
+class ClientState:
+    name: str
+    leaders: tuple[tuple[str, int, int, int], ...]
+    """(topic, partition, leader, leader epoch), as its cached metadata say."""
 
 
 @immutable
@@ -42,6 +105,14 @@ class Snapshot:
     controller_epoch: int
     live_brokers: tuple[int, ...]
     partitions: tuple[PartitionSnapshot, ...]
+    brokers: tuple[BrokerState, ...] = ()
+    keeper: tuple[KeeperMember, ...] = ()
+    clients: tuple[ClientState, ...] = ()
+
+    @property
+    def other_controllers(self) -> tuple[int, ...]:
+        """Brokers that take themselves for the controller and are not, according to the keeper."""
+        return tuple(b.broker for b in self.brokers if b.controls is not None and b.broker != self.controller)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,7 +123,8 @@ def partition_line(snapshot: Snapshot, partition: PartitionSnapshot) -> str:
     leader = "none" if partition.leader < 0 else str(partition.leader)
     controller = "none" if snapshot.controller is None else str(snapshot.controller)
     isr = ",".join(map(str, partition.isr))
+    others = "".join(f", stale controller {broker}" for broker in snapshot.other_controllers)
     return (
         f"{partition.topic}-{partition.partition}: leader {leader}, epoch {partition.leader_epoch}, "
-        f"ISR [{isr}]; controller {controller} (epoch {snapshot.controller_epoch})"
+        f"ISR [{isr}]; controller {controller} (epoch {snapshot.controller_epoch}){others}"
     )

@@ -41,6 +41,14 @@ PaceOption = Annotated[
         show_default="0.25 to 1, by machine load",
     ),
 ]
+DetailOption = Annotated[
+    bool,
+    typer.Option(
+        "--detail",
+        help="Also print what brokers, controller, keeper and clients know: Remote LEO, parked fetches, "
+        "epoch tables, checkpoints, cached metadata. JSON always has it.",
+    ),
+]
 EvidenceOption = Annotated[
     Path | None,
     typer.Option(
@@ -100,6 +108,7 @@ def run_scenario(
     evidence: EvidenceOption = None,
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
+    detail: DetailOption = False,
 ) -> int:
     """Play a scenario and print each step. Exit code: 0 held, 1 violated.
 
@@ -114,7 +123,7 @@ def run_scenario(
     played = play(scenario_named(name, generation), stage, pace)
     if evidence is not None:
         _leave_evidence(played, evidence)
-    return present(played, as_json=as_json, transcript=transcript)
+    return present(played, as_json=as_json, transcript=transcript, detail=detail)
 
 
 def _leave_evidence(played: Run, folder: Path) -> None:
@@ -124,7 +133,7 @@ def _leave_evidence(played: Run, folder: Path) -> None:
     print(f"evidence in {folder}; to audit it: tidelog audit {folder}", file=sys.stderr)
 
 
-def present(played: Run, *, as_json: bool, transcript: bool) -> int:
+def present(played: Run, *, as_json: bool, transcript: bool, detail: bool = False) -> int:
     """Print a run in the chosen format."""
     from tidelog.narrate.verdict import is_bad
 
@@ -137,12 +146,12 @@ def present(played: Run, *, as_json: bool, transcript: bool) -> int:
     elif transcript:
         from tidelog.narrate.transcript import print_transcript
 
-        write_text(print_transcript(played))
+        write_text(print_transcript(played, detail=detail))
     else:
         from tidelog.cli.show.run import account
 
         screen = console()
-        write_lines(screen, account(screen, played))
+        write_lines(screen, account(screen, played, detail=detail))
     return ExitCode.VIOLATED if is_bad(played) else ExitCode.HELD
 
 

@@ -13,6 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from tidelog.cli.show import palette
+from tidelog.narrate.inside import has_remote_news, remote_text
 from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -43,6 +44,7 @@ def partition_text(snapshot: Snapshot, partition: PartitionSnapshot, *, short: b
     if short:
         return text
     controller = "none" if snapshot.controller is None else str(snapshot.controller)
+    controller += "".join(f", stale controller {broker}" for broker in snapshot.other_controllers)
     topic = f"{partition.topic}-{partition.partition}"
     return Text.assemble(f"{topic}: ", text, f"; controller {controller}")
 
@@ -102,15 +104,20 @@ def _before(replica: ReplicaState, offset: int) -> tuple[str, str]:
 
 
 def table(partition: PartitionSnapshot, before: PartitionSnapshot | None, room: int) -> list[Text]:
-    """One row for each replica, with LEO and HW. ``*`` marks the rows that changed since ``before``."""
+    """One row for each replica, with LEO and HW, and with the Remote LEOs of a leader. ``*`` marks the rows
+    that changed since ``before``."""
     brokers = max(len(str(r.broker)) for r in partition.replicas)
     numbers = max(len(str(max(r.leo, r.hw))) for r in partition.replicas)
     ends = len("  LEO   HW ") + 2 * numbers
     lead = len("* broker   follower ") + brokers
+    ends += max(len(_beside(replica)) for replica in partition.replicas)
     columns = Columns.fitting(partition.replicas, room - lead - ends)
     rows = []
     for number, replica in enumerate(partition.replicas):
-        changed = before is not None and seen(before.replicas[number]) != seen(replica)
+        former = before.replicas[number] if before is not None else None
+        changed = former is not None and (
+            seen(former) != seen(replica) or has_remote_news(replica, former, partition)
+        )
         state = state_of(replica)
         rows.append(
             Text.assemble(
@@ -120,9 +127,14 @@ def table(partition: PartitionSnapshot, before: PartitionSnapshot | None, room: 
                 " ",
                 columns.draw(replica),
                 f"  LEO {replica.leo:>{numbers}}  HW {replica.hw:>{numbers}}",
+                _beside(replica),
             )
         )
     return rows
+
+
+def _beside(replica: ReplicaState) -> str:
+    return " on disk" if replica.process == "down" else remote_text(replica)
 
 
 def compact_table(partition: PartitionSnapshot, differs: list[bool], room: int) -> list[Text]:

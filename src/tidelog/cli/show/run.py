@@ -13,6 +13,7 @@ from tidelog.cli.show.lines import box, wrap
 from tidelog.core.events import Truncated
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import notable, spoken
+from tidelog.narrate.inside import inside_lines
 from tidelog.narrate.verdict import findings, headline, is_bad, outcome
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 from tidelog.scenario.head import describe_producer, describe_topic
@@ -24,7 +25,10 @@ from tidelog.scenario.violations import Grade
 _PAGE_WIDTH_MAX = 110
 """Longer lines of prose are hard to read."""
 _INDENT = 5
-_MARKED = "LEO is the offset of the next record. * marks what a step changed."
+_MARKED = (
+    "LEO is the offset of the next record; remote 1:2 is the LEO of follower 1 as its leader knows it. "
+    "* marks what a step changed."
+)
 _MARKS: dict[type, tuple[str, str]] = {
     Acknowledged: ("✓ ", palette.GOOD),
     SendFailed: ("✗ ", palette.BAD),
@@ -37,8 +41,9 @@ def page_width(screen: Console) -> int:
     return max(min(screen.width, _PAGE_WIDTH_MAX), 40)
 
 
-def account(screen: Console, run: Run) -> list[Text]:
-    """The whole run as lines for ``screen``."""
+def account(screen: Console, run: Run, *, detail: bool = False) -> list[Text]:
+    """The whole run as lines for ``screen``. ``detail``: also what goes on inside brokers, keeper and
+    clients."""
     width = page_width(screen)
     lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
     if run.stage != "sim":
@@ -46,7 +51,7 @@ def account(screen: Console, run: Run) -> list[Text]:
     before: Snapshot | None = None
     for number, played in enumerate(run.played):
         lines += paragraph(screen, " ".join(run.narration(number)), width)
-        lines += _step(screen, number, played, before, width)
+        lines += _step(screen, number, played, before, width, detail=detail)
         before = played.after
     lines.append(Text())
     lines += box(headline(run), verdict_lines(screen, run, width - 4), width, style_of(run))
@@ -103,14 +108,19 @@ def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[
 # ---------------------------------------------------------------- the steps
 
 
-def _step(screen: Console, number: int, played: Played, before: Snapshot | None, width: int) -> list[Text]:
+def _step(
+    screen: Console, number: int, played: Played, before: Snapshot | None, width: int, *, detail: bool
+) -> list[Text]:
     lines = heading(screen, number, played, width)
     lines += remark(screen, played, width, _INDENT)
-    events = notable([event for _, event in played.events])
+    events = notable([event for _, event in played.events], detail=detail)
     lines += event_lines(screen, events, width, _INDENT)
     state = _state(played.after, before, width - _INDENT)
     lines += [Text(" " * _INDENT).append_text(line) for line in state]
-    return [*lines, Text()] if events or state else lines
+    known = inside_lines(played.after, before, detail=detail) if before is not None or detail else []
+    for line in known:
+        lines += wrap(screen, Text(line, palette.FAINT if detail else ""), width, _INDENT, "· ")
+    return [*lines, Text()] if events or state or known else lines
 
 
 def heading(screen: Console, number: int, played: Played, width: int) -> list[Text]:

@@ -188,6 +188,11 @@ class LeaderRole:
             self._record_deletion.abdicate(error)
 
     @property
+    def parked(self) -> tuple[list[_ParkedProduce], dict[ReplyTo, _ParkedFetch]]:
+        """The waiting requests, for observers."""
+        return self._produces, self._fetches
+
+    @property
     def is_current(self) -> bool:
         return self.replica.role is self
 

@@ -59,7 +59,7 @@ class ReplicasAgree(Invariant):
             self._checked[key] = end
 
     def at_end(self) -> None:
-        for partition in take(self.world).partitions:
+        for partition in take(self.world, inside=False).partitions:
             for finding in diverged(partition):
                 held = ", ".join(f"broker {b} has {v!r}" for b, v in finding["replicas"].items())
                 raise self.broken(f"offset {finding['offset']} differs for ever: {held}")

@@ -404,8 +404,11 @@ class World:
         self._reachability_changed()
 
     def _keeper_reachable(self, broker: int) -> bool:
-        linked = self.network.linked
-        return any(linked(broker, member) for member in self.quorum.serving(linked))
+        return self.quorum.connect(broker, self._nearest_members(broker), self.network.linked)
+
+    def _nearest_members(self, broker: int) -> list[str]:
+        zones, home = self._zones, self._zones[broker]
+        return sorted(self.quorum.members, key=lambda member: zones[member] != home)
 
     def _reachability_changed(self) -> None:
         """Work out anew who can reach an agreement, and whose sessions are in danger."""

@@ -37,7 +37,7 @@ class Consumer:
     positions: dict[TopicPartition, Offset] = field(default_factory=dict)
     reads: list[RecordRead] = field(default_factory=list)
     last_error: ClientError | None = None
-    _metadata: ClientMetadata = field(default_factory=ClientMetadata)
+    metadata: ClientMetadata = field(default_factory=ClientMetadata)
     _poll: _Poll | None = None
     _wanted: TopicPartition | None = None
     _correlation: int = 0
@@ -57,9 +57,9 @@ class Consumer:
     def _go(self, *, refreshed: bool) -> None:
         tp = self._wanted
         assert tp is not None
-        leader, epoch = self._metadata.leaders.get(tp, NOBODY)
+        leader, epoch = self.metadata.leaders.get(tp, NOBODY)
         if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
-            broker = self._metadata.choose(self.name, self.world)
+            broker = self.metadata.choose(self.name, self.world)
             if broker is None or refreshed:
                 self._finish(ClientFailure.NO_LEADER)
                 return
@@ -84,14 +84,14 @@ class Consumer:
         if self._poll is None or self._poll.correlation != correlation:
             return
         if isinstance(message, MetadataResponse):
-            self._metadata.learn(message)
+            self.metadata.learn(message)
             self._go(refreshed=True)
         elif isinstance(message, FetchResponse):
             self._fetched(message)
 
     def _fetched(self, response: FetchResponse) -> None:
         if response.error is not ErrorCode.NONE:
-            self._metadata.leaders.pop(response.tp, None)
+            self.metadata.leaders.pop(response.tp, None)
             if response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.positions[response.tp] = 0  # auto.offset.reset=earliest
             self._finish(response.error)
@@ -107,10 +107,10 @@ class Consumer:
 
     def disconnected(self, broker: int) -> None:
         if self._poll is not None and self._poll.broker == broker:
-            self._metadata.leaders.clear()
+            self.metadata.leaders.clear()
             self._finish(ClientFailure.CONNECTION_LOST)
 
     def wake(self) -> None:
         if self._poll is not None and self._poll.timeout_at <= self.world.now:
-            self._metadata.leaders.clear()
+            self.metadata.leaders.clear()
             self._finish(ClientFailure.NO_ANSWER)

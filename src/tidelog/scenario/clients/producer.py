@@ -49,7 +49,6 @@ class Producer:
         "_idle_until",
         "_in_flight",
         "_look_again_at",
-        "_metadata",
         "_next_correlation",
         "_next_sequence",
         "_next_try",
@@ -57,6 +56,7 @@ class Producer:
         "_world",
         "config",
         "ledger",
+        "metadata",
         "name",
         "producer_epoch",
         "producer_id",
@@ -69,7 +69,7 @@ class Producer:
         self.producer_epoch = 0 if config.idempotent else -1
         self.ledger: list[Sent] = []
         self._world = world
-        self._metadata = ClientMetadata()
+        self.metadata = ClientMetadata()
         self._next_correlation = 0
         self._next_sequence: dict[TopicPartition, int] = {}
         self._in_flight: dict[int, tuple[Sent | None, int, Millis]] = {}
@@ -156,7 +156,7 @@ class Producer:
 
     def _reachable_leader(self, tp: TopicPartition, aimed_at: int | None = None) -> int:
         """The leader we believe in, or the broker that was chosen, if we can connect to it."""
-        leader = self._metadata.leaders.get(tp, NOBODY)[0] if aimed_at is None else aimed_at
+        leader = self.metadata.leaders.get(tp, NOBODY)[0] if aimed_at is None else aimed_at
         return leader if leader != NO_LEADER and self._world.can_connect(self.name, leader) else NO_LEADER
 
     def _try(self, record: Sent) -> bool:
@@ -167,7 +167,7 @@ class Producer:
             if self._look_again_at <= now:
                 self._look_again_at = now + self._backoff(self._fruitless)
                 self._fruitless += 1
-            if not self._metadata.requested:
+            if not self.metadata.requested:
                 self._refresh()
             return False
         self._fruitless = 0
@@ -203,10 +203,10 @@ class Producer:
         return min(self.config.retry_backoff_ms << min(tried, 10), self.config.retry_backoff_max_ms)
 
     def _refresh(self) -> None:
-        if not self._metadata.requested:
-            broker = self._metadata.choose(self.name, self._world)
+        if not self.metadata.requested:
+            broker = self.metadata.choose(self.name, self._world)
             if broker is not None:
-                self._metadata.requested = True
+                self.metadata.requested = True
                 self._request(broker, MetadataRequest(), None)
 
     # ------------------------------------------------------------ hearing
@@ -216,10 +216,10 @@ class Producer:
         if entry is None:
             return
         if isinstance(message, MetadataResponse):
-            self._metadata.learn(message)
+            self.metadata.learn(message)
             now = self._world.now
             if self._waiting:
-                ready = {tp: self._reachable_leader(tp) != NO_LEADER for tp in self._metadata.leaders}
+                ready = {tp: self._reachable_leader(tp) != NO_LEADER for tp in self.metadata.leaders}
                 self._waiting = [(now if ready.get(r.tp) else at, r) for at, r in self._waiting]
                 self._idle_until = 0
         elif isinstance(message, ProduceResponse) and entry[0] is not None:
@@ -238,7 +238,7 @@ class Producer:
         if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
             record.in_doubt = True  # every other error may come after the append
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-            self._metadata.leaders.pop(record.tp, None)
+            self.metadata.leaders.pop(record.tp, None)
             self._refresh()
         self._retry_or_give_up(record, error, retriable=error.retriable)
 
@@ -283,9 +283,9 @@ class Producer:
     def _lost(self, correlation: int, error: ClientError) -> None:
         record, _, _ = self._in_flight.pop(correlation)
         if record is None:
-            self._metadata.requested = False
+            self.metadata.requested = False
         elif record.outcome is None:
             record.in_doubt = True
-            self._metadata.leaders.pop(record.tp, None)
+            self.metadata.leaders.pop(record.tp, None)
             self._refresh()
             self._retry_or_give_up(record, error, retriable=True)
