@@ -11,10 +11,10 @@ so that other work on the machine disturbs less.
 DuckDB over a Parquet file of the same rows, to which somebody would have had to convert them first. Time by
 the clock counts, so a busy machine shows.
 
-*The whole audit*, `local[2]`, of synthetic evidence (`synthetic_evidence.py`): every send, every read and
-every record of two replicas, from Spark's start to the written verdict, beside six of its sixteen audits as
-plain queries of DuckDB. Each runs in a process of its own, so that its memory is its own. Both must find
-exactly what was planted, or there is no figure.
+*The whole audit*, two cores, of synthetic evidence (`synthetic_evidence.py`): every send, every read and
+every record of two replicas, from the start of an engine to the written report, beside six of its twenty
+audits as plain queries of DuckDB. Each runs in a process of its own, so that its memory is its own. All must
+find exactly what was planted, or there is no figure.
 
     python -m bench.audit --millions 1,10
 """
@@ -224,7 +224,8 @@ def measure_whole(folder: Path, records: int) -> Iterable[Row]:
     expected = make_evidence(evidence, shape).expected()
     yield "making the evidence", shape.sends, perf_counter() - start
     programs: dict[str, list[str | Path]] = {
-        "Spark": ["bench.audit_spark", evidence],
+        "local": ["bench.audit_engine", evidence, "local"],
+        "Spark": ["bench.audit_engine", evidence, "spark"],
         "DuckDB": ["bench.audit_duckdb", evidence, folder / "decoded"],
     }
     for name, words in programs.items():

@@ -3,8 +3,8 @@
     python -m bench.audit_duckdb EVIDENCE SCRATCH
 
 DuckDB cannot read segment files, so these are decoded into Parquet first, by tidelog's decoder and in as many
-processes as the queries have threads. Prints one line of JSON like `audit_spark`. What it does not do: the
-other ten audits, causes, damaged files, logs that do not start at 0, partitions without a leader.
+processes as the queries have threads. Prints one line of JSON like `audit_engine`. What it does not do: the
+other fourteen audits, causes, damaged files, logs that do not start at 0, partitions without a leader.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from pathlib import Path
 
 import duckdb
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from bench.audit_spark import CORES, Stopwatch
+from bench.audit_engine import Stopwatch
 
 from tidelog.pipeline.segments.columns import arrow_schema
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.sources.finding import find_segments, identified
 
+CORES = 2
 MEMORY = "6GB"
-"""What the Java machine of Spark has on the machine for which this was written."""
+"""At most, on the machine for which this was written."""
 COLUMNS = ("broker", "topic", "partition", "offset", "leader_epoch", "control", "value_id", "value_crc32")
 
 VIEWS = """
@@ -69,7 +70,7 @@ QUERIES = {
 
 def main(evidence: Path, scratch: Path) -> int:
     watch = Stopwatch()
-    watch.begins("decoding into Parquet")
+    watch.phase("decoding into Parquet", None)
     (scratch / "records").mkdir(parents=True)
     files = [segment.path for segment in find_segments(evidence / "cluster")]
     with ProcessPoolExecutor(CORES) as pool:
@@ -80,9 +81,9 @@ def main(evidence: Path, scratch: Path) -> int:
     connection.execute(VIEWS.format(evidence=evidence, scratch=scratch))
     counts = {}
     for name, query in QUERIES.items():
-        watch.begins(name)
+        watch.phase(name, None)
         [(counts[name],)] = connection.execute(query).fetchall()
-    watch.begins(None)
+    watch.phase("end", None)
     print(json.dumps({"phases": watch.phases, "counts": counts}), flush=True)
     connection.close()
     return 0

@@ -20,9 +20,12 @@ violation was found, and is conclusive only if losses could be judged. Everywher
 - A send has three outcomes. `unknown` is neither lost when it is absent nor a phantom when it is there.
 - Control records belong to the protocol and are nobody's.
 - The *final log* of a partition is its leader's log below the high watermark; without a leader the longest
-  log of a member of the ISR; where no replica can be seen, what the final reader read.
-- A value that was sent more than once is not judged, and neither is what the evidence does not show. The
-  verdict lists both under `unjudged`.
+  log of a member of the ISR; where no replica can be seen, what the final reader read. It is the log as
+  consumers of committed records see it: what an aborted transaction wrote is not in it.
+- Of a value that was sent more often than it stands in the log nothing is said but whether it is lost, and
+  nothing of what the evidence does not show. The verdict lists both under `unjudged`.
+- Records that exist and cannot be read on any replica make a verdict inconclusive, unless a violation was
+  found: `unreadable` in the verdict names them.
 
 <!-- Written by docs/reference/make_anomalies.py. -->
 """
@@ -41,12 +44,14 @@ def page() -> str:
         "",
         "Each finding has a `rule`, by which causes are counted, and a `cause`, its",
     ]
-    lines += ["story in words: who did what, and when. The rules, by what they are told from:", ""]
+    lines += [
+        "story in words: who did what, and when. A cause says only what the evidence shows. The rules:",
+        "",
+    ]
     lines += [f"- {rule}" for rule in CauseRule]
-    lines += [f"- {UNEXPLAINED}: nothing in the evidence accounts for it; it should be rare"]
+    lines += [f"- {UNEXPLAINED}: nothing in the evidence accounts for it"]
     lines += ["", "## Columns", "", "| column | type |", "|---|---|"]
     lines += [f"| `{name}` | {kind} |" for name, kind in COLUMNS.items()]
-    lines += ["| `cause` | string |", "| `rule` | string |", "| `explained` | boolean |"]
     return "\n".join(lines) + "\n"
 
 

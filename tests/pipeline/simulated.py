@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from pyspark.sql import SparkSession
+from tests.pipeline.judged import found_rows
 
 from tidelog.core.types import InvariantViolation
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
@@ -166,12 +166,12 @@ def _known(offset: int) -> int | None:
     return None if offset < 0 else offset
 
 
-def audit_facts(spark: SparkSession, path: Path) -> Facts:
+def audit_facts(path: Path) -> Facts:
     """What the audit found, as the same facts."""
     facts: Facts = {
         kind: set() for kind in ("lost", "duplicated", "diverged", "rewritten", "reordered", "phantom")
     }
-    rows = spark.read.parquet(str(path / "audit" / "anomalies")).collect()
+    rows = found_rows(path)
     for row in rows:
         number = int(row["topic"].partition("/")[0])
         kind, value, offset = row["anomaly"], row["value"], row["offset"]
@@ -190,9 +190,9 @@ def audit_facts(spark: SparkSession, path: Path) -> Facts:
     return facts
 
 
-def compare(spark: SparkSession, path: Path, runs: Sequence[Run]) -> list[str]:
+def compare(path: Path, runs: Sequence[Run]) -> list[str]:
     """Where the two verdicts differ."""
-    lab, audit = lab_facts(runs), audit_facts(spark, path)
+    lab, audit = lab_facts(runs), audit_facts(path)
     return [
         f"{kind} {fact}: only the {'lab' if fact in lab[kind] else 'audit'} "
         f"({runs[int(str(fact[0]))].scenario.name}, {runs[int(str(fact[0]))].scenario.setup.generation})"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 from tests.effort import tries
+from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.simulated import (
     GENERATIONS,
     catalogue_runs,
@@ -25,11 +26,10 @@ from tests.pipeline.simulated import (
 from tidelog.core import events as e
 from tidelog.core.events import ElectionKind, TruncationRule
 from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause, truncation_cause
-from tidelog.pipeline.audit.inputs import load
-from tidelog.pipeline.audit.verdict import Verdict, judge
+from tidelog.pipeline.audit.verdict import Verdict
 from tidelog.scenario.run import Run
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(tries(1200))]
+pytestmark = pytest.mark.timeout(tries(1200))
 
 ISR = ("hw", "kip101", "epoch")
 LOSSES: dict[str, list[tuple[tuple[str, ...], str, CauseRule]]] = {
@@ -67,29 +67,29 @@ class Judged:
     runs: list[Run]
     path: Path
     verdict: Verdict
-    rows: list[Row]
+    rows: list[dict[str, Any]]
 
-    def run_of(self, row: Row) -> Run:
+    def run_of(self, row: dict[str, Any]) -> Run:
         return self.runs[int(row["topic"].partition("/")[0])]
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
     """Every known failure under every generation, and random schedules."""
     runs = catalogue_runs() + [random_run(number) for number in range(tries(60))]
     path = write_batch(runs, tmp_path_factory.mktemp("agreement") / "e")
-    verdict = judge(load(spark, path))
-    return Judged(runs, path, verdict, spark.read.parquet(str(path / "audit" / "anomalies")).collect())
+    verdict = judge_evidence(path)
+    return Judged(runs, path, verdict, found_rows(path))
 
 
 def happened(run: Run) -> Iterator[object]:
     return (event for step in run.played for _, event in step.events)
 
 
-def test_lab_and_audit_agree(spark: SparkSession, judged: Judged) -> None:
+def test_lab_and_audit_agree(judged: Judged) -> None:
     """They name the same values at the same offsets: lost, duplicated, diverged, rewritten, reordered,
     phantom."""
-    assert compare(spark, judged.path, judged.runs) == []
+    assert compare(judged.path, judged.runs) == []
     lab = lab_facts(judged.runs)
     assert min(len(lab[kind]) for kind in ("lost", "duplicated", "diverged", "rewritten")) > 0
     # What these runs lose is known: a loss that nothing explains is a mistake of the causes.

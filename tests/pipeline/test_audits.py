@@ -8,15 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
 from tidelog.core import events as e
 from tidelog.pipeline.audit.anomalies import AUDITS
-from tidelog.pipeline.audit.inputs import load
-from tidelog.pipeline.audit.verdict import Verdict, judge
-
-pytestmark = pytest.mark.slow
+from tidelog.pipeline.audit.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,6 +138,11 @@ case("diverged in its epoch", ("diverged", V, "a", 0)).send("a", 0).log(0, "a", 
 case("diverged above the end", ("diverged", N, "b, x", 1)).send("a", 0).send("b", outcome="unknown").log(
     0, "a", "b", hw=1
 ).log(1, "a", "x").final((0, "a"))
+
+case("missing in the middle of an in-sync replica", ("missing copy", V, None, 1)).send("a", 0).send(
+    "b", 1
+).send("c", 2).log(0, "a", "b", "c").log(1, "a", "b", "c").final((0, "a"), (1, "b"), (2, "c"))
+del CASES["missing in the middle of an in-sync replica"][0].records[-2]
 
 # ---------------------------------------------------------------- reads
 (
@@ -288,17 +290,31 @@ case("nobody sent anything for a while").send("a", 0).send("b", 1, sent_ms=3000)
 )
 
 
+TRACEBACK = """\
+serving
+Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+ValueError: no such offset
+stopped
+"""
+CASES["a broker's log"] = (Case("a broker's log"), {("broker exception", N, None, None)})
+
+
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, dict[str, Found]]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, dict[str, Found]]:
     path = write(
         tmp_path_factory.mktemp("planted") / "e",
         [planted for planted, _ in CASES.values()],
         final_reader=FINAL,
     )
-    verdict = judge(load(spark, path))
+    (path / "logs").mkdir()
+    (path / "logs/broker-1.log").write_text(TRACEBACK)
+    verdict = judge_evidence(path)
     found: dict[str, Found] = defaultdict(set)
-    for row in spark.read.parquet(str(path / "audit" / "anomalies")).collect():
-        found[row["topic"]].add((row["anomaly"], row["severity"], row["value"], row["offset"]))
+    for row in found_rows(path):
+        found[row["topic"] or "a broker's log"].add(
+            (row["anomaly"], row["severity"], row["value"], row["offset"])
+        )
     return verdict, found
 
 

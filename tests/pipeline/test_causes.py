@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from pyspark.sql import Row, SparkSession
+from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import Case, write
 
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
-from tidelog.pipeline.audit.inputs import load
-from tidelog.pipeline.audit.verdict import Verdict, judge
-
-pytestmark = pytest.mark.slow
+from tidelog.pipeline.audit.verdict import Verdict
 
 CLEAN, UNCLEAN = ElectionKind.CLEAN, ElectionKind.UNCLEAN
 NEW = StateWriteReason.CREATED
@@ -117,12 +116,10 @@ case("moved back", CauseRule.PLACE_GONE, "waited for offset 2").send("a", 0).sen
 
 
 @pytest.fixture(scope="module")
-def told(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Verdict, dict[str, list[Row]]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, dict[str, list[dict[str, Any]]]]:
     path = write(tmp_path_factory.mktemp("causes") / "e", [planted for planted, _, _ in CASES.values()])
-    verdict = judge(load(spark, path))
-    rows = spark.read.parquet(str(path / "audit" / "anomalies")).collect()
+    verdict = judge_evidence(path)
+    rows = found_rows(path)
     hidden = ("unknown arrived", "unavailable")
     return verdict, {
         name: [row for row in rows if row["topic"] == name and row["anomaly"] not in hidden] for name in CASES
@@ -130,7 +127,9 @@ def told(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_cause_has_its_name_and_its_story(name: str, told: tuple[Verdict, dict[str, list[Row]]]) -> None:
+def test_a_cause_has_its_name_and_its_story(
+    name: str, told: tuple[Verdict, dict[str, list[dict[str, Any]]]]
+) -> None:
     """The rule that explains it, and the facts by which it is known."""
     _, rule, words = CASES[name]
     found = {(row["rule"], row["explained"]) for row in told[1][name]}
@@ -138,7 +137,7 @@ def test_a_cause_has_its_name_and_its_story(name: str, told: tuple[Verdict, dict
     assert all(words in row["cause"] for row in told[1][name]), [row["cause"] for row in told[1][name]]
 
 
-def test_causes_are_counted(told: tuple[Verdict, dict[str, list[Row]]]) -> None:
+def test_causes_are_counted(told: tuple[Verdict, dict[str, list[dict[str, Any]]]]) -> None:
     """How many findings each rule accounts for, and how many none does."""
     verdict, rows = told
     lost_rows = [row for found in rows.values() for row in found if row["anomaly"] == "lost"]

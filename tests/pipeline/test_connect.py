@@ -15,7 +15,6 @@ from time import monotonic, sleep
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 from tests.pipeline.simulated import compare, write_batch
 
 from tidelog.lab.play import run
@@ -73,7 +72,7 @@ def _port(server: subprocess.Popen[str], said: Path) -> int:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_an_audit_elsewhere_says_the_same(remote: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_an_audit_elsewhere_says_the_same(remote: str, tmp_path: Path) -> None:
     """What a Spark Connect server finds in simulated runs is what the lab knows of them, which is what the
     Spark of this machine finds (`test_agreement`)."""
     runs = [run(catalogue.load(name).under("hw")) for name in ("hw-loss", "retries-duplicate")]
@@ -85,4 +84,4 @@ def test_an_audit_elsewhere_says_the_same(remote: str, spark: SparkSession, tmp_
     verdict = json.loads(done.stdout)
     assert verdict["counts"]["lost"]["violation"] > 0
     assert verdict["unexplained"] == 0
-    assert compare(spark, path, runs) == []
+    assert compare(path, runs) == []

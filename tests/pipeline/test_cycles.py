@@ -7,7 +7,6 @@ from itertools import pairwise
 import pyarrow as pa  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tidelog.pipeline.audit.tables import transactions
 from tidelog.pipeline.audit.tables.cycles import (
     MIXED,

@@ -8,16 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from tests.evidence.importers.jepsen_history import History, poll, send
+from tests.pipeline.judged import found_rows, judge_evidence
 
 from tidelog.evidence.importers.jepsen.history import import_history
+from tidelog.pipeline.audit import transactions
 from tidelog.pipeline.audit.anomalies import AUDITS
-from tidelog.pipeline.audit.inputs import load
-from tidelog.pipeline.audit.tables import transactions
-from tidelog.pipeline.audit.verdict import Verdict, judge
-
-pytestmark = pytest.mark.slow
+from tidelog.pipeline.audit.verdict import Verdict
 
 V, N = "violation", "notice"
 Found = set[tuple[str, str, str | None, int | None]]
@@ -326,14 +323,14 @@ for seed, name in enumerate(SERIAL):
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, dict[str, Found]]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Verdict, dict[str, Found]]:
     folder = tmp_path_factory.mktemp("jepsen")
     history = folder / "history.edn"
     history.write_text("\n".join(line for planted, _ in CASES.values() for line in planted.lines), "utf-8")
     import_history(history, folder / "e")
-    verdict = judge(load(spark, folder / "e"))
+    verdict = judge_evidence(folder / "e")
     found: dict[str, Found] = defaultdict(set)
-    for row in spark.read.parquet(str(folder / "e" / "audit" / "anomalies")).collect():
+    for row in found_rows(folder / "e"):
         scope = row["topic"].rpartition(".")[0]
         found[scope].add((row["anomaly"], row["severity"], row["value"], row["offset"]))
     return verdict, found
@@ -354,26 +351,24 @@ def test_a_circle_is_told_in_words(judged: tuple[Verdict, dict[str, Found]]) -> 
     assert any("both wrote G0.x-0: offsets 0, 1" in words for words in told)
 
 
-@pytest.mark.long
-def test_what_is_too_much_for_a_worker_is_named(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Islands are merged in a worker if there are too many, and those that are too large are not judged; both
-    without a word about the rest."""
+def test_what_is_too_much_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Islands that are too large, and too many transactions, are not judged, and that is said."""
     names = ("write cycle", "circular information")
     wanted = [audit for audit in AUDITS if audit.name in names]
     history = tmp_path / "history.edn"
     history.write_text("\n".join([*CASES["G0"][0].lines, *CASES["G1c of reads alone"][0].lines]), "utf-8")
     import_history(history, tmp_path / "e")
-    monkeypatch.setattr(transactions, "_HOME_MAX", 0)
-    found = judge(load(spark, tmp_path / "e"), audits=wanted).counts
+    found = judge_evidence(tmp_path / "e", audits=wanted).counts
     assert found == {names[0]: {V: 0, N: 1}, names[1]: {V: 1, N: 0}}
     monkeypatch.setattr(transactions, "EDGES_MAX", 1)
-    verdict = judge(load(spark, tmp_path / "e"), audits=wanted)
+    verdict = judge_evidence(tmp_path / "e", audits=wanted)
     assert verdict.violations == verdict.notices == 0
     said = "\n".join(verdict.unjudged)
     assert "cycles of reads: 2 dependencies of transactions lie in 1 stretches of time" in said
     assert "cycles that need the order of writes: " in said
+    monkeypatch.setattr(transactions, "ROWS_MAX", 1)
+    said = "\n".join(judge_evidence(tmp_path / "e", audits=wanted).unjudged)
+    assert "cycles of transactions: there are more than 1 steps of them" in said
 
 
 def test_what_a_history_cannot_show_is_named(judged: tuple[Verdict, dict[str, Found]]) -> None:

@@ -18,7 +18,6 @@ from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import Segment
-from tidelog.pipeline.sources.evidence_log import evidence_records
 from tidelog.pipeline.sources.finding import find_segments, identified
 from tidelog.pipeline.sources.log_source import LogSource
 from tidelog.pipeline.sources.planning import Wanted, plan
@@ -201,16 +200,6 @@ def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> No
     assert [broker for broker, _, _ in told] == [1, 2]
     assert "ends inside a batch" in told[0][2]
     assert "No such file" in told[1][2]
-
-
-def test_records_as_the_evidence_has_them(spark: SparkSession, cluster: Path) -> None:
-    """Values are known by their ids, files are given relative to the folder."""
-    files = sorted(str(segment.path.relative_to(cluster)) for segment in find_segments(cluster))
-    found = evidence_records(spark, cluster, files).where("broker = 1").orderBy("offset").collect()
-    assert [row["value"] for row in found[:6]] == ["p0-0", "p0-1", "p0-2", "p0-3", "p0-4", "p1-5"]
-    assert {row["producer_id"] for row in found} == {7}
-    assert [row["producer_sequence"] for row in found] == list(range(BATCHES * PER_BATCH))
-    assert found[-1]["leader_epoch"] == (BATCHES - 1) // 20
 
 
 REFUSED = [

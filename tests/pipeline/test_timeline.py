@@ -1,44 +1,36 @@
 """The timeline: what happened when, in a size that does not grow with the evidence."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+import pyarrow as pa  # type: ignore[import-untyped]
 from tests.pipeline import samples
 
 from tidelog.core.events import TruncationRule
-from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, SCHEMA_VERSION, TABLES, Table
-from tidelog.pipeline.audit.findings import ANOMALIES
-from tidelog.pipeline.audit.inputs import Inputs, spark_schema
-from tidelog.pipeline.audit.reasons import with_reasons
-from tidelog.pipeline.audit.timeline import build
+from tidelog.evidence.parquet.parts import arrow_rows, write_part
+from tidelog.evidence.tables import TABLES
+from tidelog.pipeline.audit import timeline
+from tidelog.pipeline.audit.evidence import load
+from tidelog.pipeline.audit.judging import judge
 from tidelog.pipeline.report import timeline as t
 
 START_US = 1_000_000
 
 
-def _schema(table: Table | str) -> StructType:
-    return cast(StructType, StructType.fromDDL(table if isinstance(table, str) else spark_schema(table)))
-
-
-def rows(spark: SparkSession, table: Table, given: Iterable[dict[str, Any]]) -> DataFrame:
-    schema = _schema(table)
-    return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in given], schema)
-
-
-def inputs(spark: SparkSession, manifest: Any = None, **tables: Any) -> Inputs:
-    """Evidence out of rows; a table that is not mentioned is empty."""
-    made: dict[str, Any] = {
-        table.name: given if isinstance(given, DataFrame) else rows(spark, table, given)
-        for table in TABLES
-        for given in [tables.get(table.name, ())]
-    }
-    made["events"] = with_reasons(made["events"], SCHEMA_VERSION)
-    return Inputs(manifest=manifest or samples.manifest(), folder=Path("nowhere"), **made)
+def build(tmp_path: Path, manifest: Any = None, **tables: Any) -> t.Timeline:
+    """The timeline of evidence out of rows, or Arrow tables; a table that is not mentioned is empty."""
+    manifest = manifest or samples.manifest()
+    manifest.write(tmp_path)
+    for table in TABLES:
+        given = tables.get(table.name, ())
+        content = given if isinstance(given, pa.Table) else arrow_rows(table, given)
+        if len(content):
+            write_part(tmp_path / table.name, "rows", content)
+    evidence = load(tmp_path)
+    found = judge(evidence)
+    places = {part.number: part.place for part in found.context.parts}
+    summed = found.summed
+    return timeline.build(evidence, summed.ledgers, summed.drawn, found.tally, found.windows, places)
 
 
 def send(ms: int, *, took_ms: int | None = 5, outcome: str = "ok", acks: int = -1) -> dict[str, Any]:
@@ -68,10 +60,10 @@ def state(ms: int, leader: int, epoch: int, isr: list[int], version: int) -> dic
     }
 
 
-def test_a_small_trial_moment_by_moment(spark: SparkSession):
+def test_a_small_trial_moment_by_moment(tmp_path: Path):
     """Sends by when they began, acknowledgements by when they came, leaders from one change to the next."""
-    told = inputs(
-        spark,
+    line = build(
+        tmp_path,
         ledger=[
             send(0),
             send(0, acks=1),
@@ -116,7 +108,6 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
         ],
         manifest=samples.manifest(clients=[{"role": "consumer", "name": "c1"}]),
     )
-    line = build(told)
     assert (line.span_ms, line.load_ms) == (60_000, 60_000)
     assert line.latency_ms == {"p50": 5.0, "p99": 3000.0, "max": 3000.0}
     assert [(row.at_ms, row.acks, row.sent, row.unknown) for row in line.load] == [
@@ -147,78 +138,35 @@ def test_a_small_trial_moment_by_moment(spark: SparkSession):
     ]
 
 
-@pytest.mark.long
-def test_its_size_is_bounded(spark: SparkSession):
+def test_its_size_is_bounded(tmp_path: Path):
     """A week on a thousand partitions: few moments, the worst partitions, and how many are left out."""
     week_us = 7 * 86_400 * 1_000_000
-    ledger = spark.range(20_000).selectExpr(
-        "'trial' as topic",
-        "cast(id % 1000 as int) as partition",
-        f"{START_US} + id * {week_us // 20_000} as sent_us",
-        f"{START_US} + id * {week_us // 20_000} + 5000 as settled_us",
-        "'ok' as outcome",
-        "-1 as acks",
-    )
-    events = spark.range(40_000).selectExpr(
-        "'partition_state_written' as event",
-        f"{START_US // 1000} + id * {week_us // 40_000_000} as time_ms",
-        "cast(1 as int) as broker",
-        "'trial' as topic",
-        "cast(if(id % 2 = 0, 77, id % 1000) as int) as partition",
-        "cast(id % 3 as int) as leader",
-        "cast(id as int) as leader_epoch",
-        "array(1, 2) as isr",
-        "cast(id as int) as partition_version",
-    )
-    faults = spark.range(5_000).selectExpr(
-        "cast(id as int) as number", "'kill' as kind", "array('1') as targets", f"{START_US} + id as began_us"
-    )
+    ledger = [
+        {"producer": "p", "sequence": n, "topic": "trial", "partition": n % 1000, "acks": -1, "outcome": "ok"}
+        | {"sent_us": START_US + n * week_us // 20_000, "settled_us": START_US + n * week_us // 20_000 + 5000}
+        | ({"value": "gone", "offset": 0, "partition": 500} if n == 0 else {})
+        for n in range(20_000)
+    ]
+    events = [
+        state(n * week_us // 40_000_000, n % 3, n, [1, 2], n) | {"partition": 77 if n % 2 == 0 else n % 1000}
+        for n in range(40_000)
+    ]
+    faults = [{"number": n, "kind": "kill", "targets": ["1"], "began_us": START_US + n} for n in range(5_000)]
+    replicas = [
+        {"broker": 1, "topic": "trial", "partition": 500, "leader": 1, "isr": [1]}
+        | {"log_start_offset": 0, "log_end_offset": 0, "high_watermark": 0, "base_offset": 0}
+    ]
     week = samples.manifest(load_ended_us=START_US + week_us)
     week.topics[0]["partitions"] = 1_000
-    told = inputs(
-        spark,
-        week,
-        ledger=widened(ledger, LEDGER),
-        events=widened(events, EVENTS),
-        faults=widened(faults, FAULTS),
-    )
-    found = spark.createDataFrame(
-        [
-            ("lost", "violation", "trial", 500, START_US + 5, None),
-            ("unavailable", "notice", "trial", 500, START_US, None),
-        ],
-        "anomaly string, severity string, topic string, partition int, time_us long, until_us long",
-    )
-    line = build(told, widened(found, ANOMALIES))
+    line = build(tmp_path, week, ledger=ledger, events=events, faults=faults, replicas=replicas)
     assert len(line.load) <= t.COARSE_MAX + 1
     assert sum(row.sent for row in line.load) == 20_000
     assert len(line.partitions) == t.PARTITIONS_MAX
     assert line.partitions_left_out == 1_000 - t.PARTITIONS_MAX
     worst, restless = line.partitions[:2]
     assert (worst.partition, worst.violations) == (500, 1)
-    assert worst.unavailable == [t.Window(0, line.span_ms, "")]
     assert restless.partition == 77
     assert 100 < len(restless.states) <= t.BUCKETS_MAX + 1
     assert len(line.faults) == t.FAULTS_MAX
     assert line.faults_left_out == 5_000 - t.FAULTS_MAX
     assert [(row.anomaly, row.count) for row in line.found] == [("lost", 1)]
-
-
-def widened(frame: DataFrame, table: Table | str) -> DataFrame:
-    """With all columns of a table; what is not there is null."""
-    schema = _schema(table)
-    return frame.select(
-        *(
-            (f.col(c.name) if c.name in frame.columns else f.lit(None)).cast(c.dataType).alias(c.name)
-            for c in schema.fields
-        )
-    )
-
-
-def test_no_evidence_has_a_timeline_too(spark: SparkSession):
-    """Empty tables and a manifest that knows nothing."""
-    empty = samples.manifest(topics=[], brokers=[], load_started_us=None, load_ended_us=None)
-    line = build(inputs(spark, empty))
-    assert line.partitions == []
-    assert line.load == []
-    assert line.span_ms == 1

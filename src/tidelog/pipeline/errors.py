@@ -24,3 +24,20 @@ def first_line(error: BaseException) -> str:
     lines = (line.strip() for line in str(error).splitlines())
     said = next((line for line in lines if line), type(error).__name__)
     return said.removeprefix("An error occurred while calling ").strip()
+
+
+_FRAME = re.compile(r"^(?:at |\.\.\. |Caused by: )|^\s*File \"")
+_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(?P<words>\w*(?:Error|Exception|Interrupt)\w*: .+)$")
+
+
+def last_line(error: BaseException) -> str:
+    """The line of an error that says what happened: of a worker's trace the last of Python's, which Spark
+    buries among frames of Java."""
+    if own := _OUR_OWN.search(str(error)):
+        return own["words"].strip()
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in reversed(lines):
+        if found := _PYTHON_ERROR.match(line):
+            return found["words"]
+    kept = [line for line in lines if not _FRAME.match(line)]
+    return kept[-1] if kept else type(error).__name__

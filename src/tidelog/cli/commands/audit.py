@@ -1,4 +1,4 @@
-"""``tidelog audit``: check every acknowledged record of a trial, on Spark."""
+"""``tidelog audit``: check every acknowledged record of a trial."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, one_of
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
 
@@ -16,7 +16,8 @@ Examples:
   tidelog audit trial-20260101-120000
   tidelog audit trial-1 --json | jq .counts
   tidelog audit trial-1 --report /tmp/report.html
-  tidelog audit /mnt/trial-1 --master spark://host:7077
+  tidelog audit trial-1 --engine local
+  tidelog audit s3a://bucket/trial-1 --master spark://host:7077
   tidelog audit --follow trial-1
   tidelog audit --follow --bootstrap-servers 127.0.0.1:9092 --topic events
 
@@ -26,9 +27,19 @@ Exit code: 0 every promise held, 1 a promise was broken,
 """
 
 Folder = Annotated[
-    Path | None,
+    str | None,
     typer.Argument(
-        metavar="EVIDENCE", callback=absolute, help="Evidence folder of a trial.", show_default=False
+        metavar="EVIDENCE",
+        help="Evidence folder of a trial: a path, or an address such as s3a://bucket/trial-1.",
+        show_default=False,
+    ),
+]
+ChosenEngine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        help="Run on Spark, or in processes of this machine without Java.",
     ),
 ]
 Report = Annotated[
@@ -92,6 +103,7 @@ def audit(
     master: Master = None,
     remote: Remote = None,
     ui: WithUi = False,
+    engine: ChosenEngine = "spark",
     as_json: JsonOption = False,
     follow: Follow = False,
     bootstrap_servers: Servers = None,
@@ -111,7 +123,11 @@ def audit(
     if follow:
         from tidelog.cli.commands import audit_follow
 
-        return audit_follow.follow(audit_follow.FollowOptions(folder, *live, master, remote, ui, as_json))
+        return audit_follow.follow(
+            audit_follow.FollowOptions(
+                None if folder is None else Path(folder).absolute(), *live, master, remote, ui, as_json
+            )
+        )
     if any(live):
         raise Refusal(
             "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow"
@@ -128,6 +144,7 @@ def audit(
                 folder,
                 report=report,
                 with_report=not no_report,
+                engine=one_of("engine", engine, run.ENGINES),
                 master=master,
                 remote=remote,
                 ui=ui,

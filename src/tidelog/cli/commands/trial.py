@@ -220,7 +220,6 @@ def _run(options: TrialOptions, *, audit: bool, as_json: bool) -> int:
         auditor = Auditor(watcher) if audit else None
         early = _Early(watcher, auditor)
         with prepared(options, early) as trial:
-            early.folder = trial.folder.path
             with watcher.interrupts(trial.interrupt):
                 trial.run()
             audited, folder, notes = None, trial.folder, trial.notes
@@ -244,12 +243,11 @@ class _Early:
 
     def __init__(self, watcher: Quiet, auditor: Auditor | None) -> None:
         self._auditor = auditor
-        self.folder = Path()
         self._phase = watcher.phase
         self.numbers = watcher.numbers
         self.said = watcher.said
 
     def phase(self, name: str, seconds: float | None) -> None:
         if name == "heal" and self._auditor is not None:
-            self._auditor.warm_up(self.folder)
+            self._auditor.warm_up()
         self._phase(name, seconds)

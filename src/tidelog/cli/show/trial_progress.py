@@ -21,7 +21,6 @@ _WORDS = {
     "stop": "stopping",
     "collect": "collecting",
     "spark": "starting Spark",
-    "open": "opening the evidence",
     "judge": "checking every acknowledged record",
     "draw": "drawing the report",
 }
@@ -34,8 +33,8 @@ class Quiet:
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
 
-    def tasks(self, done: int, all_: int) -> None:
-        """How many tasks of Spark's running jobs are done."""
+    def judged(self, part: float, rows: int) -> None:
+        """Which part of an audit is done, and how many sends and reads were looked at."""
 
     @contextmanager
     def interrupts(self, interrupt: Callable[[], None]) -> Iterator[None]:
@@ -114,10 +113,14 @@ class Bar(Quiet):
         completed = min(elapsed, self._lasts) if self._lasts else None
         self.progress.update(self._task, numbers=text, completed=completed)
 
-    def tasks(self, done: int, all_: int) -> None:
-        if self._task is not None:
-            text = f"{done} of {all_} tasks" if all_ else ""
-            self.progress.update(self._task, numbers=text, total=all_ or None, completed=done)
+    def judged(self, part: float, rows: int) -> None:
+        if self._task is None:
+            return
+        elapsed = self.progress.tasks[-1].elapsed or 0.0
+        rate = f"{rows / elapsed:,.0f} records/s" if rows and elapsed else ""
+        left = f"{elapsed * (1 - part) / part:,.0f} s left" if part and elapsed > 2 else ""
+        text = " · ".join(filter(None, (rate, left)))
+        self.progress.update(self._task, numbers=text, total=1.0, completed=part)
 
     def said(self, text: str) -> None:
         self.progress.print(f"  {text}", highlight=False, markup=False)

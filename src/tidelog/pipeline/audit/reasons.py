@@ -1,4 +1,4 @@
-"""Why brokers did what they did, as SQL over the events: `rule`, and `why`, the same in words.
+"""Why brokers did what they did: the rule of an event, and the same in words.
 
 Evidence of schema 1 has no column `rule`: it has the sentence of that time in `cause`. A sentence that schema
 1 could hold stands for one rule, and for no other; that is what `_RULES_OF_SCHEMA_1` says.
@@ -6,75 +6,71 @@ Evidence of schema 1 has no column `rule`: it has the sentence of that time in `
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.narrate.phrasebook import words
 from tidelog.narrate.reasons import reason_key
-from tidelog.pipeline.spark.spelling import quoted, spelled
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _RULES_OF_SCHEMA_1: Final[dict[str, dict[str, StrEnum]]] = {
     "truncated": {
         "to its own high watermark": TruncationRule.OWN_HIGH_WATERMARK,
-        "epoch % ends at % on the leader": TruncationRule.EPOCH_END_ON_LEADER,
-        "epoch % ends at % here": TruncationRule.EPOCH_END_HERE,
-        "epoch % is unknown here: back to %": TruncationRule.EPOCH_UNKNOWN,
+        "epoch .+ ends at .+ on the leader": TruncationRule.EPOCH_END_ON_LEADER,
+        "epoch .+ ends at .+ here": TruncationRule.EPOCH_END_HERE,
+        "epoch .+ is unknown here: back to .+": TruncationRule.EPOCH_UNKNOWN,
         "the leader's log is shorter": TruncationRule.LEADER_LOG_SHORTER,
-        "the leader's log starts at %": TruncationRule.LEADER_LOG_STARTS_LATER,
+        "the leader's log starts at .+": TruncationRule.LEADER_LOG_STARTS_LATER,
     },
     "partition_state_written": {
         "first live in-sync replica": ElectionKind.CLEAN,
         "unclean election": ElectionKind.UNCLEAN,
         "preferred leader": ElectionKind.PREFERRED,
         "longest log of a majority": ElectionKind.MAJORITY,
-        "% is shutting down": ElectionKind.CONTROLLED_SHUTDOWN,
+        ".+ is shutting down": ElectionKind.CONTROLLED_SHUTDOWN,
         "the partition is new": StateWriteReason.CREATED,
-        "replica % is offline": StateWriteReason.REPLICA_OFFLINE,
+        "replica .+ is offline": StateWriteReason.REPLICA_OFFLINE,
         "asked by the leader": StateWriteReason.ISR_ASKED,
         "written by the leader": StateWriteReason.ISR_WRITTEN,
         "election by majority opened": StateWriteReason.BALLOT_OPENED,
     },
 }
+_ENUMERATIONS: Final = {
+    "truncated": (TruncationRule,),
+    "partition_state_written": (ElectionKind, StateWriteReason),
+}
 
 
-def with_reasons(events: DataFrame, schema_version: int) -> DataFrame:
-    """Events with `rule` whatever schema they were written in, and with `why`."""
-    from pyspark.sql import functions as f
-
-    if schema_version == 1:
-        events = events.withColumn("rule", f.expr(f"coalesce(rule, {_rule_of_schema_1()})"))
-    return events.withColumn("why", f.expr(f"coalesce(cause, {_why()})"))
-
-
-def _rule_of_schema_1() -> str:
-    cases = [
-        f"when event = '{event}' and cause like {quoted(sentence)} then '{rule}'"
-        for event, rules in _RULES_OF_SCHEMA_1.items()
-        for sentence, rule in rules.items()
-    ]
-    return f"case {' '.join(cases)} end"
+def reason_of(row: Mapping[str, Any], schema_version: int) -> tuple[str | None, str | None]:
+    """The rule of an event, whatever schema it was written in, and why, in words."""
+    rule, said = row["rule"], row["cause"]
+    if rule is None and schema_version == 1 and said is not None:
+        rule = _rule_of_schema_1(row["event"], said)
+    return rule, said if said is not None else _why(row, rule)
 
 
-def _why() -> str:
-    truncations = " ".join(
-        f"when '{rule}' then "
-        + spelled(
-            reason_key(rule),
-            after="log_end_offset",
-            epoch="rule_epoch",
-            epoch_end="rule_epoch_end",
-            own_epoch="rule_own_epoch",
-        )
-        for rule in TruncationRule
-    )
-    writes = " ".join(
-        f"when '{reason}' then {spelled(reason_key(reason), absent='rule_broker')}"
-        for reason in (*ElectionKind, *StateWriteReason)
-    )
-    return (
-        f"case event when 'truncated' then case rule {truncations} end "
-        f"when 'partition_state_written' then case rule {writes} end end"
-    )
+def _rule_of_schema_1(event: str, sentence: str) -> str | None:
+    for pattern, rule in _RULES_OF_SCHEMA_1.get(event, {}).items():
+        if re.fullmatch(pattern, sentence):
+            return rule.value
+    return None
+
+
+def _why(row: Mapping[str, Any], rule: str | None) -> str | None:
+    for kind in _ENUMERATIONS.get(row["event"], ()):
+        if rule is not None and rule in kind._value2member_map_:
+            fields = {
+                "after": row["log_end_offset"],
+                "epoch": row["rule_epoch"],
+                "epoch_end": row["rule_epoch_end"],
+                "own_epoch": row["rule_own_epoch"],
+                "absent": row["rule_broker"],
+            }
+            known = {name: value for name, value in fields.items() if value is not None}
+            try:
+                return words(reason_key(kind(rule)), **known)
+            except KeyError:
+                return None  # a fact of that reason is not known
+    return None

@@ -1,4 +1,4 @@
-"""An audit from the start of Spark to the report, with progress.
+"""An audit from the start of an engine to the report, with progress.
 
 `audit` does all of it. Spark takes seconds to start: a caller that knows early that an audit will follow uses
 an `Auditor` and calls its `warm_up`, which starts Spark in the background. For the same reason the modules
@@ -8,47 +8,53 @@ that need pyspark are imported when they are used, and the evidence is checked f
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidelog.evidence.folder import RUNNING, EvidenceFolder
-from tidelog.evidence.parquet.parts import dataset
+from tidelog.errors import reason
+from tidelog.evidence.folder import RUNNING, EvidenceFolder, Manifest
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.files import Place
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
-    from tidelog.evidence.folder import Manifest
+    from tidelog.pipeline.audit.engines import Engine
+    from tidelog.pipeline.audit.evidence import Evidence
     from tidelog.pipeline.report.timeline import Timeline
 
+SPARK: Final = "spark"
+LOCAL: Final = "local"
+ENGINES: Final = (SPARK, LOCAL)
 _SAMPLE_SECONDS = 0.5
-_SMALL_BYTES = 1 << 30
+_QUICK_BYTES = 8 << 30
+"""Up to so much evidence Java's quick compiler alone is faster: kernels, not Java, do the work."""
 _REPORT = "report.html"
 
 
 @dataclass(slots=True, frozen=True)
 class Audited:
-    folder: Path
+    folder: Path | str
+    """A path, or an address."""
     verdict: dict[str, Any]
     """The content of `verdict.json`."""
     timeline: Timeline | None
     manifest: Manifest
-    report: Path | None
+    report: Path | str | None
 
 
 class AuditWatcher(Protocol):
     """Receives the progress of an audit."""
 
     def phase(self, name: str, seconds: float | None) -> None:
-        """One of spark, open, judge, draw begins."""
+        """One of spark, judge, draw begins."""
 
-    def tasks(self, done: int, all_: int) -> None:
-        """How many tasks of Spark's running jobs are done. Called from another thread."""
+    def judged(self, part: float, rows: int) -> None:
+        """Which part of the work is done, and how many sends and reads were looked at. Never goes back."""
 
     def said(self, text: str) -> None:
         """What the start of Spark reported."""
@@ -56,58 +62,67 @@ class AuditWatcher(Protocol):
 
 class _Silent:
     def phase(self, name: str, seconds: float | None) -> None: ...
-    def tasks(self, done: int, all_: int) -> None: ...
+    def judged(self, part: float, rows: int) -> None: ...
     def said(self, text: str) -> None: ...
 
 
 def audit(
-    folder: Path,
+    folder: str | Path,
     *,
     report: Path | None = None,
     with_report: bool = True,
+    engine: str = SPARK,
     master: str | None = None,
     remote: str | None = None,
     ui: bool = False,
     watcher: AuditWatcher | None = None,
 ) -> Audited:
-    """Audit the evidence in a folder; write verdict, findings and report. Raises `Refusal`."""
-    with locked_evidence(folder):
-        auditor = Auditor(watcher or _Silent(), master=master, remote=remote, ui=ui)
-        return auditor.audit(folder, report=report, with_report=with_report)
+    """Audit the evidence in a folder, given by its path or its address; write verdict, findings and report.
+    Raises `PipelineError`."""
+    place = Place.of(folder)
+    auditor = Auditor(watcher or _Silent(), engine=engine, master=master, remote=remote, ui=ui)
+    if place.local is None:
+        return auditor.audit(place, report=report, with_report=with_report)
+    with locked_evidence(place.local):
+        return auditor.audit(place, report=report, with_report=with_report)
 
 
 @contextmanager
 def locked_evidence(folder: Path) -> Iterator[EvidenceFolder]:
-    """Lock the evidence against other writers. Refuses a folder without evidence, one that a trial still
-    writes to, and one without sends."""
+    """Lock the evidence against other writers. Refuses a folder without evidence, and one that a trial still
+    writes to."""
     claimed = EvidenceFolder.claim(folder)
     try:
-        if claimed.manifest.state == RUNNING:
-            raise PipelineError(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
-        _refuse_empty(folder)
         yield claimed
     finally:
         claimed.release()
 
 
-def _refuse_empty(folder: Path) -> None:
-    try:
-        sends = dataset(folder, LEDGER).count_rows()
-    except OSError as error:
+def _refuse(found: Evidence) -> None:
+    """Evidence of a trial that was killed, and evidence without sends."""
+    if found.manifest.state == RUNNING:
         raise PipelineError(
-            f"{folder}/{LEDGER.name} cannot be read: {' '.join(str(error).split())}"
-        ) from None
-    except ValueError:
-        return  # a damaged file: the audit skips and reports it
-    if not sends:
-        raise PipelineError(f"{folder} contains no sends: nothing to audit")
+            f"the trial in {found.place} was killed: first tidelog evidence recover {found.place}"
+        )
+    damaged = any(words.startswith(f"{LEDGER.name}/") for words in found.unjudged)
+    if not damaged and not any(sum(file.rows) for file in found.tables[LEDGER.name]):
+        raise PipelineError(f"{found.place} contains no sends: nothing to audit")
 
 
 class Auditor:
     def __init__(
-        self, watcher: AuditWatcher, *, master: str | None = None, remote: str | None = None, ui: bool = False
+        self,
+        watcher: AuditWatcher,
+        *,
+        engine: str = SPARK,
+        master: str | None = None,
+        remote: str | None = None,
+        ui: bool = False,
     ) -> None:
+        if engine == LOCAL and (master or remote or ui):
+            raise PipelineError("--master, --remote and --ui are about Spark: leave out --engine local")
         self._watcher = watcher
+        self._engine = engine
         self._wanted: dict[str, Any] = {"master": master, "remote": remote, "ui": ui}
         self._thread: threading.Thread | None = None
         self._spark: Any = None
@@ -116,18 +131,18 @@ class Auditor:
 
     # ------------------------------------------------------------ Spark
 
-    def warm_up(self, folder: Path) -> None:
+    def warm_up(self) -> None:
         """Start Spark in the background. Returns at once; `spark` raises the error if the start fails."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._open, args=(folder,), name="spark", daemon=True)
+        if self._thread is None and self._engine == SPARK:
+            self._thread = threading.Thread(target=self._open, args=(True,), name="spark", daemon=True)
             self._thread.start()
 
-    def _open(self, folder: Path) -> None:
+    def _open(self, quick: bool) -> None:
         from tidelog.pipeline.spark.session import open_session
 
         try:
             self._spark = open_session(
-                app="tidelog audit", say=self._keep_message, quick=is_small(folder), **self._wanted
+                app="tidelog audit", say=self._keep_message, quick=quick, **self._wanted
             )
         except Exception as error:
             self._failure = error
@@ -135,11 +150,11 @@ class Auditor:
     def _keep_message(self, words: str) -> None:
         self._words = words
 
-    def spark(self, folder: Path) -> Any:
+    def spark(self, *, quick: bool = True) -> Any:
         """The Spark session. Raises `PipelineError` if it does not start."""
         self._watcher.phase("spark", None)
         if self._thread is None:
-            self._open(folder)
+            self._open(quick)
         else:
             while self._thread.is_alive():  # a join without a timeout would block Ctrl-C
                 self._thread.join(_SAMPLE_SECONDS)
@@ -151,53 +166,54 @@ class Auditor:
         self._watcher.said(self._words)
         return self._spark
 
+    def _engine_for(self, found: Evidence) -> Engine:
+        from tidelog.pipeline.audit.engines import Local, OnSpark
+
+        if self._engine == LOCAL:
+            return Local()
+        size = sum(found.sizes.values()) + sum(f.bytes for files in found.tables.values() for f in files)
+        return OnSpark(self.spark(quick=size < _QUICK_BYTES))
+
     # ------------------------------------------------------------ the audit
 
-    def audit(self, folder: Path, *, report: Path | None = None, with_report: bool = True) -> Audited:
+    def audit(
+        self, folder: str | Path | Place, *, report: Path | None = None, with_report: bool = True
+    ) -> Audited:
         """Audit evidence that the caller has locked. Raises `PipelineError`."""
-        from tidelog.pipeline.audit.inputs import load
-        from tidelog.pipeline.audit.verdict import judge
-        from tidelog.pipeline.spark.progress import report_tasks
+        from tidelog.pipeline.audit.evidence import load
+        from tidelog.pipeline.audit.judging import judge
+        from tidelog.pipeline.audit.timeline import build
 
-        spark = self.spark(folder)
-        with report_tasks(spark, self._watcher.tasks):
-            self._watcher.phase("open", None)
-            inputs = load(spark, folder)
-            self._watcher.phase("judge", None)
-            verdict = judge(inputs).as_json()
-            timeline, written = None, None
-            if with_report:
-                self._watcher.phase("draw", None)
-                timeline = _timeline(spark, folder, inputs)
-                written = report or folder / "audit" / _REPORT
-                _write(written, verdict, timeline, inputs.manifest, folder)
-        return Audited(folder, verdict, timeline, inputs.manifest, written)
-
-
-def is_small(folder: Path) -> bool:
-    """Whether the evidence is small enough for an audit of a minute or two."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.stat(os.path.join(root, name)).st_size
-    return total < _SMALL_BYTES
+        place = folder if isinstance(folder, Place) else Place.of(folder)
+        found = load(place)
+        _refuse(found)
+        engine = self._engine_for(found)
+        self._watcher.phase("judge", None)
+        judgement = judge(found, engine, progress=self._watcher.judged)
+        verdict = judgement.verdict.as_json()
+        shown = place.local or place.address
+        if not with_report:
+            return Audited(shown, verdict, None, found.manifest, None)
+        self._watcher.phase("draw", None)
+        places = {part.number: part.place for part in judgement.context.parts}
+        summed = judgement.summed
+        timeline = build(found, summed.ledgers, summed.drawn, judgement.tally, judgement.windows, places)
+        written = _write(report, verdict, timeline, found)
+        return Audited(shown, verdict, timeline, found.manifest, written)
 
 
-def _timeline(spark: Any, folder: Path, inputs: Any) -> Timeline:
-    from tidelog.pipeline.audit.timeline import build
-    from tidelog.pipeline.audit.verdict import FOLDER, TABLE
-
-    try:
-        return build(inputs, spark.read.parquet(str((folder / FOLDER / TABLE).absolute())))
-    except Exception as error:  # Spark's errors share no class
-        raise PipelineError(f"the report cannot be drawn: {first_line(error)}") from error
-
-
-def _write(path: Path, verdict: dict[str, Any], timeline: Timeline, manifest: Manifest, folder: Path) -> None:
-    from tidelog.pipeline.audit.verdict import FOLDER
+def _write(report: Path | None, verdict: dict[str, Any], timeline: Timeline, found: Evidence) -> Path | str:
     from tidelog.pipeline.report import render
 
-    page = render(verdict, timeline, manifest, str(folder))
-    write_file(path, page)
-    write_file(folder / FOLDER / "timeline.json", json.dumps(timeline.as_json()))
+    target = found.target
+    page = render(verdict, timeline, found.manifest, str(found.place))
+    path: Path | str = f"{target}/{_REPORT}" if report is None else report
+    try:
+        if report is None:
+            target.write(_REPORT, page.encode())
+        else:
+            write_file(report, page)
+        target.write("timeline.json", json.dumps(timeline.as_json()).encode())
+    except OSError as error:
+        raise PipelineError(f"{path}: {reason(error)}") from None
+    return path if report is not None or target.local is None else target.local / _REPORT

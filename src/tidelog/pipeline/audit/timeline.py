@@ -1,8 +1,8 @@
 """What happened when: the few thousand numbers that a report draws, out of evidence of any size.
 
-Every query here is an aggregation with a bound that does not depend on the evidence: at most `BUCKETS_MAX`
-moments, `PARTITIONS_MAX` partitions (the worst; how many are left out is said), `FAULTS_MAX` faults. Times
-are ms after the load began.
+They come from the same pieces as the verdict. Their number has a bound that does not depend on the evidence:
+at most `BUCKETS_MAX` moments, `PARTITIONS_MAX` partitions (the worst; how many are left out is said),
+`FAULTS_MAX` faults. Times are ms after the load began.
 
 Rules of the file: what a moment says about a span is the last that was true in it; what is shorter than a
 bucket is counted, not drawn. Clocks are those of whoever tells, as in the evidence.
@@ -10,16 +10,18 @@ bucket is counted, not drawn. Clocks are those of whoever tells, as in the evide
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from tidelog.pipeline.audit.findings import VIOLATION
+from tidelog.evidence.tables import LEDGER
+from tidelog.pipeline.audit.context import Axis
+from tidelog.pipeline.audit.evidence import Evidence
+from tidelog.pipeline.audit.findings import Finding, Tally
+from tidelog.pipeline.audit.reasons import reason_of
 from tidelog.pipeline.report.timeline import (
     BUCKETS_MAX,
     COARSE_MAX,
@@ -45,8 +47,7 @@ from tidelog.pipeline.report.timeline import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.evidence.folder import Manifest
-    from tidelog.pipeline.audit.inputs import Inputs
+    from tidelog.pipeline.audit.kernels.ledger_piece import LedgerResult
 
 _SECOND_MS: Final = 1_000
 _BUCKETS_MS: Final = (
@@ -54,68 +55,21 @@ _BUCKETS_MS: Final = (
     *(seconds * _SECOND_MS for seconds in (1, 2, 5, 10, 30, 60, 300, 900)),
 )
 _HOUR_MS: Final = 3_600_000
+_FAILED, _UNKNOWN = 1, 2
 
 
-def build(inputs: Inputs, anomalies: DataFrame | None = None) -> Timeline:
-    """`anomalies` are those that the audit found, for their moments and to know the worst partitions."""
-    sends = _sends(inputs.ledger)
-    faults = inputs.faults.orderBy("number").limit(FAULTS_MAX + 1).collect()
-    clock = _Clock.of(inputs.manifest, sends, faults)
-    coarse = replace(clock, bucket_ms=_bucket_ms(clock.span_ms, COARSE_MAX))
-    timeline = Timeline(clock.span_ms, clock.load_ms, clock.bucket_ms, coarse.bucket_ms)
-    if sends["latency"]:
-        timeline.latency_ms = dict(
-            zip(("p50", "p99", "max"), (*sends["latency"], sends["slowest"]), strict=True)
-        )
-    timeline.faults = [_fault(row, clock) for row in faults[:FAULTS_MAX]]
-    if len(faults) > FAULTS_MAX:
-        timeline.faults_left_out = inputs.faults.count() - FAULTS_MAX
-    timeline.load = _load(inputs.ledger, coarse)
-    timeline.settled = _settled(inputs.ledger, coarse)
-    timeline.reads, timeline.consumers_left_out = _reads(inputs, coarse)
-    if anomalies is not None:
-        timeline.found = _found(anomalies, coarse)
-    stories, timeline.partitions_left_out = _worst(inputs, anomalies)
-    timeline.partitions = list(stories.values())
-    if stories:
-        _tell_states(inputs.events, clock, stories)
-        _tell_offsets(inputs.events, clock, dict(list(stories.items())[:OFFSETS_MAX]))
-        _tell_ends(inputs.replicas, stories)
-        if anomalies is not None:
-            _tell_windows(anomalies, clock, stories)
-    return timeline
-
-
-# ---------------------------------------------------------------- time
-
-
-@dataclass(slots=True, frozen=True)
-class _Clock:
-    start_us: int
-    span_ms: int
-    load_ms: int
-    bucket_ms: int
-
-    @classmethod
-    def of(cls, manifest: Manifest, sends: Row, faults: Sequence[Row]) -> _Clock:
-        start = manifest.load_started_us if manifest.load_started_us is not None else sends["first"] or 0
-        ends = (manifest.load_ended_us, sends["last"], sends["end"], *(row["ended_us"] for row in faults))
-        span_ms = max((max((end for end in ends if end is not None), default=start) - start) // 1000, 1)
-        load_ms = span_ms if manifest.load_ended_us is None else (manifest.load_ended_us - start) // 1000
-        return cls(start, span_ms, max(load_ms, 0), _bucket_ms(span_ms, BUCKETS_MAX))
-
-    def at(self, time_us: Column) -> Column:
-        """The beginning of the bucket of a time, in ms; what lies outside of the span, at its edge."""
-        ms = F.floor((time_us - F.lit(self.start_us)) / F.lit(self.bucket_ms * 1000)) * F.lit(self.bucket_ms)
-        last = (self.span_ms - 1) // self.bucket_ms * self.bucket_ms
-        return F.greatest(F.least(ms, F.lit(last)), F.lit(0)).cast("long")
-
-    def has(self, time_us: Column) -> Column:
-        """Whether a time lies in the span."""
-        return time_us.between(self.start_us, self.start_us + self.span_ms * 1000)
-
-    def ms(self, time_us: int) -> int:
-        return min(max((time_us - self.start_us) // 1000, 0), self.span_ms)
+def axis_of(evidence: Evidence, most: int = COARSE_MAX) -> Axis:
+    """From the beginning of the load to the last that was settled or healed. Files tell their times in their
+    footers."""
+    manifest, files = evidence.manifest, evidence.tables[LEDGER.name]
+    firsts = [file.first_us for file in files if file.first_us is not None]
+    lasts = [file.last_us for file in files if file.last_us is not None]
+    start = manifest.load_started_us if manifest.load_started_us is not None else min(firsts, default=0)
+    ends = [*lasts, *(row["ended_us"] for row in evidence.faults if row["ended_us"] is not None)]
+    if manifest.load_ended_us is not None:
+        ends.append(manifest.load_ended_us)
+    span_ms = max((max(ends, default=start) - start) // 1000, 1)
+    return Axis(start, span_ms, _bucket_ms(span_ms, most))
 
 
 def _bucket_ms(span_ms: int, most: int) -> int:
@@ -126,94 +80,111 @@ def _bucket_ms(span_ms: int, most: int) -> int:
     return -(-span_ms // (most * _HOUR_MS)) * _HOUR_MS
 
 
+def consumers_of(evidence: Evidence) -> tuple[tuple[str, ...], int]:
+    """Those whose reads are drawn, and how many are left out. The final reader is: it reads everything, after
+    the load."""
+    manifest = evidence.manifest
+    names = sorted(c["name"] for c in manifest.clients if c.get("role") == "consumer" and "name" in c)
+    shown = [name for name in names if name != manifest.final_reader][:CONSUMERS_MAX]
+    return tuple(shown), len(names) - len(shown) if shown else 0
+
+
+def build(  # noqa: PLR0917
+    evidence: Evidence,
+    ledgers: Sequence[LedgerResult],
+    drawn: Mapping[tuple[str, int], int],
+    tally: Tally,
+    windows: Sequence[Finding] = (),
+    places: Mapping[int, Place] | None = None,
+) -> Timeline:
+    """Out of the results of the ledger's pieces, of reads by consumer and moment, and of what was found."""
+    coarse = axis_of(evidence)
+    fine = axis_of(evidence, BUCKETS_MAX)
+    ended = evidence.manifest.load_ended_us
+    load_ms = coarse.span_ms if ended is None else max((ended - coarse.start_us) // 1000, 0)
+    timeline = Timeline(coarse.span_ms, load_ms, fine.bucket_ms, coarse.bucket_ms)
+    _tell_sends(timeline, ledgers)
+    faults = sorted(evidence.faults, key=lambda row: row["number"] or 0)
+    timeline.faults = [_fault(row, fine) for row in faults[:FAULTS_MAX]]
+    timeline.faults_left_out = max(len(faults) - FAULTS_MAX, 0)
+    timeline.consumers_left_out = consumers_of(evidence)[1]
+    timeline.reads = [Reads(at, name, count) for (name, at), count in sorted(drawn.items())]
+    timeline.found = [Found(at, name, count) for (at, name), count in sorted(tally.moments.items())]
+    events = evidence.events
+    states = _of_kind(events, "partition_state_written")
+    stories, timeline.partitions_left_out = _worst(evidence, states, tally.broken)
+    timeline.partitions = list(stories.values())
+    _tell_states(states, fine, stories)
+    _tell_offsets(evidence, fine, dict(list(stories.items())[:OFFSETS_MAX]))
+    _tell_ends(evidence.replicas, stories)
+    _tell_windows(windows, fine, stories, places or {})
+    return timeline
+
+
+def _ms(axis: Axis, time_us: int) -> int:
+    return min(max((time_us - axis.start_us) // 1000, 0), axis.span_ms)
+
+
+def _at(axis: Axis, time_us: int) -> int:
+    last = (axis.span_ms - 1) // axis.bucket_ms * axis.bucket_ms
+    found = (time_us - axis.start_us) // (axis.bucket_ms * 1000) * axis.bucket_ms
+    return max(min(found, last), 0)
+
+
+def _of_kind(events: Any, kind: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = events.filter(pc.equal(events["event"], kind)).to_pylist()
+    return found
+
+
 # ---------------------------------------------------------------- clients
 
 
-def _waited_ms() -> Column:
-    """How long a send was waited for that was acknowledged in the end."""
-    waited = (F.col("settled_us") - F.col("sent_us")) / 1000
-    return F.when((F.col("outcome") == "ok") & (F.col("acks") != 0), waited)
+def _tell_sends(timeline: Timeline, ledgers: Sequence[LedgerResult]) -> None:
+    sent: Counter[tuple[int, int, int]] = Counter()
+    settled: Counter[tuple[int, int]] = Counter()
+    waits: dict[tuple[int, int], Counter[int]] = {}
+    slowest = -1
+    for result in ledgers:
+        sent.update(result.load)
+        settled.update(result.settled)
+        slowest = max(slowest, result.slowest)
+        for (at, acks, waited), count in result.waits.items():
+            waits.setdefault((at, acks), Counter())[waited] += count
+    everything: Counter[int] = Counter()
+    for each in waits.values():
+        everything.update(each)
+    if everything:
+        p50, p99 = _percentiles(everything)
+        timeline.latency_ms = {"p50": p50, "p99": p99, "max": slowest / 1000}
+    for at, acks in sorted({(at, acks) for at, acks, _ in sent}):
+        counts = [sent[at, acks, outcome] for outcome in range(3)]
+        shown = _percentiles(waits[at, acks]) if (at, acks) in waits else (None, None)
+        timeline.load.append(Load(at, acks, sum(counts), counts[_FAILED], counts[_UNKNOWN], *shown))
+    timeline.settled = [Settled(at, acks, count) for (at, acks), count in sorted(settled.items())]
 
 
-def _sends(ledger: DataFrame) -> Row:
-    row = ledger.agg(
-        F.min("sent_us").alias("first"),
-        F.max("sent_us").alias("last"),
-        F.max("settled_us").alias("end"),
-        F.percentile_approx(_waited_ms(), [0.5, 0.99], 1000).alias("latency"),
-        F.max(_waited_ms()).alias("slowest"),
-    ).first()
-    assert row is not None  # an aggregation over everything has one row
-    return row
-
-
-def _load(ledger: DataFrame, clock: _Clock) -> list[Load]:
-    rows = (
-        ledger.groupBy(clock.at(F.col("sent_us")).alias("at_ms"), "acks")
-        .agg(
-            F.count("*").alias("sent"),
-            F.count_if(F.col("outcome") == "failed").alias("failed"),
-            F.count_if(F.col("outcome") == "unknown").alias("unknown"),
-            F.percentile_approx(_waited_ms(), [0.5, 0.99], 1000).alias("waited"),
-        )
-        .orderBy("at_ms", "acks")
-        .collect()
-    )
-    return [
-        Load(r["at_ms"], r["acks"], r["sent"], r["failed"], r["unknown"], *(r["waited"] or (None, None)))
-        for r in rows
-    ]
-
-
-def _settled(ledger: DataFrame, clock: _Clock) -> list[Settled]:
-    rows = (
-        ledger.where((F.col("outcome") == "ok") & F.col("settled_us").isNotNull())
-        .groupBy(clock.at(F.col("settled_us")).alias("at_ms"), "acks")
-        .agg(F.count("*").alias("ok"))
-        .orderBy("at_ms", "acks")
-        .collect()
-    )
-    return [Settled(r["at_ms"], r["acks"], r["ok"]) for r in rows]
-
-
-def _reads(inputs: Inputs, clock: _Clock) -> tuple[list[Reads], int]:
-    """Those of the final reader are left out: it reads everything, after the load."""
-    manifest = inputs.manifest
-    names = sorted(c["name"] for c in manifest.clients if c.get("role") == "consumer" and "name" in c)
-    shown = [name for name in names if name != manifest.final_reader][:CONSUMERS_MAX]
-    if not shown:
-        return [], 0
-    rows = (
-        inputs.reads.where(F.col("consumer").isin(shown) & clock.has(F.col("read_us")))
-        .groupBy("consumer", clock.at(F.col("read_us")).alias("at_ms"))
-        .agg(F.count("*").alias("records"))
-        .orderBy("consumer", "at_ms")
-        .collect()
-    )
-    return [Reads(r["at_ms"], r["consumer"], r["records"]) for r in rows], len(names) - len(shown)
-
-
-def _found(anomalies: DataFrame, clock: _Clock) -> list[Found]:
-    rows = (
-        anomalies.where((F.col("severity") == VIOLATION) & F.col("time_us").isNotNull())
-        .groupBy(clock.at(F.col("time_us")).alias("at_ms"), "anomaly")
-        .agg(F.count("*").alias("count"))
-        .orderBy("at_ms", "anomaly")
-        .collect()
-    )
-    return [Found(r["at_ms"], r["anomaly"], r["count"]) for r in rows]
+def _percentiles(waits: Counter[int]) -> tuple[float, float]:
+    """p50 and p99 in ms."""
+    total, seen = sum(waits.values()), 0
+    found: list[float] = []
+    goals = [0.5 * total, 0.99 * total]
+    for waited, count in sorted(waits.items()):
+        seen += count
+        while len(found) < len(goals) and seen >= goals[len(found)]:
+            found.append(waited / 1000)
+    return found[0], found[1]
 
 
 # ---------------------------------------------------------------- faults
 
 
-def _fault(row: Row, clock: _Clock) -> FaultSpan:
+def _fault(row: Mapping[str, Any], axis: Axis) -> FaultSpan:
     return FaultSpan(
         number=row["number"],
         kind=row["kind"] or "?",
         targets=tuple(row["targets"] or ()),
-        from_ms=None if row["began_us"] is None else clock.ms(row["began_us"]),
-        to_ms=None if row["ended_us"] is None else clock.ms(row["ended_us"]),
+        from_ms=None if row["began_us"] is None else _ms(axis, row["began_us"]),
+        to_ms=None if row["ended_us"] is None else _ms(axis, row["ended_us"]),
         error=row["error"],
     )
 
@@ -221,38 +192,21 @@ def _fault(row: Row, clock: _Clock) -> FaultSpan:
 # ---------------------------------------------------------------- partitions
 
 
-def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, PartitionStory], int]:
+def _worst(
+    evidence: Evidence, states: list[dict[str, Any]], broken: Mapping[tuple[str | None, int | None], int]
+) -> tuple[dict[Place, PartitionStory], int]:
     """Those with the most violations, then those that changed hands most; then by their number. Only of the
     topics that the trial was about: brokers have some of their own."""
-    topics = [(str(topic["name"]), int(topic["partitions"])) for topic in inputs.manifest.topics]
-    ours = F.col("topic").isin([name for name, _ in topics])
-    restless = (
-        inputs.events.where((F.col("event") == "partition_state_written") & ours)
-        .groupBy("topic", "partition")
-        .agg(F.count("*").alias("changes"), F.lit(0).cast("long").alias("broken"))
+    topics = [(str(topic["name"]), int(topic["partitions"])) for topic in evidence.manifest.topics]
+    ours = {name for name, _ in topics}
+    changes = Counter((row["topic"], row["partition"]) for row in states if row["topic"] in ours)
+    violated = {place: n for place, n in broken.items() if place[0] in ours and place[1] is not None}
+    ranked = sorted(
+        {*changes, *violated}, key=lambda place: (-violated.get(place, 0), -changes[place], place)
     )
-    ranked = restless
-    if anomalies is not None:
-        ranked = restless.unionByName(
-            anomalies.where(F.col("partition").isNotNull() & ours)
-            .groupBy("topic", "partition")
-            .agg(
-                F.lit(0).cast("long").alias("changes"),
-                F.count_if(F.col("severity") == VIOLATION).alias("broken"),
-            )
-        )
-    rows = (
-        ranked.groupBy("topic", "partition")
-        .agg(F.sum("changes").alias("changes"), F.sum("broken").alias("broken"))
-        .orderBy(F.desc("broken"), F.desc("changes"), "topic", "partition")
-        .limit(PARTITIONS_MAX)
-        .collect()
-    )
-    stories = {
-        (r["topic"], r["partition"]): PartitionStory(
-            r["topic"], r["partition"], changes=r["changes"], violations=r["broken"]
-        )
-        for r in rows
+    stories: dict[Place, PartitionStory] = {
+        place: PartitionStory(*place, changes=changes[place], violations=violated.get(place, 0))
+        for place in ranked[:PARTITIONS_MAX]
     }
     for name, partitions in topics:
         for partition in range(partitions):
@@ -264,108 +218,102 @@ def _worst(inputs: Inputs, anomalies: DataFrame | None) -> tuple[dict[Place, Par
     return stories, max(sum(count for _, count in topics) - len(stories), 0)
 
 
-def _chosen(places: Sequence[Place]) -> Column:
-    return reduce(or_, ((F.col("topic") == t) & (F.col("partition") == p) for t, p in places))
-
-
-def _event_us() -> Column:
-    return F.col("time_ms") * 1000
-
-
-def _tell_states(events: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
+def _tell_states(states: list[dict[str, Any]], axis: Axis, stories: dict[Place, PartitionStory]) -> None:
     # The keeper's version orders the states, whoever wrote them and whatever his clock said.
-    order = F.struct("leader_epoch", "partition_version", "time_ms")
-    state = F.struct("time_ms", "leader", "leader_epoch", "isr")
-    rows = (
-        events.where((F.col("event") == "partition_state_written") & _chosen(list(stories)))
-        .groupBy("topic", "partition", clock.at(_event_us()).alias("at_ms"))
-        .agg(F.max_by(state, order).alias("state"))
-        .orderBy("topic", "partition", "at_ms")
-        .collect()
-    )
-    for row in rows:
-        state, spans = row["state"], stories[row["topic"], row["partition"]].states
-        now = clock.ms(state["time_ms"] * 1000)
-        span = StateSpan(
-            now, clock.span_ms, state["leader"], state["leader_epoch"], tuple(state["isr"] or ())
-        )
+    last: dict[tuple[Place, int], tuple[tuple[int, int, int], dict[str, Any]]] = {}
+    for row in states:
+        place = (row["topic"], row["partition"])
+        if place in stories:
+            key = (place, _at(axis, row["time_ms"] * 1000))
+            order = (row["leader_epoch"] or 0, row["partition_version"] or 0, row["time_ms"])
+            if key not in last or order > last[key][0]:
+                last[key] = (order, row)
+    for (place, _), (_, row) in sorted(last.items(), key=lambda item: item[0]):
+        spans = stories[place].states
+        now = _ms(axis, row["time_ms"] * 1000)
+        isr = tuple(row["isr"] or ())
         if spans:
-            last = spans[-1]
-            if (last.leader, last.epoch, set(last.isr)) == (span.leader, span.epoch, set(span.isr)):
+            before = spans[-1]
+            if (before.leader, before.epoch, set(before.isr)) == (
+                row["leader"],
+                row["leader_epoch"],
+                set(isr),
+            ):
                 continue
-            now = max(now, last.from_ms)
-            spans[-1] = StateSpan(last.from_ms, now, last.leader, last.epoch, last.isr)
-        spans.append(StateSpan(now, clock.span_ms, span.leader, span.epoch, span.isr))
+            now = max(now, before.from_ms)
+            spans[-1] = StateSpan(before.from_ms, now, before.leader, before.epoch, before.isr)
+        spans.append(StateSpan(now, axis.span_ms, row["leader"], row["leader_epoch"], isr))
 
 
-def _tell_offsets(events: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
-    about = events.where(_chosen(list(stories)))
-    order = F.struct("time_ms", "process_start_ms", "sequence")
-    rows = (
-        about.where(F.col("log_end_offset").isNotNull() | F.col("high_watermark").isNotNull())
-        .groupBy("topic", "partition", "broker", clock.at(_event_us()).alias("at_ms"))
-        .agg(
-            F.max_by("log_end_offset", F.when(F.col("log_end_offset").isNotNull(), order)).alias("end"),
-            F.max_by("high_watermark", F.when(F.col("high_watermark").isNotNull(), order)).alias("committed"),
-        )
-        .orderBy("at_ms", "broker")
-        .collect()
-    )
-    for r in rows:
-        stories[r["topic"], r["partition"]].offsets.append(
-            OffsetPoint(r["at_ms"], r["broker"], r["end"], r["committed"])
-        )
-    cut = F.col("previous_log_end_offset") - F.col("log_end_offset")
-    rows = (
-        about.where(F.col("event") == "truncated")
-        .orderBy(F.desc(cut), "time_ms")
-        .limit(TRUNCATIONS_MAX)
-        .collect()
-    )
-    for r in sorted(rows, key=lambda r: r["time_ms"]):
-        stories[r["topic"], r["partition"]].truncations.append(
+def _tell_offsets(evidence: Evidence, axis: Axis, stories: dict[Place, PartitionStory]) -> None:
+    events = evidence.events
+    known = pc.or_(pc.is_valid(events["log_end_offset"]), pc.is_valid(events["high_watermark"]))
+    topics = pc.is_in(events["topic"], value_set=pa.array(sorted({t for t, _ in stories}), pa.string()))
+    about = events.filter(pc.and_(known, topics))
+    points: dict[tuple[Place, int, int], list[Any]] = {}
+    names = ["topic", "partition", "broker", "time_ms", "process_start_ms", "sequence"]
+    rows = about.select([*names, "log_end_offset", "high_watermark"]).to_pylist()
+    for row in sorted(rows, key=lambda r: (r["time_ms"], r["process_start_ms"] or 0, r["sequence"] or 0)):
+        place = (row["topic"], row["partition"])
+        if place in stories:
+            key = (place, _at(axis, row["time_ms"] * 1000), row["broker"])
+            point = points.setdefault(key, [None, None])
+            for index, name in enumerate(("log_end_offset", "high_watermark")):
+                point[index] = point[index] if row[name] is None else row[name]
+    for (place, at, broker), (end, mark) in sorted(points.items(), key=lambda p: (p[0][1], p[0][2])):
+        stories[place].offsets.append(OffsetPoint(at, broker, end, mark))
+    cuts = [row for row in _of_kind(events, "truncated") if (row["topic"], row["partition"]) in stories]
+    cuts.sort(key=lambda r: (r["log_end_offset"] - r["previous_log_end_offset"], r["time_ms"]))
+    for row in sorted(cuts[:TRUNCATIONS_MAX], key=lambda r: r["time_ms"]):
+        _, why = reason_of(row, evidence.manifest.schema_version)
+        stories[row["topic"], row["partition"]].truncations.append(
             Truncation(
-                clock.ms(r["time_ms"] * 1000),
-                r["broker"],
-                r["previous_log_end_offset"],
-                r["log_end_offset"],
-                r["why"] or "",
+                _ms(axis, row["time_ms"] * 1000),
+                row["broker"],
+                row["previous_log_end_offset"],
+                row["log_end_offset"],
+                why or "",
             )
         )
 
 
-def _tell_ends(replicas: DataFrame, stories: dict[Place, PartitionStory]) -> None:
-    rows = (
-        replicas.where(_chosen(list(stories)))
-        .groupBy("topic", "partition", "broker")
-        .agg(
-            F.min("log_start_offset").alias("start"),
-            F.max("log_end_offset").alias("end"),
-            F.max("high_watermark").alias("committed"),
-            F.first("isr").alias("isr"),
+def _tell_ends(replicas: Iterable[Mapping[str, Any]], stories: dict[Place, PartitionStory]) -> None:
+    rows: dict[tuple[Place, int], list[Mapping[str, Any]]] = {}
+    for row in replicas:
+        if (row["topic"], row["partition"]) in stories:
+            rows.setdefault(((row["topic"], row["partition"]), row["broker"]), []).append(row)
+    for (place, broker), mine in sorted(rows.items()):
+        starts, ends, marks = (
+            [row[name] for row in mine if row[name] is not None]
+            for name in ("log_start_offset", "log_end_offset", "high_watermark")
         )
-        .orderBy("topic", "partition", "broker")
-        .collect()
-    )
-    for r in rows:
-        stories[r["topic"], r["partition"]].replicas.append(
-            ReplicaEnd(r["broker"], r["start"], r["end"], r["committed"], r["broker"] in (r["isr"] or ()))
+        isr = mine[0]["isr"] or ()
+        stories[place].replicas.append(
+            ReplicaEnd(
+                broker,
+                min(starts, default=None),
+                max(ends, default=None),
+                max(marks, default=None),
+                broker in isr,
+            )
         )
 
 
-def _tell_windows(anomalies: DataFrame, clock: _Clock, stories: dict[Place, PartitionStory]) -> None:
-    rows = (
-        anomalies.where((F.col("anomaly") == "unavailable") & F.col("time_us").isNotNull())
-        .where(_chosen(list(stories)))
-        .orderBy(F.desc_nulls_first(F.col("until_us") - F.col("time_us")))
-        .limit(WINDOWS_MAX)
-        .collect()
-    )
-    for r in sorted(rows, key=lambda r: r["time_us"]):
-        stories[r["topic"], r["partition"]].unavailable.append(
+def _tell_windows(
+    windows: Sequence[Finding],
+    axis: Axis,
+    stories: dict[Place, PartitionStory],
+    places: Mapping[int, Place],
+) -> None:
+    mine = [
+        w for w in windows if w.part is not None and places.get(w.part) in stories and w.time_us is not None
+    ]
+    mine.sort(key=lambda w: -(1 << 62) if w.until_us is None else (w.time_us or 0) - w.until_us)
+    for window in sorted(mine[:WINDOWS_MAX], key=lambda w: w.time_us or 0):
+        stories[places[window.part or 0]].unavailable.append(
             Window(
-                clock.ms(r["time_us"]),
-                clock.span_ms if r["until_us"] is None else clock.ms(r["until_us"]),
-                r["detail"] or "",
+                _ms(axis, window.time_us or 0),
+                axis.span_ms if window.until_us is None else _ms(axis, window.until_us),
+                window.detail or "",
             )
         )

@@ -1,138 +1,143 @@
-"""How much evidence there is, and which of it no audit can judge.
-
-Rules of the file: only sums over producers, brokers and consumers come to the driver.
-"""
+"""How much evidence there is, and which of it no audit can judge."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
 
-from tidelog.pipeline.audit.inputs import ALL_SENDS, FINAL_LOG, FINAL_READ, READ, REPLICA_LOGS, SENDS, Inputs
-from tidelog.pipeline.audit.tables.fates import tally
-from tidelog.pipeline.audit.tables.final_log import compacted_topics, ends
-from tidelog.pipeline.audit.tables.polls import moves
-from tidelog.pipeline.audit.tables.stretches import PLACE, reader_sums
-from tidelog.pipeline.audit.tables.sums import replica_sums
-from tidelog.pipeline.audit.tables.transactions import settle
-from tidelog.pipeline.errors import first_line
+from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.evidence import ALL_SENDS, FINAL_LOG, SENDS, Evidence, broker_logs
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
+from tidelog.pipeline.audit.rounds.one import Summed
 
-_PROBLEMS_SHOWN = 20
+_PROBLEMS_SHOWN: Final = 20
+_OUTCOMES: Final = ("ok", "failed", "unknown")
+_TORN: Final = "the file ends inside"
+_EXCEPTION: Final = re.compile(r"^Traceback \(most recent call last\)|\bFatal error\b")
+_RAISED: Final = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
 
-def count_up(inputs: Inputs) -> dict[str, Any]:
+def count_up(evidence: Evidence, found: Summed) -> dict[str, Any]:
     """Sends by outcome and by acks, records of each broker, reads of each consumer. A gap in a producer's
-    numbers means that the ledger is not whole; a table that cannot be read is as good as absent. Both are
-    noted."""
+    numbers means that the ledger is not whole, which is noted."""
     totals: dict[str, Any] = {"sends": {}, "records": {}, "reads": {}}
-    # Reads come first: where there is a final read, the end of a log may depend on it.
-    for part, facts, count in (
-        ("reads", {READ, FINAL_READ}, _count_reads),
-        ("sends", {SENDS, ALL_SENDS}, _count_sends),
-        ("records", {REPLICA_LOGS}, _count_records),
-    ):
-        if not facts & inputs.facts:
-            continue
-        try:
-            totals[part] = count(inputs)
-        except Exception as error:  # Spark's errors share no class
-            inputs.release()
-            inputs.facts -= facts
-            inputs.lacks(part, first_line(error))
-    if not {REPLICA_LOGS, FINAL_READ} & inputs.facts:
-        inputs.facts.discard(FINAL_LOG)
-    if inputs.transactional and totals["sends"].get("unknown"):
-        settle(inputs)
+    if found.reads:
+        totals["reads"] = dict(sorted(found.reads.items()))
+    if found.records:
+        totals["records"] = {str(broker): count for broker, count in sorted(found.records.items())}
+    if found.ledgers:
+        totals["sends"] = _count_sends(evidence, found)
     return totals
 
 
-def _count_reads(inputs: Inputs) -> dict[str, int]:
-    rows = reader_sums(inputs).groupBy("consumer").sum("values").collect()
-    return dict(sorted(tuple(row) for row in rows))
-
-
-def _count_records(inputs: Inputs) -> dict[str, int]:
-    _note_damage(inputs)
-    rows = replica_sums(inputs).groupBy("broker").sum("records").collect()
-    return {str(broker): count for broker, count in sorted(tuple(row) for row in rows)}
-
-
-def _note_damage(inputs: Inputs) -> None:
-    """Replicas whose files cannot be read to their end are named, and no final log is made of them."""
-    bad = replica_sums(inputs).where("problems > 0").select(*PLACE, "broker").distinct().collect()
-    if not bad:
-        return
-    inputs.damaged = {(topic, partition, broker) for topic, partition, broker in bad}
-    told = (
-        inputs.records_of(["broker", *PLACE, "problem"], replicas=inputs.damaged)
-        .where("problem is not null")
-        .groupBy("broker", *PLACE, "problem")
-        .agg({"*": "count"})
-        .orderBy("broker", *PLACE)
-        .limit(_PROBLEMS_SHOWN)
-        .collect()
-    )
-    for broker, topic, partition, problem, _ in told:
-        inputs.lacks(f"broker {broker}'s replica of {topic}-{partition}", problem)
-    # What was computed so far may have taken such a replica for the truth.
-    inputs.release()
-
-
-def _count_sends(inputs: Inputs) -> dict[str, Any]:
-    from pyspark.sql import functions as f
-
-    rows = (
-        inputs.ledger.groupBy("producer", "acks", "idempotent", "outcome")
-        .agg(
-            f.count("*").alias("count"),
-            f.count("value").alias("values"),
-            f.max("sequence").alias("last"),
-            f.count("transaction").alias("transactional"),
-        )
-        .collect()
-    )
-    inputs.transactional = sum(row["transactional"] for row in rows)
-    outcomes = dict.fromkeys(("ok", "failed", "unknown"), 0)
+def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
+    outcomes = dict.fromkeys(_OUTCOMES, 0)
     by_acks: dict[str, dict[str, int]] = {}
-    seen: dict[str, list[int]] = {}
-    unnamed = 0
-    for row in rows:
-        outcomes[row["outcome"]] = outcomes.get(row["outcome"], 0) + row["count"]
-        acks = by_acks.setdefault("all" if row["acks"] == -1 else str(row["acks"]), {})
-        acks[row["outcome"]] = acks.get(row["outcome"], 0) + row["count"]
-        numbers = seen.setdefault(row["producer"], [0, -1])
-        numbers[0] += row["count"]
-        numbers[1] = max(numbers[1], -1 if row["last"] is None else row["last"])
-        unnamed += row["count"] - row["values"]
-    missing = {name: last + 1 - count for name, (count, last) in sorted(seen.items()) if last + 1 > count}
+    seen: Counter[str | None] = Counter()
+    lasts: dict[str | None, int] = {}
+    for result in found.ledgers:
+        for (producer, acks, _, outcome), count in result.totals.items():
+            name = _OUTCOMES[outcome]
+            outcomes[name] += count
+            mine = by_acks.setdefault("all" if acks == -1 else str(acks), {})
+            mine[name] = mine.get(name, 0) + count
+            seen[producer] += count
+        for producer, last in result.lasts.items():
+            lasts[producer] = max(lasts.get(producer, -1), last)
+    missing = {
+        name: lasts[name] + 1 - count
+        for name, count in sorted(seen.items(), key=lambda item: str(item[0]))
+        if lasts[name] + 1 > count
+    }
     if missing:
-        inputs.facts.discard(ALL_SENDS)
+        evidence.facts.discard(ALL_SENDS)
         named = ", ".join(f"{name} ({count:,})" for name, count in list(missing.items())[:5])
-        inputs.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
-    if unnamed:
-        inputs.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
+        evidence.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
+    if unnamed := sum(result.unnamed for result in found.ledgers):
+        evidence.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
     counted = {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}
-    if inputs.transactional:
-        counted["in_transactions"] = inputs.transactional
+    if transactional := sum(result.transactional for result in found.ledgers):
+        counted["in_transactions"] = transactional
     return counted
 
 
-def name_what_is_not_judged(inputs: Inputs) -> None:
+def name_what_is_not_judged(
+    evidence: Evidence, context: Context, found: Summed, repeated: int, compacted: Counter[int]
+) -> None:
     """What the audits passed over, as far as the evidence has any of it."""
-    if READ in inputs.facts and (unplaced := moves(inputs)["unplaced"]):
-        inputs.lacks(f"the place of {unplaced:,} reads", "nobody wrote down what their consumer waited for")
-    if FINAL_LOG not in inputs.facts or SENDS not in inputs.facts:
+    if found.unplaced_reads:
+        evidence.lacks(
+            f"the place of {found.unplaced_reads:,} reads", "nobody wrote down what their consumer waited for"
+        )
+    if FINAL_LOG not in evidence.facts or SENDS not in evidence.facts:
         return
-    if repeated := tally(inputs)["repeated"]:
-        inputs.lacks(f"{repeated:,} values that were sent more than once", "nothing tells their sends apart")
-    for topic in compacted_topics(inputs):
-        inputs.lacks(f"losses in {topic}", "it is compacted: records may go when their key is written again")
-    begins = ends(inputs).where("start > 0").groupBy("topic").count().collect()
-    for topic, partitions in sorted(tuple(row) for row in begins):
-        inputs.lacks(
+    if repeated:
+        evidence.lacks(
+            f"{repeated:,} values that were sent more than once", "nothing tells their sends apart"
+        )
+    for topic in sorted({part.topic for part in context.parts if part.compacted}):
+        taken = sum(count for number, count in compacted.items() if context.parts[number].topic == topic)
+        evidence.lacks(
+            f"losses in {topic} of records whose key was written again",
+            f"it is compacted: {taken:,} of them are gone, and may go",
+        )
+    deleted = Counter(part.topic for part in context.parts if part.known and part.start > 0)
+    for topic, partitions in sorted(deleted.items()):
+        evidence.lacks(
             f"records of {topic} below the start of its log, in {partitions} partitions", "they were deleted"
         )
-    unknown = (
-        inputs.ledger.select(*PLACE).distinct().join(ends(inputs).select(*PLACE), PLACE, "left_anti").count()
-    )
-    if unknown:
-        inputs.lacks(f"what was sent to {unknown} partitions", "nothing shows what they hold at the end")
+    if unknown := len(set().union(*(result.unplaced for result in found.ledgers))):
+        evidence.lacks(f"what was sent to {unknown} partitions", "nothing shows what they hold at the end")
+
+
+# ---------------------------------------------------------------- what is broken on disk
+
+
+def is_torn_tail(context: Context, part: int, broker: int, base: int | None, words: str) -> bool:
+    """A file that ends inside a batch above the end of its log was being written when its broker stopped."""
+    end = context.parts[part].replicas[broker].end
+    return words.startswith(_TORN) and (base is None or base >= end)
+
+
+def damage(context: Context, found: Summed) -> Iterator[Finding]:
+    """Places of segment files that cannot be read."""
+    for number, broker, base, words in sorted(found.problems, key=lambda p: (p[0], p[1], p[2] or -1, p[3])):
+        if is_torn_tail(context, number, broker, base, words):
+            continue
+        part = context.parts[number]
+        above = base is not None and part.known and base >= part.end
+        yield Finding(
+            "damaged",
+            NOTICE if above else VIOLATION,
+            number,
+            base,
+            broker=broker,
+            detail=f"broker {broker}'s replica of {part.topic}-{part.partition}: {words}",
+        )
+
+
+def exceptions(evidence: Evidence) -> Iterator[Finding]:
+    """Tracebacks and fatal errors in the log files of brokers."""
+    for broker, name in sorted(broker_logs(evidence.place).items()):
+        try:
+            lines = evidence.place.read(name).decode("utf-8", "replace").splitlines()
+        except OSError:
+            continue
+        starts = [number for number, line in enumerate(lines) if _EXCEPTION.search(line)]
+        if not starts:
+            continue
+        last = lines[starts[-1]]
+        for line in lines[starts[-1] + 1 : starts[-1] + 200]:
+            if _RAISED.match(line):
+                last = line
+                break
+        yield Finding(
+            "broker exception",
+            NOTICE,
+            None,
+            broker=broker,
+            count=len(starts),
+            detail=f"{name}: {last.strip()[:300]}",
+        )

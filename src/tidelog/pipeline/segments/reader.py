@@ -14,10 +14,10 @@ Rules of the file:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tidelog.pipeline.files import Place, Source
 from tidelog.pipeline.segments.decoding import INFLATED_MAX, ROWS_MAX, ChunkDecoder
 from tidelog.pipeline.segments.rows import Rows, Segment
 from tidelog.pipeline.segments.scan import Problem, scan
@@ -32,20 +32,32 @@ def read_segment(
     inflated_max: int = INFLATED_MAX,
 ) -> Iterator[Any]:
     """The records of a segment, in order. Batches that lie outside `offsets` are not looked at."""
-    descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        end = size if segment.end is None else min(segment.end, size)
-        rows = Rows(segment, columns)
-        decoder = ChunkDecoder(rows, segment.base_offset, rows_max=rows_max, inflated_max=inflated_max)
-        for found in scan(descriptor, segment.start, end):
-            if isinstance(found, Problem):
-                decoder.problems.append(found)
-            else:
-                yield from decoder.chunk(found, offsets)
-        yield from decoder.told()
-    finally:
-        os.close(descriptor)
+    with Place(str(segment.path.parent)).open(segment.path.name) as source:
+        yield from read_opened(
+            source, segment, columns, offsets=offsets, rows_max=rows_max, inflated_max=inflated_max
+        )
+
+
+def read_opened(
+    source: Source,
+    segment: Segment,
+    columns: Sequence[str] | None,
+    *,
+    offsets: range | None,
+    rows_max: int = ROWS_MAX,
+    inflated_max: int = INFLATED_MAX,
+) -> Iterator[Any]:
+    """The same of a file that is open, wherever it is."""
+    size = source.size()
+    end = size if segment.end is None else min(segment.end, size)
+    rows = Rows(segment, columns)
+    decoder = ChunkDecoder(rows, segment.base_offset, rows_max=rows_max, inflated_max=inflated_max)
+    for found in scan(source, segment.start, end):
+        if isinstance(found, Problem):
+            decoder.problems.append(found)
+        else:
+            yield from decoder.chunk(found, offsets)
+    yield from decoder.told()
 
 
 def read_piece(segments: Iterable[Segment], columns: Sequence[str], offsets: range | None) -> Iterator[Any]:

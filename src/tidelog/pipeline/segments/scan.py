@@ -10,12 +10,12 @@ Rules of the file:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from tidelog.pipeline.files import Source
 from tidelog.pipeline.segments.varints import PADDING
 from tidelog.wire.batch import HEADER_SIZE, LENGTH_END, MAGIC
 
@@ -51,13 +51,13 @@ class Problem:
 
 
 def scan(
-    descriptor: int, start: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
+    source: Source, start: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Chunk | Problem]:
     """The batches between two positions of a file, `start` being that of the first."""
     position, wanted = start, chunk_bytes
     while position < end:
         size = min(wanted, end - position)
-        data = os.pread(descriptor, size, position)
+        data = source.read_at(size, position)
         if not data:
             yield Problem(position, "the file became shorter while it was read")
             return

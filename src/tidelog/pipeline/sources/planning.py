@@ -132,13 +132,18 @@ def _index(segment: Segment) -> tuple[Ints, Ints]:
         content = segment.path.with_suffix(".index").read_bytes()
     except OSError:
         content = b""
+    return index_entries(content, segment.base_offset)
+
+
+def index_entries(content: bytes, base_offset: int) -> tuple[Ints, Ints]:
+    """The same out of the bytes of an index."""
     whole = len(content) // _ENTRY.size * _ENTRY.size
     entries = np.frombuffer(content[:whole], ">i4").reshape(-1, 2).astype(np.int64)
     # Kafka's index of a segment that it writes to has zeros behind the last entry.
     steps = np.diff(entries, axis=0, prepend=np.array([[-1, -1]]))
     growing = np.minimum(steps[:, 0], steps[:, 1]) > 0
     count = len(entries) if growing.all() else int(np.argmin(growing))
-    return entries[:count, 0] + segment.base_offset, entries[:count, 1]
+    return entries[:count, 0] + base_offset, entries[:count, 1]
 
 
 def _is_batch(segment: Segment, last_offset: int, position: int) -> bool:

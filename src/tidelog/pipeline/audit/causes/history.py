@@ -1,112 +1,153 @@
-"""What happened to each partition, as one row of sorted arrays, to look a finding's cause up in.
+"""What happened to each partition, in the order of time, to look a finding's cause up in.
 
-A cause is found by asking, for one record, "who was elected after that without it?" or "who cut it off?".
-With the few hundred happenings of a partition in arrays beside the finding, that is a filter over an array:
-no join multiplies findings by events, however many there are of either.
+Causes are asked "who took office after that without the record?" or "who cut it off?": with the few hundred
+happenings of a partition in sorted lists, that is a look at a list.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from tidelog.pipeline.audit.inputs import Inputs
-from tidelog.pipeline.audit.tables.stretches import PLACE
+from tidelog.pipeline.audit.reasons import reason_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-
-def history(inputs: Inputs) -> DataFrame:
-    """topic, partition, and in the order of time:
-
-    elections: at_us, epoch, broker, end (of its log when it took office), rule and why, isr
-    cuts: at_us, broker, before, after (the ends of its log), rule, why
-    repairs: at_us, broker, end, bytes, why (recovery found damage and cut it off)
-    commits: epoch, from_offset, to_offset, isr (whose copies counted)
-    deaths: at_us, broker, kind (kill or power)"""
-    from pyspark.sql import functions as f
-
-    happened = inputs.events.where(
-        "topic is not null and event in "
-        "('became_leader', 'truncated', 'log_recovered', 'partition_state_written')"
-    ).withColumn("at_us", f.col("time_ms") * 1000)
-    told = happened.groupBy(*PLACE).agg(
-        _listed("became_leader", "struct(at_us, leader_epoch as epoch, broker, log_end_offset as end, isr)"),
-        _listed(
-            "truncated",
-            "struct(at_us, broker, previous_log_end_offset as before, log_end_offset as after, rule, why)",
-        ),
-        _listed(
-            "log_recovered", "struct(at_us, broker, log_end_offset as end, truncated_bytes as bytes, why)"
-        ),
-        _listed("partition_state_written", "struct(leader_epoch as epoch, partition_version, rule, why)"),
-    )
-    # An election's reason is what the controller wrote first about its epoch.
-    written = "try_element_at(filter(partition_state_written, s -> s.epoch = e.epoch), 1)"
-    elections = f"""transform(became_leader, e -> struct(
-        e.at_us, e.epoch, e.broker, e.end, {written}.rule as rule, {written}.why as why, e.isr))"""
-    found = told.selectExpr(
-        *PLACE, f"{elections} as elections", "truncated as cuts", "log_recovered as repairs"
-    )
-    return found.join(_commits(inputs), PLACE, "full_outer").join(_deaths(inputs), PLACE, "left")
+Row = Mapping[str, Any]
 
 
-def _listed(event: str, entry: str) -> Column:
-    """The events of a kind in order; none of it: an empty list."""
-    from pyspark.sql import functions as f
-
-    return f.expr(f"sort_array(collect_list({entry}) filter (where event = '{event}'))").alias(event)
-
-
-def _commits(inputs: Inputs) -> DataFrame:
-    """The advances of one epoch with the same replicas in sync are one stretch."""
-    from pyspark.sql import functions as f
-
-    return (
-        inputs.events.where("topic is not null and event = 'high_watermark_advanced'")
-        .groupBy(*PLACE, "leader_epoch", "isr")
-        .agg(
-            f.min("previous_high_watermark").alias("from_offset"),
-            f.max("high_watermark").alias("to_offset"),
-        )
-        .groupBy(*PLACE)
-        .agg(
-            f.expr(
-                "sort_array(collect_list(struct(leader_epoch as epoch, from_offset, to_offset, isr)))"
-            ).alias("commits")
-        )
-    )
+class Election(NamedTuple):
+    at_us: int
+    epoch: int
+    broker: int
+    end: int
+    """Of its log when it took office."""
+    rule: str | None
+    why: str | None
 
 
-def _deaths(inputs: Inputs) -> DataFrame:
-    """Of the brokers that hold a replica, or of which something was told."""
-    from pyspark.sql import functions as f
+class Cut(NamedTuple):
+    at_us: int
+    broker: int
+    before: int
+    after: int
+    rule: str | None
+    why: str | None
 
-    deaths = (
-        inputs.faults.where("kind in ('kill', 'power') and began_us is not null")
-        .selectExpr("kind", "began_us as at_us", "explode(targets) as target")
-        .selectExpr("kind", "at_us", "try_cast(target as int) as broker")
-        .where("broker is not null")
-    )
-    holders = inputs.replicas.select(*PLACE, "broker").distinct()
-    return (
-        holders.join(f.broadcast(deaths), "broker")
-        .groupBy(*PLACE)
-        .agg(f.expr("sort_array(collect_list(struct(at_us, broker, kind)))").alias("deaths"))
-    )
+    def covers(self, offset: int) -> bool:
+        return self.after <= offset < self.before
 
 
-def faults(inputs: Inputs) -> DataFrame:
-    """All that was done to the cluster, as one row: an array of began_us, ended_us, words."""
-    from pyspark.sql import functions as f
+class Repair(NamedTuple):
+    """Recovery found damage and cut it off."""
 
-    return inputs.faults.where("began_us is not null").agg(
-        f.sort_array(
-            f.collect_list(
-                f.expr(
-                    "struct(began_us, ended_us, "
-                    "concat(kind, ' ', array_join(slice(targets, 1, 6), ', ')) as words)"
-                )
+    at_us: int
+    broker: int
+    end: int
+    why: str | None
+
+
+class Commit(NamedTuple):
+    """Offsets that a leader committed, and whose copies counted."""
+
+    epoch: int
+    from_offset: int
+    to_offset: int
+    isr: tuple[int, ...]
+    at_us: int
+    """When the first of them was."""
+
+
+class Death(NamedTuple):
+    at_us: int
+    broker: int
+    kind: str
+
+
+class Fault(NamedTuple):
+    began_us: int
+    ended_us: int | None
+    words: str
+
+
+@dataclass(slots=True)
+class History:
+    elections: list[Election] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+    repairs: list[Repair] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+
+
+NOTHING = History()
+
+
+def histories(
+    events: Iterable[Row], numbers: Mapping[tuple[str, int], int], schema_version: int
+) -> dict[int, History]:
+    """Of each partition, by its number. `events` are all but moves of high watermarks."""
+    found: dict[int, History] = defaultdict(History)
+    written: dict[tuple[int, int], tuple[int, str | None, str | None]] = {}
+    leaders: dict[int, list[Row]] = defaultdict(list)
+    for row in events:
+        number = numbers.get((row["topic"], row["partition"])) if row["topic"] is not None else None
+        if number is None:
+            continue
+        at_us, history = row["time_ms"] * 1000, found[number]
+        match row["event"]:
+            case "became_leader":
+                leaders[number].append(row)
+            case "truncated":
+                rule, why = reason_of(row, schema_version)
+                before, after = row["previous_log_end_offset"], row["log_end_offset"]
+                history.cuts.append(Cut(at_us, row["broker"], before, after, rule, why))
+            case "log_recovered":
+                history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], row["cause"]))
+            case "partition_state_written":
+                # An election's reason is what the controller wrote first about its epoch.
+                version = row["partition_version"] or 0
+                key = (number, row["leader_epoch"])
+                if key not in written or version < written[key][0]:
+                    written[key] = (version, *reason_of(row, schema_version))
+    for number, rows in leaders.items():
+        found[number].elections = [
+            Election(
+                row["time_ms"] * 1000,
+                row["leader_epoch"],
+                row["broker"],
+                row["log_end_offset"] or 0,
+                *written.get((number, row["leader_epoch"]), (0, None, None))[1:],
             )
-        ).alias("faults")
+            for row in rows
+        ]
+    for history in found.values():
+        history.elections.sort(key=lambda e: (e.at_us, e.epoch))
+        history.cuts.sort(key=lambda c: (c.at_us, c.broker))
+        history.repairs.sort(key=lambda r: (r.at_us, r.broker))
+    return dict(found)
+
+
+def deaths(faults: Iterable[Row]) -> list[Death]:
+    """Of brokers, as they were planned and done."""
+    return sorted(
+        Death(row["began_us"], int(target), row["kind"])
+        for row in faults
+        if row["kind"] in ("kill", "power") and row["began_us"] is not None
+        for target in row["targets"] or ()
+        if target.isdigit()
+    )
+
+
+def done(faults: Sequence[Row]) -> list[Fault]:
+    """All that was done to the cluster."""
+    return sorted(
+        (
+            Fault(
+                row["began_us"],
+                row["ended_us"],
+                f"{row['kind']} {', '.join((row['targets'] or [])[:6])}",
+            )
+            for row in faults
+            if row["began_us"] is not None
+        ),
+        key=lambda fault: fault.began_us,
     )

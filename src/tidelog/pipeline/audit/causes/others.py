@@ -1,118 +1,187 @@
-"""Why a record stands twice, why replicas differ, why order or place changed: causes other than removal."""
+"""Why a record stands twice, why replicas differ, why order or place changed: causes other than removal.
+
+Rules of the file, as in `removal`: nothing is blamed that the evidence does not show. Replicas that differ
+have a cause only if the record of the one is of another term than the one that wrote the offset in the final
+log.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tidelog.core.events import TruncationRule
-from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause
-from tidelog.pipeline.audit.causes.words import moment, said
-from tidelog.pipeline.audit.findings import Circumstance
-from tidelog.pipeline.audit.inputs import Inputs
-from tidelog.pipeline.spark.spelling import quoted, spelled
+from tidelog.pipeline.audit.causes.history import Cut, Death, Election, Fault, History
+from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause, truncation_cause
+from tidelog.pipeline.audit.causes.words import moment, told
+from tidelog.pipeline.audit.findings import NOTICE, Circumstance, Facts, Finding
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+_NO_FACTS = Facts()
+_WINDOWS = {
+    Circumstance.NO_LEADER: CauseRule.NO_LEADER,
+    Circumstance.TOO_FEW_IN_SYNC: CauseRule.TOO_FEW,
+    Circumstance.LEADER_DOWN: CauseRule.LEADER_DEAD,
+    Circumstance.SILENCE: CauseRule.SILENT,
+}
 
 
-def with_circumstances(found: DataFrame) -> DataFrame:
-    """Findings beside their partition's history, with what bears on the rest:
+@dataclass(slots=True)
+class Circumstances:
+    change: Election | None = None
+    """The first to take office while a send waited."""
+    writer: Election | None = None
+    """The last leader whose term began at or before the offset: it wrote what stands there."""
+    last_cut: Cut | None = None
+    """How the replica that differs was last cut."""
+    lost_power: Death | None = None
+    """That replica's broker lost power after the record was committed."""
+    fault: Fault | None = None
+    """What was being done to the cluster at that time."""
 
-    change: the first to take office while a send waited
-    writer: the last leader whose term began at or before the offset: it wrote what stands there
-    last_cut: how the replica that differs was last cut; lost_power: whether it lost power since
-    fault: what was being done to the cluster at that time"""
-    from pyspark.sql import functions as f
 
-    steps = {
-        "change": "try_element_at(filter(elections, e -> e.at_us >= time_us "
-        "and (until_us is null or e.at_us <= until_us)), 1)",
-        "writer": "try_element_at(filter(elections, e -> e.end <= offset), -1)",
-        "last_cut": "try_element_at(filter(cuts, c -> c.broker = broker), -1)",
-        "lost_power": "try_element_at(filter(deaths, d -> d.kind = 'power'), -1)",
-        "fault": "try_element_at(filter(faults, w -> w.began_us <= coalesce(until_us, time_us) "
-        "and (w.ended_us is null or w.ended_us >= time_us)), 1)",
-    }
-    for name, sql in steps.items():
-        found = found.withColumn(name, f.expr(sql))
+def circumstances_of(
+    finding: Finding, history: History, deaths: Sequence[Death], faults: Sequence[Fault]
+) -> Circumstances:
+    found = Circumstances()
+    offset, time, until = finding.offset, finding.time_us, finding.until_us
+    if time is not None:
+        found.change = next(
+            (e for e in history.elections if e.at_us >= time and (until is None or e.at_us <= until)), None
+        )
+        if finding.anomaly == "unavailable":
+            behind = time if until is None else until
+            found.fault = next(
+                (f for f in faults if f.began_us <= behind and (f.ended_us is None or f.ended_us >= time)),
+                None,
+            )
+    if offset is not None:
+        begun = [e for e in history.elections if e.end <= offset]
+        found.writer = begun[-1] if begun else None
+        cuts = [c for c in history.cuts if c.broker == finding.broker]
+        found.last_cut = cuts[-1] if cuts else None
+        committed = [c.at_us for c in history.commits if c.from_offset <= offset < c.to_offset]
+        if committed:
+            since = min(committed)
+            lost = [
+                d for d in deaths if d.broker == finding.broker and d.kind == "power" and d.at_us >= since
+            ]
+            found.lost_power = lost[-1] if lost else None
     return found
 
 
-def rule() -> str:
-    """SQL for the rule behind a finding; null if nothing shows one."""
-    kept = " ".join(f"when '{rule}' then {quoted(kept_cause(rule))}" for rule in TruncationRule)
-    by_group = f"circumstance = '{Circumstance.MOVED_BY_GROUP}'"
-    return f"""case anomaly
-        when 'duplicated' then case
-            when circumstance = '{Circumstance.NEW_IDENTITY}' then '{CauseRule.NEW_IDENTITY}'
-            when change is not null then '{CauseRule.RETRY_ACROSS}'
-            when severity = 'notice' then '{CauseRule.RETRY_IN_EPOCH}' end
-        when 'diverged' then case
-            when severity = 'notice' then '{CauseRule.NOT_CUT_YET}'
-            when last_cut.after > offset then case last_cut.rule {kept} end
-            when lost_power is not null then '{CauseRule.UNSYNCED}'
-            when last_cut is not null and writer is not null then '{CauseRule.OVERWRITTEN}'
-            when writer is not null then '{CauseRule.NEVER_CUT}' end
-        when 'reordered' then case
-            when change is not null then '{CauseRule.RETRY_ACROSS}'
-            when severity = 'notice' then '{CauseRule.OVERTAKEN}' end
-        when 'poll skip' then case when severity != 'notice' then null
-            when {by_group} then '{CauseRule.MOVED_BY_GROUP}' else '{CauseRule.PLACE_GONE}' end
-        when 'non-monotonic poll' then case
-            when severity = 'notice' and {by_group} then '{CauseRule.MOVED_BY_GROUP}'
-            when severity = 'notice' then '{CauseRule.PLACE_GONE}'
-            when exists(cuts, c -> c.after <= offset and c.at_us <= time_us) then '{CauseRule.PLACE_GONE}'
-            when exists(elections, e -> e.end <= offset and e.at_us <= time_us)
-                then '{CauseRule.PLACE_GONE}' end
-        when 'aborted read' then '{CauseRule.AFTER_APPEND}'
-        when 'acknowledged below promise' then '{CauseRule.TOO_FEW}'
-        when 'unknown arrived' then '{CauseRule.ANSWER_LOST}'
-        when 'write cycle' then '{CauseRule.INTERLEAVED}'
-        when 'circular information' then if(severity = 'notice', '{CauseRule.INTERLEAVED}', null)
-        when 'unavailable' then case circumstance
-            when '{Circumstance.NO_LEADER}' then '{CauseRule.NO_LEADER}'
-            when '{Circumstance.TOO_FEW_IN_SYNC}' then '{CauseRule.TOO_FEW}'
-            when '{Circumstance.LEADER_DOWN}' then '{CauseRule.LEADER_DEAD}'
-            when '{Circumstance.SILENCE}' then '{CauseRule.SILENT}' end
-        end"""
+def rule_of(finding: Finding, found: Circumstances, history: History) -> CauseRule | None:
+    """The rule behind a finding; None if nothing shows one."""
+    notice = finding.severity == NOTICE
+    match finding.anomaly:
+        case "duplicated":
+            return _why_twice(finding, found, notice=notice)
+        case "diverged":
+            return CauseRule.NOT_CUT_YET if notice else _why_diverged(finding, found)
+        case "missing copy":
+            cut = found.last_cut
+            covers = cut is not None and finding.offset is not None and cut.covers(finding.offset)
+            return truncation_cause(TruncationRule(cut.rule)) if covers and cut and cut.rule else None
+        case "reordered":
+            if found.change is not None:
+                return CauseRule.RETRY_ACROSS
+            return CauseRule.OVERTAKEN if notice else None
+        case "poll skip" | "non-monotonic poll":
+            return _why_moved(finding, history, notice=notice)
+        case "aborted read":
+            refused = finding.circumstance is Circumstance.REFUSED_AFTER_APPEND
+            return CauseRule.AFTER_APPEND if refused else None
+        case "acknowledged below promise":
+            return CauseRule.TOO_FEW
+        case "unknown arrived":
+            return CauseRule.ANSWER_LOST
+        case "write cycle":
+            return CauseRule.INTERLEAVED
+        case "circular information":
+            return CauseRule.INTERLEAVED if notice else None
+        case "unavailable":
+            return None if finding.circumstance is None else _WINDOWS.get(finding.circumstance)
+    return None
 
 
-def words(inputs: Inputs) -> str:
-    """SQL for the story of such a finding."""
-    meanwhile = spelled(
-        "cause.elected_meanwhile",
-        broker="change.broker",
-        epoch="change.epoch",
-        at=moment(inputs, "change.at_us"),
-    )
-    change = f"if(anomaly in ('duplicated', 'reordered'), {meanwhile}, null)"
-    retry = f"""case when anomaly = 'duplicated' and rule = '{CauseRule.NEW_IDENTITY}'
-            then {spelled("cause.new_identity")}
-        when anomaly = 'duplicated' and rule = '{CauseRule.RETRY_IN_EPOCH}'
-            then {spelled("cause.sent_again")} end"""
-    wrote = spelled(
-        "cause.wrote",
-        broker="writer.broker",
-        epoch="writer.epoch",
-        offset="writer.end",
-        since=moment(inputs, "writer.at_us"),
-    )
-    truncated = spelled(
+def _why_twice(finding: Finding, found: Circumstances, *, notice: bool) -> CauseRule | None:
+    if finding.circumstance is Circumstance.NEW_IDENTITY:
+        return CauseRule.NEW_IDENTITY
+    if finding.circumstance is Circumstance.SENT_TWICE:
+        return CauseRule.SENT_TWICE
+    if found.change is not None:
+        return CauseRule.RETRY_ACROSS
+    return CauseRule.RETRY_IN_EPOCH if notice else None
+
+
+def _why_diverged(finding: Finding, found: Circumstances) -> CauseRule | None:
+    facts, writer, cut = finding.facts or _NO_FACTS, found.writer, found.last_cut
+    if writer is None or finding.offset is None:
+        return None
+    if facts.other_epoch is not None and facts.other_epoch == writer.epoch:
+        return None  # it came from the very leader that wrote the other one
+    if finding.broker == writer.broker:
+        return None
+    if found.lost_power is not None:
+        return CauseRule.UNSYNCED
+    if cut is None:
+        return CauseRule.NEVER_CUT
+    if cut.rule is not None and cut.after > finding.offset and cut.at_us >= writer.at_us:
+        return kept_cause(TruncationRule(cut.rule))
+    return CauseRule.OVERWRITTEN if cut.covers(finding.offset) else None
+
+
+def _why_moved(finding: Finding, history: History, *, notice: bool) -> CauseRule | None:
+    if notice:
+        by_group = finding.circumstance is Circumstance.MOVED_BY_GROUP
+        return CauseRule.MOVED_BY_GROUP if by_group else CauseRule.PLACE_GONE
+    facts = finding.facts or _NO_FACTS
+    offset, time, position = finding.offset, finding.time_us, facts.position
+    if finding.anomaly == "poll skip" or offset is None or time is None or position is None:
+        return None
+    since = facts.since_us
+    ends = [(c.at_us, c.after) for c in history.cuts] + [(e.at_us, e.end) for e in history.elections]
+    for at, end in ends:
+        if end <= offset and end < position and at <= time and (since is None or at >= since):
+            return CauseRule.PLACE_GONE
+    return None
+
+
+def words_of(finding: Finding, found: Circumstances, rule: CauseRule | None, began_us: int) -> str:
+    """The story of such a finding."""
+    parts = [finding.detail or ""]
+    match finding.anomaly:
+        case "unavailable":
+            parts.append(told("cause.since", at=moment(began_us, finding.time_us)))
+            if found.fault is not None:
+                at = moment(began_us, found.fault.began_us)
+                parts.append(told("cause.fault", fault=found.fault.words, at=at))
+        case "duplicated" | "reordered":
+            change = found.change
+            if change is not None and rule is not CauseRule.SENT_TWICE:
+                at = moment(began_us, change.at_us)
+                parts.append(told("cause.elected_meanwhile", broker=change.broker, epoch=change.epoch, at=at))
+            if rule is CauseRule.NEW_IDENTITY:
+                parts.append(told("cause.new_identity"))
+            if finding.anomaly == "duplicated" and rule is CauseRule.RETRY_IN_EPOCH:
+                parts.append(told("cause.sent_again"))
+        case "diverged" | "missing copy":
+            parts.append(_about_replica(finding, found, began_us))
+    return "".join(parts)
+
+
+def _about_replica(finding: Finding, found: Circumstances, began_us: int) -> str:
+    writer, cut = found.writer, found.last_cut
+    wrote = ""
+    if writer is not None:
+        since = moment(began_us, writer.at_us)
+        wrote = told("cause.wrote", broker=writer.broker, epoch=writer.epoch, offset=writer.end, since=since)
+    if cut is None:
+        return wrote + told("cause.never_truncated", broker=finding.broker)
+    return wrote + told(
         "cause.truncated_last",
-        broker="broker",
-        before="last_cut.before",
-        after="last_cut.after",
-        why="last_cut.why",
-        at=moment(inputs, "last_cut.at_us"),
-    )
-    last_cut = f"if(last_cut is null, {spelled('cause.never_truncated', broker='broker')}, {truncated})"
-    began = spelled("cause.fault", fault="fault.words", at=moment(inputs, "fault.began_us"))
-    since = spelled("cause.since", at=moment(inputs, "time_us"))
-    return said(
-        "detail",
-        f"if(anomaly = 'unavailable', {since}, null)",
-        change,
-        retry,
-        f"if(anomaly = 'diverged', concat_ws('', {wrote}, {last_cut}), null)",
-        f"if(anomaly = 'unavailable', {began}, null)",
+        broker=finding.broker,
+        before=cut.before,
+        after=cut.after,
+        why=cut.why,
+        at=moment(began_us, cut.at_us),
     )

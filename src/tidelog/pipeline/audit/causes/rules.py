@@ -30,6 +30,7 @@ class CauseRule(StrEnum):
     RETRY_IN_EPOCH = "sent again after a lost answer"
     RETRY_ACROSS = "sent again after a change of leader"
     NEW_IDENTITY = "sent again under a new producer epoch"
+    SENT_TWICE = "sent twice by its producers"
     NOT_CUT_YET = "a replica has not truncated yet"
     NEVER_CUT = "a replica was never made to truncate"
     KEPT_BY_WATERMARK = "truncation to the high watermark kept another record"

@@ -1,22 +1,30 @@
-"""What every story is put together from: moments, and parts of which some may be unknown."""
+"""What every story is put together from: phrases of narrate, of which those with an unknown part are left
+out."""
 
 from __future__ import annotations
 
-from tidelog.pipeline.audit.inputs import Inputs
-from tidelog.pipeline.spark.spelling import spelled
+from functools import lru_cache
+
+from tidelog.narrate.phrasebook import ENGLISH
 
 
-def moment(inputs: Inputs, us: str) -> str:
+@lru_cache(maxsize=65_536)
+def spelled(key: str, *fields: tuple[str, object]) -> str:
+    """A phrase; nothing if one of its fields is not known."""
+    if any(value is None for _, value in fields):
+        return ""
+    return ENGLISH.templates[key].format_map(dict(fields))
+
+
+def told(key: str, **fields: object) -> str:
+    return spelled(key, *fields.items())
+
+
+def moment(began_us: int, us: int | None) -> str | None:
     """A time in words, in seconds after the beginning of the load."""
-    began = inputs.manifest.load_started_us or inputs.manifest.started_us
-    return f"printf('%.3f s', ({us} - {began}L) / 1e6D)"
+    return None if us is None else f"{(us - began_us) / 1e6:.3f} s"
 
 
-def said(*parts: str) -> str:
-    """SQL for a sentence of parts, of which those that are null (unknown) are left out."""
-    return f"concat_ws('', {', '.join(parts)})"
-
-
-def because(why: str) -> str:
-    """SQL for a reason in parentheses; nothing if it is not known."""
-    return f"coalesce({spelled('cause.because', why=why)}, '')"
+def because(why: str | None) -> str:
+    """A reason in parentheses; nothing if it is not known."""
+    return told("cause.because", why=why)

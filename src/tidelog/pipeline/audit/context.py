@@ -1,0 +1,252 @@
+"""What every kernel knows besides its piece: partitions, what happened to them, and how time is told. It is
+made on the driver, small, and travels to all workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from tidelog.pipeline.audit.causes import explain
+from tidelog.pipeline.audit.causes.history import (
+    NOTHING,
+    Commit,
+    Death,
+    Fault,
+    History,
+    deaths,
+    done,
+    histories,
+)
+from tidelog.pipeline.audit.evidence import Evidence
+from tidelog.pipeline.audit.findings import Finding
+from tidelog.pipeline.audit.kernels.hashes import Ints, coded, ints
+from tidelog.pipeline.audit.partitions import Part
+from tidelog.pipeline.files import Place
+
+MOVED: Final = "high_watermark_advanced"
+_HAPPENED: Final = (
+    "became_leader",
+    "truncated",
+    "log_recovered",
+    "partition_state_written",
+    "isr_changed",
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Axis:
+    """Moments of the report: ms after the load began."""
+
+    start_us: int
+    span_ms: int
+    bucket_ms: int
+
+    def at(self, times_us: Ints) -> Ints:
+        """The beginning of the bucket of each time; what lies outside of the span, at its edge."""
+        found = (times_us - self.start_us) // (self.bucket_ms * 1000) * self.bucket_ms
+        last = (self.span_ms - 1) // self.bucket_ms * self.bucket_ms
+        bounded: Ints = np.clip(found, 0, last)
+        return bounded
+
+
+@dataclass(slots=True)
+class Moves:
+    """The moves of one partition's high watermark, in the order of time, as columns."""
+
+    at_us: Ints
+    from_offset: Ints
+    to_offset: Ints
+    in_sync: Ints
+    """How many replicas counted."""
+    broker: Ints
+    epoch: Ints
+    isr: list[str]
+
+
+@dataclass(slots=True)
+class Context:
+    place: Place
+    target: Place
+    parts: list[Part]
+    axis: Axis
+    began_us: int
+    slack_us: int
+    final_reader: str | None
+    reads_to_end: bool
+    facts: frozenset[str]
+    histories: Mapping[int, History]
+    moves: Mapping[int, Moves]
+    known_marks: Mapping[int, tuple[Ints, Ints]]
+    """The highest watermark that a leader of the partition had told by a time: times, and watermarks."""
+    enough: Mapping[int, Ints]
+    """When a partition had as many replicas in sync as were promised, in order."""
+    deaths: list[Death]
+    faults: list[Fault]
+    vanished: Mapping[tuple[str, int, int], tuple[int, str]]
+    """Consumer, partition and place → when it was told that the place is gone, and how."""
+    shown_consumers: tuple[str, ...] = ()
+    committed: frozenset[str] = frozenset()
+    """Transactions in doubt of which something was seen."""
+    audits: frozenset[str] = frozenset()
+    """What is looked for; the rest is not told."""
+    scratch: str = ".scratch"
+    _numbers: dict[tuple[str | None, int], int] = field(default_factory=dict)
+
+    def explain(self, finding: Finding) -> dict[str, Any]:
+        history = NOTHING if finding.part is None else self.histories.get(finding.part, NOTHING)
+        return explain(finding, history, self.deaths, self.faults, self.began_us)
+
+    def moment_of(self, time_us: int | None) -> int | None:
+        return None if time_us is None else int(self.axis.at(np.array([time_us]))[0])
+
+    def numbers(self, table: Any) -> Ints:
+        """The number of each row's partition; -1: it is not known."""
+        if not self._numbers:
+            self._numbers.update({part.place: part.number for part in self.parts})
+        codes, names = coded(table["topic"])
+        partitions = ints(table["partition"])
+        pairs, rows = np.unique((codes << 32) | (partitions & 0xFFFFFFFF), return_inverse=True)
+        known = [self._numbers.get((names[pair >> 32], pair & 0xFFFFFFFF), -1) for pair in pairs.tolist()]
+        found: Ints = np.array(known, np.int64).reshape(-1)[rows.reshape(-1)]
+        return found
+
+    def limits(self) -> tuple[Ints, Ints]:
+        """Start and end of each partition, with one more for those that are not known."""
+        starts = np.array([*(part.start for part in self.parts), 0], np.int64)
+        ends = np.array([*(part.end for part in self.parts), -1], np.int64)
+        return starts, ends
+
+
+def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: tuple[str, ...]) -> Context:
+    manifest = evidence.manifest
+    numbers = {part.place: part.number for part in parts}
+    kinds = evidence.events["event"]
+    happened = evidence.events.filter(pc.is_in(kinds, value_set=pa.array(_HAPPENED))).to_pylist()
+    moves = _moves(evidence.events.filter(pc.equal(kinds, MOVED)), numbers)
+    found = histories(happened, numbers, manifest.schema_version)
+    for number, moved in moves.items():
+        found.setdefault(number, History()).commits = _commits(moved)
+    vanished: dict[tuple[str, int, int], tuple[int, str]] = {}
+    for row in evidence.client_events:
+        known = numbers.get((row["topic"], row["partition"]))
+        lost_place = row["event"] in ("out_of_range", "rebalanced") and row["offset"] is not None
+        if known is not None and lost_place:
+            key = (row["client"], known, row["offset"])
+            vanished[key] = min(vanished.get(key, (1 << 62, "")), (row["time_us"], row["event"]))
+    return Context(
+        place=evidence.place,
+        target=evidence.target,
+        parts=parts,
+        axis=axis,
+        began_us=manifest.started_us if manifest.load_started_us is None else manifest.load_started_us,
+        slack_us=evidence.slack_us,
+        final_reader=manifest.final_reader,
+        reads_to_end=manifest.reads_to_end,
+        facts=frozenset(evidence.facts),
+        histories=found,
+        moves=moves,
+        known_marks=_known_marks(moves, happened, numbers),
+        enough=_enough(moves, happened, numbers, parts),
+        deaths=deaths(evidence.faults),
+        faults=done(evidence.faults),
+        vanished=vanished,
+        shown_consumers=consumers,
+    )
+
+
+def _moves(events: Any, numbers: Mapping[tuple[str, int], int]) -> dict[int, Moves]:
+    if not events.num_rows:
+        return {}
+    codes, names = coded(events["topic"])
+    partitions = ints(events["partition"])
+    pairs, rows = np.unique((codes << 32) | partitions, return_inverse=True)
+    listed = [numbers.get((str(names[pair >> 32]), pair & 0xFFFFFFFF), -1) for pair in pairs.tolist()]
+    part = np.array(listed, np.int64)[rows.reshape(-1)]
+    at = ints(events["time_ms"]) * 1000
+    isr = pc.binary_join(events["isr"].cast(pa.list_(pa.string())), ", ").fill_null("")
+    sizes = ints(pc.list_value_length(events["isr"]), 0)
+    columns = [ints(events[name], 0) for name in ("previous_high_watermark", "high_watermark")]
+    brokers, epochs = ints(events["broker"]), ints(events["leader_epoch"])
+    words = isr.to_pylist()
+    order = np.lexsort((at, part))
+    found = {}
+    for number in sorted(set(listed) - {-1}):
+        mine = order[np.searchsorted(part[order], number) : np.searchsorted(part[order], number, "right")]
+        found[number] = Moves(
+            at[mine],
+            columns[0][mine],
+            columns[1][mine],
+            sizes[mine],
+            brokers[mine],
+            epochs[mine],
+            [words[row] for row in mine.tolist()],
+        )
+    return found
+
+
+def _commits(moves: Moves) -> list[Commit]:
+    """The moves of one epoch with the same replicas in sync are one stretch."""
+    found: dict[tuple[int, str], Commit] = {}
+    for at, low, high, epoch, isr in zip(
+        moves.at_us.tolist(),
+        moves.from_offset.tolist(),
+        moves.to_offset.tolist(),
+        moves.epoch.tolist(),
+        moves.isr,
+        strict=True,
+    ):
+        before = found.get((epoch, isr))
+        members = tuple(int(each) for each in isr.split(", ") if each)
+        if before is not None:
+            low, high = min(low, before.from_offset), max(high, before.to_offset)
+            at = min(at, before.at_us)
+        found[epoch, isr] = Commit(epoch, low, high, members, at)
+    return sorted(found.values(), key=lambda c: (c.epoch, c.from_offset, c.to_offset, c.isr))
+
+
+def _known_marks(
+    moves: Mapping[int, Moves], happened: list[dict[str, Any]], numbers: Mapping[tuple[str, int], int]
+) -> dict[int, tuple[Ints, Ints]]:
+    """Only of partitions of which a move was told. What the next leader may serve it knew as a follower: it
+    says so when it becomes leader."""
+    leaders: dict[int, list[tuple[int, int]]] = {}
+    for row in happened:
+        number = numbers.get((row["topic"], row["partition"]))
+        if row["event"] == "became_leader" and number is not None:
+            mark = max(row["high_watermark"] or 0, row["previous_high_watermark"] or 0)
+            leaders.setdefault(number, []).append((row["time_ms"] * 1000, mark))
+    found = {}
+    for number, moved in moves.items():
+        others = leaders.get(number, [])
+        at = np.concatenate((moved.at_us, np.array([a for a, _ in others], np.int64)))
+        mark = np.concatenate((np.maximum(moved.from_offset, moved.to_offset), [m for _, m in others]))
+        order = np.argsort(at, kind="stable")
+        found[number] = (at[order], np.maximum.accumulate(mark[order].astype(np.int64)))
+    return found
+
+
+def _enough(
+    moves: Mapping[int, Moves],
+    happened: list[dict[str, Any]],
+    numbers: Mapping[tuple[str, int], int],
+    parts: list[Part],
+) -> dict[int, Ints]:
+    found: dict[int, list[int]] = {}
+    for row in happened:
+        number = numbers.get((row["topic"], row["partition"]))
+        if (
+            number is not None
+            and row["event"] in ("isr_changed", "partition_state_written", "became_leader")
+            and row["isr"] is not None
+            and len(row["isr"]) >= parts[number].min_insync
+        ):
+            found.setdefault(number, []).append(row["time_ms"] * 1000)
+    for number, moved in moves.items():
+        enough = moved.in_sync >= parts[number].min_insync
+        found.setdefault(number, []).extend(moved.at_us[enough].tolist())
+    return {number: np.array(sorted(times), np.int64) for number, times in found.items()}

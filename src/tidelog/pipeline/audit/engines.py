@@ -1,0 +1,174 @@
+"""Engines: run a function over pieces, somewhere. Kernels judge; an engine distributes, repeats and bounds.
+
+`Local` is a pool of processes without Java, `OnSpark` one `mapInArrow` for each round. Both give the results
+in the order of the pieces, so that nothing depends on who was faster.
+
+Rules of the file: a function is one of a module's, its results are small. What fails in a worker comes back
+as a `PipelineError` with the last line of the error: evidence that could not be read is never taken for
+evidence without faults.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.pipeline.errors import PipelineError, last_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Kernel = Callable[[Any, Any], Any]
+"""Gets what all share, and a piece."""
+Progress = Callable[[int], object]
+"""Told how many pieces are done, of this round."""
+
+_SERIAL_BYTES: Final = 4 << 20
+_TASKS_PER_CORE: Final = 4
+_MODULE_MISSING: Final = "ModuleNotFoundError"
+
+
+class Engine(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def run(
+        self, kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Progress = lambda done: None
+    ) -> list[Any]: ...
+
+    def close(self) -> None: ...
+
+
+def bytes_of(pieces: Sequence[Any]) -> int:
+    return sum(getattr(piece, "bytes", 0) for piece in pieces)
+
+
+def _serially(kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Progress) -> list[Any]:
+    found = []
+    for number, piece in enumerate(pieces):
+        found.append(kernel(shared, piece))
+        progress(number + 1)
+    return found
+
+
+# ---------------------------------------------------------------- processes
+
+
+class Local:
+    """Small work is done here; more of it by as many processes as there are cores."""
+
+    name = "local"
+
+    def __init__(self, processes: int | None = None) -> None:
+        self._processes = processes or len(os.sched_getaffinity(0))
+
+    def run(
+        self, kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Progress = lambda done: None
+    ) -> list[Any]:
+        if self._processes == 1 or len(pieces) < 2 or bytes_of(pieces) < _SERIAL_BYTES:
+            return _serially(kernel, shared, pieces, progress)
+        global _given  # noqa: PLW0603
+        # Children are forked: what all share is theirs without being copied.
+        _given = (kernel, shared)
+        found = []
+        try:
+            with ProcessPoolExecutor(self._processes, mp_context=get_context("fork")) as pool:
+                try:
+                    for number, result in enumerate(pool.map(_call, pieces)):
+                        found.append(pickle.loads(result))
+                        progress(number + 1)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+        finally:
+            _given = None
+        return found
+
+    def close(self) -> None:
+        """Nothing is left open between rounds."""
+
+
+_given: tuple[Kernel, Any] | None = None
+
+
+def _call(piece: Any) -> bytes:
+    assert _given is not None
+    kernel, shared = _given
+    return pickle.dumps(kernel(shared, piece), pickle.HIGHEST_PROTOCOL)
+
+
+# ---------------------------------------------------------------- Spark
+
+
+class OnSpark:
+    """Each round is one job: numbers of pieces go to the workers, results come back as blobs."""
+
+    name = "spark"
+
+    def __init__(self, spark: SparkSession, *, cores: int | None = None) -> None:
+        self._spark = spark
+        self._cores = cores or _cores(spark)
+
+    def run(
+        self, kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Progress = lambda done: None
+    ) -> list[Any]:
+        if not pieces:
+            return []
+        if bytes_of(pieces) < _SERIAL_BYTES and getattr(kernel, "on_driver", False):
+            return _serially(kernel, shared, pieces, progress)
+        tasks = max(1, min(len(pieces), _TASKS_PER_CORE * self._cores))
+        work = partial(_work, pickle.dumps((kernel, shared), pickle.HIGHEST_PROTOCOL), list(pieces))
+        found: list[Any] = [None] * len(pieces)
+        done = 0
+        try:
+            table = self._spark.range(0, len(pieces), 1, tasks).mapInArrow(work, "number long, result binary")
+            for row in self._collected(table):
+                found[row[0]] = pickle.loads(bytes(row[1]))
+                done += 1
+                progress(done)
+        except PipelineError:
+            raise
+        except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
+            raise PipelineError(_failure(error)) from error
+        return found
+
+    def _collected(self, table: Any) -> Iterator[Any]:
+        return iter(table.collect())
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._spark.interruptAll()
+
+
+def _work(given: bytes, pieces: list[Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    kernel, shared = pickle.loads(given)
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            result = pickle.dumps(kernel(shared, pieces[number]), pickle.HIGHEST_PROTOCOL)
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([number], pa.int64()), pa.array([result], pa.binary())], names=["number", "result"]
+            )
+
+
+def _cores(spark: SparkSession) -> int:
+    with suppress(Exception):
+        return int(spark.sparkContext.defaultParallelism)
+    return 4
+
+
+def _failure(error: Exception) -> str:
+    said = last_line(error)
+    if _MODULE_MISSING in str(error) and "tidelog" in str(error):
+        return (
+            "Spark's workers cannot import tidelog: install it on every worker, "
+            f"or ship it with --py-files ({said})"
+        )
+    return f"the evidence cannot be read: {said}"

@@ -1,0 +1,316 @@
+"""A folder of evidence as the audit sees it: the manifest, the small tables, the names of the large ones, and
+what is missing.
+
+Rules of the file:
+
+* Of the large tables (ledger, reads, records, segment files) only names, sizes and Parquet footers are read.
+  A file that cannot be read is left out and named in `unjudged`; a verdict is then partial, and says so.
+* A table that was not written is an empty one.
+* `facts` are the things that audits may need: an audit whose needs are not met is not run, which is not the
+  same as finding nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from tidelog.evidence.folder import COMPLETE, MANIFEST, EvidenceError, Manifest
+from tidelog.evidence.parquet.parts import SUFFIX, arrow_schema
+from tidelog.evidence.tables import (
+    CLIENT_EVENTS,
+    EVENTS,
+    FAULTS,
+    LEDGER,
+    READABLE_VERSIONS,
+    READS,
+    RECORDS,
+    REPLICAS,
+    Table,
+)
+from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.files import Place
+
+SENDS: Final = "sends"
+ALL_SENDS: Final = "all sends"
+"""The ledger is whole: whatever is not in it was not sent."""
+READ: Final = "reads"
+FINAL_READ: Final = "a final read"
+REPLICA_LOGS: Final = "replica logs"
+FINAL_LOG: Final = "a final log"
+HAPPENINGS: Final = "events"
+BROKER_LOGS: Final = "log files of brokers"
+
+ABSENT: Final = {
+    SENDS: "the ledger is empty",
+    ALL_SENDS: "the ledger is not whole",
+    READ: "nobody read anything",
+    FINAL_READ: "there was no final read",
+    REPLICA_LOGS: "there are no replica logs",
+    FINAL_LOG: "neither replica logs nor a final read show what the topic holds",
+    HAPPENINGS: "there are no events of brokers",
+    BROKER_LOGS: "there are no log files of brokers",
+}
+"""Why an audit cannot run, by what it needs."""
+
+AUDIT: Final = "audit"
+"""The folder of an audit's results, in that of the evidence."""
+_SIM: Final = "sim"
+_BROKER_LOG: Final = re.compile(r"broker-(?P<id>\d{1,9})\.log")
+_SLACK_US: Final = 1_000_000
+
+
+@dataclass(slots=True, frozen=True)
+class TableFile:
+    """A Parquet file: its name in the evidence, its rows by row group, and how large it is."""
+
+    name: str
+    rows: tuple[int, ...]
+    bytes: int
+    transactional: bool = False
+    """Whether a row of it may belong to a transaction."""
+    first_us: int | None = None
+    last_us: int | None = None
+    """When its sends began and were settled, by its footer."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    place: Place
+    manifest: Manifest
+    tables: dict[str, list[TableFile]]
+    events: Any
+    """An Arrow table, without those of topics that are no part of the trial."""
+    faults: list[dict[str, Any]]
+    replicas: list[dict[str, Any]]
+    client_events: list[dict[str, Any]]
+    unjudged: list[str] = field(default_factory=list)
+    """What cannot be judged, and why."""
+    facts: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    """Segment files that the table of replicas names and that are not there."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Of the segment files, by name."""
+
+    @property
+    def target(self) -> Place:
+        return self.place.below(AUDIT)
+
+    @property
+    def slack_us(self) -> int:
+        """How far apart the clocks and buffers of those who tell may be: brokers put moves of the high
+        watermark together for a quarter of a second. The simulator has one clock, and holds nothing back."""
+        return 0 if self.manifest.stage == _SIM else _SLACK_US
+
+    def lacks(self, what: str, why: str) -> None:
+        said = f"{what}: {why}"
+        if said not in self.unjudged:
+            self.unjudged.append(said)
+
+    def without(self, names: Collection[str], why: dict[str, str]) -> None:
+        """Leave out Parquet files that turned out to be unreadable."""
+        for name in sorted(names):
+            self.unjudged.append(f"{name} cannot be read and is left out: {why[name]}")
+        for table, files in self.tables.items():
+            self.tables[table] = [file for file in files if file.name not in names]
+        ledger = any(name.startswith(f"{LEDGER.name}/") for name in names)
+        reads = any(name.startswith(f"{READS.name}/") for name in names)
+        kept = _facts(self.tables, self.replicas, self.events, self.manifest) | {BROKER_LOGS}
+        self.facts &= kept
+        if ledger:
+            self.facts.discard(ALL_SENDS)
+        if reads:
+            self.facts.discard(FINAL_READ)
+            if REPLICA_LOGS not in self.facts:
+                self.facts.discard(FINAL_LOG)
+
+
+def read_manifest(place: Place) -> Manifest:
+    """Raises `PipelineError`."""
+    local = place.local
+    try:
+        if local is not None:
+            return Manifest.read(local)
+        found = json.loads(place.read(MANIFEST))
+        if found["schema_version"] not in READABLE_VERSIONS:
+            raise PipelineError(f"{place}: evidence of schema {found['schema_version']}")
+        return Manifest(**{k: v for k, v in found.items() if k in Manifest.__slots__})
+    except EvidenceError as error:
+        raise PipelineError(str(error)) from None
+    except FileNotFoundError:
+        if not place.exists():
+            raise PipelineError(f"{place}: there is no such folder") from None
+        raise PipelineError(f"{place} is not a folder of evidence: it has no {MANIFEST}") from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise PipelineError(f"{place}/{MANIFEST} cannot be read: {first_line(error)}") from None
+
+
+def load(folder: str | Path | Place) -> Evidence:
+    """Open the evidence in a folder. Raises `PipelineError` if it is none."""
+    place = folder if isinstance(folder, Place) else Place.of(folder)
+    manifest = read_manifest(place)
+    unjudged: list[str] = []
+    tables = {table.name: _files(place, table, unjudged) for table in (LEDGER, READS, RECORDS)}
+    replicas = _rows(place, REPLICAS, unjudged)
+    events = _table(place, EVENTS, unjudged)
+    topics = [topic["name"] for topic in manifest.topics]
+    if topics:
+        ours = pc.is_in(events["topic"], value_set=pa.array(topics, pa.string()))
+        events = events.filter(pc.or_(pc.is_null(events["topic"]), ours))
+    found = Evidence(
+        place,
+        manifest,
+        tables,
+        events,
+        _rows(place, FAULTS, unjudged),
+        replicas,
+        _rows(place, CLIENT_EVENTS, unjudged),
+        unjudged,
+    )
+    _look_for_segments(found)
+    found.facts = _facts(tables, replicas, events, manifest)
+    if broker_logs(place):
+        found.facts.add(BROKER_LOGS)
+    _note_the_state(found)
+    return found
+
+
+def _look_for_segments(found: Evidence) -> None:
+    """Which segment files are there; those of a folder are asked for together."""
+    folders: dict[str, dict[str, int]] = {}
+    for name in sorted({row["file"] for row in found.replicas if row["file"]}):
+        folder, _, base = name.rpartition("/")
+        if folder not in folders:
+            folders[folder] = found.place.listed(folder)
+        if base in folders[folder]:
+            found.sizes[name] = folders[folder][base]
+        else:
+            found.gone.add(name)
+            found.unjudged.append(f"{name}: the segment file is gone, and its records with it")
+
+
+def _facts(
+    tables: dict[str, list[TableFile]], replicas: list[dict[str, Any]], events: Any, manifest: Manifest
+) -> set[str]:
+    """What audits may need, out of the tables that have rows."""
+    present = {name for name, files in tables.items() if any(sum(file.rows) for file in files)}
+    facts = set()
+    if LEDGER.name in present:
+        facts |= {SENDS, ALL_SENDS}
+    if READS.name in present:
+        facts.add(READ)
+        if manifest.final_reader is not None:
+            facts |= {FINAL_READ, FINAL_LOG}
+    if replicas:
+        facts |= {REPLICA_LOGS, FINAL_LOG}
+    if events.num_rows:
+        facts.add(HAPPENINGS)
+    return facts
+
+
+def _note_the_state(found: Evidence) -> None:
+    """What the manifest itself says about how much of the trial is there."""
+    manifest = found.manifest
+    if manifest.state != COMPLETE:
+        found.unjudged.append(f"the trial's state is {manifest.state}: the verdict is about what it left")
+    if any(name.endswith(".slots") for name in found.place.listed("journal")):
+        found.facts.discard(ALL_SENDS)
+        found.lacks(
+            "sends and reads of the last moments",
+            f"they are still in journals; tidelog evidence recover {found.place} turns them into tables",
+        )
+    for entry in manifest.missing:
+        if entry.get("what") != "segment files":
+            found.lacks(entry.get("what", "something"), entry.get("why", "nobody says why"))
+
+
+def broker_logs(place: Place) -> dict[int, str]:
+    """The log files of brokers, by their numbers."""
+    found = {}
+    for name in place.listed("logs"):
+        if named := _BROKER_LOG.fullmatch(name):
+            found[int(named["id"])] = f"logs/{name}"
+    return found
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _names(place: Place, table: Table) -> dict[str, int]:
+    return {
+        f"{table.name}/{name}": size
+        for name, size in place.listed(table.name).items()
+        if name.endswith(SUFFIX) and name[0] not in "._"
+    }
+
+
+def _files(place: Place, table: Table, unjudged: list[str]) -> list[TableFile]:
+    """The files of a table whose footers can be read; the others are named."""
+    good = []
+    for name, size in _names(place, table).items():
+        try:
+            with place.open(name) as source:
+                footer = pq.ParquetFile(source).metadata
+        except Exception as error:  # Arrow's errors share no class but Exception
+            unjudged.append(f"{name} cannot be read and is left out: {first_line(error)}")
+            continue
+        rows = tuple(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+        good.append(TableFile(name, rows, size, *_from_footer(footer, table)))
+    return good
+
+
+def _from_footer(footer: Any, table: Table) -> tuple[bool, int | None, int | None]:
+    """Whether a row may belong to a transaction, and the first and the last time of the file."""
+    begins, ends, transactional = [], [], False
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for index in range(group.num_columns):
+            column = group.column(index)
+            name, statistics = column.path_in_schema, column.statistics
+            if name == "transaction" and table is not RECORDS:
+                known = statistics is not None and statistics.has_null_count
+                transactional |= not known or statistics.null_count < group.num_rows
+            if statistics is None or not statistics.has_min_max or table is not LEDGER:
+                continue
+            if name == "sent_us":
+                begins.append(statistics.min)
+            if name in ("sent_us", "settled_us"):
+                ends.append(statistics.max)
+    return transactional, min(begins, default=None), max(ends, default=None)
+
+
+def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
+    """A small table as a whole."""
+    schema = arrow_schema(table)
+    parts = []
+    for name in _names(place, table):
+        try:
+            with place.open(name) as source:
+                parts.append(conformed(pq.ParquetFile(source).read(), schema))
+        except Exception as error:  # Arrow's errors share no class but Exception
+            unjudged.append(f"{name} cannot be read and is left out: {first_line(error)}")
+    return pa.concat_tables(parts) if parts else pa.Table.from_pylist([], schema)
+
+
+def _rows(place: Place, table: Table, unjudged: list[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _table(place, table, unjudged).to_pylist()
+    return found
+
+
+def conformed(table: Any, schema: Any) -> Any:
+    """With just these columns: what an older version did not write is null."""
+    columns = [
+        table[field.name].cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,1 @@
+"""Kernels: functions over one bounded piece of evidence, with numpy and Arrow, without Spark."""

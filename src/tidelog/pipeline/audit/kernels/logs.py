@@ -1,0 +1,201 @@
+"""Segment files of a piece: batches by their headers, and records, decoded where somebody needs them.
+
+Rules of the file:
+
+* A file that cannot be opened is a problem with its words, like a damaged batch in it.
+* Records are those that consumers of committed data see: what a transaction wrote that was aborted, or never
+  ended, is there and not *visible*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+from crc32c import crc32c
+
+from tidelog.pipeline.audit.kernels.hashes import Flags, Ints, Words, combined, flags, ints
+from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, index_of
+from tidelog.pipeline.files import Place, Source
+from tidelog.pipeline.segments.batches import BatchHeaders, misplaced
+from tidelog.pipeline.segments.reader import read_opened
+from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.scan import Problem, scan
+from tidelog.wire.batch import CRC_START, HEADER, HEADER_SIZE, MAGIC
+
+CRC_WRONG: Final = "the CRC of the batch does not match"
+_ABORT: Final = 0
+_MARKER_BYTES: Final = 4
+_STEP: Final = 1 << 16
+_STEPS_MAX: Final = 64
+
+
+@dataclass(slots=True)
+class Batches:
+    """The batches of one replica that begin in a range of offsets, as columns."""
+
+    base: Ints
+    behind: Ints
+    content: Words
+    """A hash of everything in the batch."""
+    records: int = 0
+    problems: list[tuple[int | None, str]] = field(default_factory=list)
+    """Base offset, if a header tells one, and words."""
+
+
+def narrowed(place: Place, source: Source, name: str, base: int, offsets: range) -> tuple[int, int | None]:
+    """Where in a segment these offsets lie at most: positions of batches."""
+    start, end = 0, None
+    if offsets.start <= base and offsets.stop >= BEHIND_ALL:
+        return start, end
+    lasts, positions = index_of(place, name, base)
+    before = np.flatnonzero(lasts < offsets.start)
+    if before.size and _is_batch(source, int(lasts[before[-1]]), int(positions[before[-1]])):
+        start = int(positions[before[-1]])
+    after = np.flatnonzero(lasts >= offsets.stop - 1)[1:2]
+    if after.size and _is_batch(source, int(lasts[after[0]]), int(positions[after[0]])):
+        end = int(positions[after[0]])
+    return start, end
+
+
+def _is_batch(source: Source, last_offset: int, position: int) -> bool:
+    header = source.read_at(HEADER_SIZE, position)
+    if len(header) < HEADER_SIZE:
+        return False
+    base_offset, _, _, magic, _, _, last_offset_delta, *_ = HEADER.unpack(header)
+    return bool(magic == MAGIC and base_offset + last_offset_delta == last_offset)
+
+
+def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: int) -> Batches:
+    """Every batch's CRC is checked; nothing is decoded."""
+    bases, behinds, hashes = [], [], []
+    found = Batches(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    for base, name in files:
+        try:
+            with place.open(name) as source:
+                start, end = narrowed(place, source, name, base, range(low, high))
+                size = source.size() if end is None else end
+                expected = base
+                for chunk in scan(source, start, size):
+                    if isinstance(chunk, Problem):
+                        if chunk.base_offset is None or low <= chunk.base_offset < high:
+                            found.problems.append((chunk.base_offset, chunk.words))
+                        continue
+                    headers = BatchHeaders(
+                        np.frombuffer(chunk.data, np.uint8),
+                        np.array(chunk.starts, np.int64),
+                        chunk.file_position,
+                    )
+                    view = memoryview(chunk.data)
+                    sums = np.array(
+                        [
+                            crc32c(view[s + CRC_START : e])
+                            for s, e in zip(chunk.starts, chunk.ends, strict=True)
+                        ],
+                        np.int64,
+                    )
+                    first, behind = headers["base_offset"], headers.next_offsets
+                    inside = (first >= low) & (first < high)
+                    sound = sums == headers["crc"]
+                    for at in np.flatnonzero(inside & ~sound).tolist():
+                        found.problems.append((int(first[at]), CRC_WRONG))
+                    wrong, expected = misplaced(first[sound], behind[sound], expected)
+                    lost = np.flatnonzero(sound)[wrong]
+                    for at in lost.tolist():
+                        if inside[at]:
+                            found.problems.append(
+                                (int(first[at]), "the offsets of the batch do not fit those around it")
+                            )
+                    sound[lost] = False
+                    kept = inside & sound
+                    bases.append(first[kept])
+                    behinds.append(behind[kept])
+                    hashes.append(
+                        combined(first, headers["crc"], headers["leader_epoch"], headers["length"])[kept]
+                    )
+                    found.records += int(headers["record_count"][kept].clip(0).sum())
+        except OSError as error:
+            found.problems.append((None, f"{name} cannot be read: {error.strerror or error}"))
+    if bases:
+        found.base, found.behind, found.content = map(np.concatenate, (bases, behinds, hashes))
+    return found
+
+
+def records_of(
+    place: Place, files: Sequence[tuple[int, str]], columns: Sequence[str], low: int, high: int
+) -> Any:
+    """The records of these offsets that can be read, as one Arrow table."""
+    tables = []
+    wanted = [*columns, *(name for name in ("offset", "problem") if name not in columns)]
+    for base, name in files:
+        try:
+            with place.open(name) as source:
+                start, end = narrowed(place, source, name, base, range(low, high))
+                segment = replace(Segment(Path(name)), start=start, end=end)
+                for rows in read_opened(source, segment, wanted, offsets=range(low, high)):
+                    tables.append(pa.Table.from_batches([rows]))
+        except OSError:
+            continue  # told by `batches_of`
+    if not tables:
+        return None
+    found = pa.concat_tables(tables)
+    offsets = found["offset"]
+    inside = pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, high))
+    found = found.filter(pc.and_(pc.is_null(found["problem"]), pc.fill_null(inside, False)))
+    return found.select(list(columns))
+
+
+# ---------------------------------------------------------------- what consumers see
+
+VISIBLE_COLUMNS: Final = ("offset", "control", "transactional", "producer_id", "key")
+
+
+def visible(place: Place, files: Sequence[tuple[int, str]], piece: LogPiece, table: Any) -> Flags:
+    """Which records consumers of committed data see; markers of transactions are none of them. `table` has
+    `control` and `transactional`, and is sorted by offset; `files` are all of the replica."""
+    shown = ~flags(table["control"])
+    in_doubt = flags(table["transactional"]) & shown
+    if not in_doubt.any():
+        return shown
+    offsets = ints(table["offset"])
+    rows = records_of(place, files, VISIBLE_COLUMNS, piece.low, piece.high)
+    producers = dict(zip(ints(rows["offset"]).tolist(), ints(rows["producer_id"]).tolist(), strict=True))
+    markers = _markers(rows)
+    open_ones = {producers[offset] for offset in offsets[in_doubt].tolist()}
+    for more in _read_on(place, files, piece.high):
+        if all(any(at >= piece.high for at, _ in markers.get(p, ())) for p in open_ones):
+            break
+        for producer, found in _markers(more).items():
+            markers.setdefault(producer, []).extend(found)
+    for row in np.flatnonzero(in_doubt).tolist():
+        offset = int(offsets[row])
+        ending = next((kind for at, kind in markers.get(producers[offset], ()) if at > offset), _ABORT)
+        shown[row] = ending != _ABORT
+    return shown
+
+
+def _markers(rows: Any) -> dict[int, list[tuple[int, int]]]:
+    """Producer → offset and kind of each marker, in order."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in rows.filter(rows["control"]).to_pylist():
+        key = row["key"] or b""
+        if len(key) >= _MARKER_BYTES:
+            kind = int.from_bytes(key[2:4], "big")
+            found.setdefault(row["producer_id"], []).append((row["offset"], kind))
+    return found
+
+
+def _read_on(place: Place, files: Sequence[tuple[int, str]], high: int) -> Iterator[Any]:
+    """What follows the piece, until it is known how its transactions ended."""
+    behind = [base for base, _ in files[1:]] + [BEHIND_ALL]
+    for low in range(high, high + _STEPS_MAX * _STEP, _STEP) if high < BEHIND_ALL else ():
+        near = [file for file, end in zip(files, behind, strict=True) if file[0] < low + _STEP and end > low]
+        rows = records_of(place, near, VISIBLE_COLUMNS, low, low + _STEP)
+        if rows is None:
+            return
+        yield rows

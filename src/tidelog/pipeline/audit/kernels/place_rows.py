@@ -1,0 +1,158 @@
+"""Round two, first half: the rows of stretches that differ, on their way to be brought together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.evidence.tables import LEDGER
+from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.kernels.hashes import (
+    OFFSET_BITS,
+    STRETCH,
+    Ints,
+    among,
+    flags,
+    ints,
+    stretch_keys,
+)
+from tidelog.pipeline.audit.kernels.ledger_piece import OK, sends_of
+from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_records, final_rows, simulated
+from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READ_COLUMNS
+from tidelog.pipeline.audit.kernels.reads_piece import is_jump, is_long, reads_of
+from tidelog.pipeline.audit.kernels.tables import read_piece
+from tidelog.pipeline.audit.pieces import LogPiece, Piece, RecordsPiece, TablePiece
+from tidelog.pipeline.audit.rounds.parcels import Parcel, pack
+
+SEND_COLUMNS: Final = (
+    *("producer", "sequence", "topic", "partition", "key", "value", "value_crc32", "acks", "idempotent"),
+    *("sent_us", "settled_us", "outcome", "offset", "leader_epoch", "error"),
+)
+LOG, SENT, READ, JUMPED = "log", "sent", "read", "jumped"
+_MASK: Final = (1 << OFFSET_BITS) - 1
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """Stretches to look at, sorted, and in how many buckets."""
+
+    context: Context
+    keys: Ints
+    buckets: int
+
+
+def bucket_numbers(keys: Any, count: int) -> Any:
+    return (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(33)).astype(np.int64) % count
+
+
+def emit_places(wanted: Wanted, piece: Piece) -> list[Parcel]:
+    context = wanted.context
+    if isinstance(piece, TablePiece):
+        return _of_sends(wanted, piece) if piece.table == LEDGER.name else _of_reads(wanted, piece)
+    if isinstance(piece, RecordsPiece):
+        table, part, broker = simulated(context, piece)
+        if table is None:
+            return []
+        rows = final_records(context, table, part, broker)
+        return _packed(wanted, f"p{piece.number:06}", LOG, _logged(rows, wanted))
+    return _of_log(wanted, piece)
+
+
+def _packed(wanted: Wanted, name: str, kind: str, table: Any) -> list[Parcel]:
+    if table is None or not table.num_rows:
+        return []
+    keys = stretch_keys(ints(table["part"]), ints(table["offset"]))
+    return pack(wanted.context, name, kind, table, bucket_numbers(keys, wanted.buckets), wanted.buckets)
+
+
+def _of_log(wanted: Wanted, piece: LogPiece) -> list[Parcel]:
+    part = wanted.context.parts[piece.part]
+    if part.broker is None or part.broker not in piece.files:
+        return []
+    first = np.searchsorted(wanted.keys, part.number << OFFSET_BITS)
+    last = np.searchsorted(wanted.keys, (part.number + 1) << OFFSET_BITS)
+    mine = wanted.keys[first:last] & _MASK
+    mine = mine[(mine * STRETCH < piece.high) & ((mine + 1) * STRETCH > piece.low)]
+    if not len(mine):
+        return []
+    found = []
+    # Stretches far from each other are read one by one, those beside each other together.
+    for run in np.split(mine, np.flatnonzero(np.diff(mine) > 8) + 1):
+        span = range(int(run[0]) * STRETCH, (int(run[-1]) + 1) * STRETCH)
+        rows = final_rows(wanted.context, piece, LOG_COLUMNS, span)
+        if rows is not None:
+            found.append(_logged(rows, wanted))
+    return _packed(wanted, f"l{piece.number:06}", LOG, pa.concat_tables(found) if found else None)
+
+
+def _logged(rows: Any, wanted: Wanted) -> Any:
+    keys = stretch_keys(ints(rows["part"]), ints(rows["offset"]))
+    rows = rows.filter(pa.array(among(keys, wanted.keys)))
+    return rows.rename_columns(
+        [{"value_id": "value", "key_text": "key"}.get(name, name) for name in rows.column_names]
+    )
+
+
+def _plain(table: Any) -> Any:
+    """Names as texts: tables of different files have different lists of them."""
+    columns = [
+        column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return pa.table(columns, names=table.column_names)
+
+
+def sends_table(  # noqa: PLR0917
+    context: Context, piece: TablePiece, table: Any, rows: Ints, part: Ints, outcome: Ints
+) -> Any:
+    """Rows of the ledger with `part`, `row` (their number in the trial) and the outcome as a number."""
+    found = _plain(table.select([c for c in SEND_COLUMNS if c not in ("topic", "partition", "outcome")]))
+    found = found.take(pa.array(rows))
+    numbers = (piece.number << 32) | rows
+    for name, column in (("part", part[rows]), ("row", numbers), ("outcome", outcome[rows])):
+        found = found.append_column(name, pa.array(column))
+    return found
+
+
+def _of_sends(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
+    context = wanted.context
+    columns = (*SEND_COLUMNS, "transaction") if piece.transactional else SEND_COLUMNS
+    table = read_piece(context.place, piece, columns)
+    sends = sends_of(context, table)
+    starts, _ = context.limits()
+    there = sends.known & (sends.outcome == OK) & (sends.offset >= starts[sends.part])
+    there &= among(stretch_keys(sends.part, sends.offset), wanted.keys)
+    rows = np.flatnonzero(there)
+    found = sends_table(context, piece, table, rows, sends.part, sends.outcome)
+    return _packed(wanted, f"s{piece.number:06}", SENT, found)
+
+
+def _of_reads(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
+    context = wanted.context
+    table = read_piece(context.place, piece, READ_COLUMNS)
+    reads = reads_of(context, table)
+    starts, _ = context.limits()
+    there = (reads.part >= 0) & (reads.offset >= starts[reads.part])
+    there &= among(stretch_keys(reads.part, reads.offset), wanted.keys)
+    found = _packed(wanted, f"r{piece.number:06}", READ, _read_rows(table, reads.part, there))
+    jumps = is_jump(reads) & ~is_long(reads)
+    if jumps.any():
+        jumped = _read_rows(table, reads.part, jumps)
+        jumped = jumped.append_column("landed", jumped["offset"])
+        # They are looked up where they began.
+        index = jumped.column_names.index("offset")
+        jumped = jumped.set_column(index, "offset", jumped["position_before"])
+        found += _packed(wanted, f"j{piece.number:06}", JUMPED, jumped)
+    return found
+
+
+def _read_rows(table: Any, part: Ints, chosen: Any) -> Any:
+    names = ["consumer", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us", "poll"]
+    found = _plain(table.select([*names, "position_before"]).filter(pa.array(chosen)))
+    return found.append_column("part", pa.array(part[chosen]))
+
+
+__all__ = ["JUMPED", "LOG", "READ", "SENT", "Wanted", "emit_places", "flags", "sends_table"]

@@ -1,0 +1,443 @@
+"""Round two, at offsets: what the log holds, what producers were told and what consumers read, stretch by
+stretch, of those that differ.
+
+Found here: rewritten, inconsistent offset, other bytes than the log's in what a consumer read, records passed
+over. What does not stand where it should goes on, by its value: sends that are not where they were told
+(*misses*), records that no send was told of (*copies*), reads that the log does not confirm (*strays*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
+
+from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.findings import VIOLATION, Facts, Finding, FindingWriter, Tally
+from tidelog.pipeline.audit.kernels.hashes import (
+    Flags,
+    Ints,
+    Words,
+    among,
+    coded,
+    flags,
+    ints,
+    starts_of,
+    text_hashes,
+)
+from tidelog.pipeline.audit.kernels.ledger_piece import value_keys
+from tidelog.pipeline.audit.kernels.place_rows import JUMPED, LOG, READ, SENT, bucket_numbers
+from tidelog.pipeline.audit.kernels.reads_piece import Jump, skip_finding
+from tidelog.pipeline.audit.rounds.parcels import Bucket, Parcel, pack, unpack
+
+MISS, COPY, STRAY = "miss", "copy", "stray"
+_SPOT_BITS: Final = 40
+_NOTHING = np.zeros(0, np.int64)
+_NONE: Final = "a record without a value"
+
+
+@dataclass(slots=True, frozen=True)
+class PlacesShared:
+    context: Context
+    buckets: int
+    """Of the round that follows."""
+
+
+@dataclass(slots=True)
+class PlacesResult:
+    parcels: list[Parcel] = field(default_factory=list)
+    candidates: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
+    rows: int = 0
+    tally: Tally = field(default_factory=Tally)
+
+
+class Held:
+    """What the log holds: rows sorted by partition and offset, to look offsets up in."""
+
+    def __init__(self, context: Context, log: Any, reads: Any) -> None:
+        self.spot: Ints = _NOTHING
+        self.value: Words = np.zeros(0, np.uint64)
+        self.shown: Flags = np.zeros(0, np.bool_)
+        self.crc: Ints = _NOTHING
+        self.key: Words = self.value
+        tables = [table for table in (log, _log_of_reader(context, reads)) if table is not None]
+        self.table: Any = pa.concat_tables(tables, promote_options="permissive") if tables else None
+        if self.table is None:
+            return
+        spot = spots_of(self.table)
+        order = np.argsort(spot, kind="stable")
+        self.table = self.table.take(pa.array(order))
+        self.spot = spot[order]
+        self.value = text_hashes(self.table["value"])
+        self.shown = flags(self.table["visible"])
+        self.part = ints(self.table["part"])
+        self.offset = ints(self.table["offset"])
+        self.crc = ints(self.table["value_crc32"])
+        self.key = text_hashes(self.table["key"])
+        self.epoch = ints(self.table["leader_epoch"])
+
+    def at(self, spots: Ints) -> Ints:
+        """The row at each spot; -1: there is none."""
+        if not len(self.spot):
+            return np.full(len(spots), -1, np.int64)
+        found = np.minimum(np.searchsorted(self.spot, spots), len(self.spot) - 1)
+        return np.where(self.spot[found] == spots, found, -1)
+
+    def value_at(self, row: int) -> str | None:
+        found: str | None = self.table["value"][row].as_py()
+        return found
+
+    def epoch_at(self, row: int) -> int | None:
+        return None if self.epoch[row] < 0 else int(self.epoch[row])
+
+
+def spots_of(table: Any, offset: str = "offset") -> Ints:
+    return (ints(table["part"]) << _SPOT_BITS) | ints(table[offset])
+
+
+def _log_of_reader(context: Context, reads: Any) -> Any:
+    """Where no replica can be seen, what the final reader read is the log, each offset and value once."""
+    if reads is None or context.final_reader is None:
+        return None
+    unseen = np.array([*(part.broker is None for part in context.parts), False])
+    mine = unseen[ints(reads["part"])] & flags(pc.equal(reads["consumer"], context.final_reader))
+    if not mine.any():
+        return None
+    rows = reads.filter(pa.array(mine))
+    order = np.lexsort((text_hashes(rows["value"]), spots_of(rows)))
+    spot, value = spots_of(rows)[order], text_hashes(rows["value"])[order]
+    rows = rows.take(pa.array(order[starts_of(spot, value)]))
+    found = rows.select(["offset", "leader_epoch", "key", "value", "value_crc32", "part"])
+    count = len(found)
+    for name, column in (
+        ("control", pa.repeat(False, count)),
+        ("visible", pa.repeat(True, count)),
+        ("transactional", pa.nulls(count, pa.bool_())),
+        ("producer_id", pa.nulls(count, pa.int64())),
+        ("producer_epoch", pa.nulls(count, pa.int32())),
+    ):
+        found = found.append_column(name, column)
+    return found
+
+
+def judge_places(shared: PlacesShared, bucket: Bucket) -> PlacesResult:
+    context = shared.context
+    result = PlacesResult()
+    writer = FindingWriter(context, f"place-{bucket.number:06}")
+    log, sent, read = (unpack(context, bucket, kind) for kind in (LOG, SENT, READ))
+    held = Held(context, log, read)
+    place = _Place(context, held, sent, read)
+    writer.add_all(place.inconsistent())
+    writer.add_all(place.rewritten())
+    writer.add_all(place.other_bytes())
+    writer.add_all(_skipped(context, held, unpack(context, bucket, JUMPED)))
+    result.tally = writer.close()
+    candidates = []
+    for kind, table in ((MISS, place.misses()), (COPY, place.copies()), (STRAY, place.strays())):
+        if table is None or not table.num_rows:
+            continue
+        keys = value_keys(ints(table["part"]), text_hashes(table["value"]))
+        candidates.append(keys)
+        name = f"v{bucket.number:06}"
+        result.parcels += pack(
+            context, name, kind, table, bucket_numbers(keys, shared.buckets), shared.buckets
+        )
+    if candidates:
+        result.candidates = np.unique(np.concatenate(candidates))
+    return result
+
+
+judge_places.on_driver = True  # type: ignore[attr-defined]
+
+
+class _Place:
+    """What was told and read, beside what the log holds."""
+
+    def __init__(self, context: Context, held: Held, sent: Any, read: Any) -> None:
+        self._context = context
+        self._held = held
+        self._sent, self._read = sent, read
+        _, ends = context.limits()
+        if sent is not None:
+            self._sent_value = text_hashes(sent["value"])
+            self._sent_row = held.at(spots_of(sent))
+            row = self._sent_row
+            self._committed = ints(sent["offset"]) < ends[ints(sent["part"])]
+            self._same = self._alike(row, self._sent_value)
+            self._sound = self._same & held_or(held.shown, row, fallback=False)
+            key = text_hashes(sent["key"])
+            self._changed = (
+                self._sound
+                & (
+                    _differs(ints(sent["value_crc32"]), held_or(held.crc, row, -1))
+                    | ((key != 0) & (key != held_or(held.key, row, np.uint64(0))))
+                )
+                if len(held.spot)
+                else np.zeros(len(row), np.bool_)
+            )
+        if read is not None:
+            self._read_value = text_hashes(read["value"])
+            self._read_row = held.at(spots_of(read))
+            shown = held_or(held.shown, self._read_row, fallback=False)
+            self._read_same = self._alike(self._read_row, self._read_value)
+            self._confirmed = self._read_same & shown
+            self._stray = ~self._confirmed
+
+    def _alike(self, row: Ints, value: Words) -> Flags:
+        if not len(self._held.spot):
+            return np.zeros(len(row), np.bool_)
+        found: Flags = (row >= 0) & (self._held.value[np.maximum(row, 0)] == value)
+        return found
+
+    # ------------------------------------------------------------ on their way to their values
+
+    def misses(self) -> Any:
+        """Sends that do not stand where their producer was told, or not as they were sent, with what stands
+        there."""
+        if self._sent is None:
+            return None
+        held, row = self._held, self._sent_row
+        chosen = np.flatnonzero(~self._sound | self._changed)
+        if not len(chosen):
+            return None
+        at = row[chosen]
+        there = (at >= 0) & self._committed[chosen]
+        now, epochs, keys = [None] * len(at), [None] * len(at), [None] * len(at)
+        if held.table is not None:
+            seen = np.where(there, at, -1)
+            now, epochs = _taken(held.table["value"], seen), _taken(held.table["leader_epoch"], seen)
+            keys = _taken(held.table["key"], at)
+        columns = {
+            "part": self._sent["part"].take(pa.array(chosen)),
+            "value": self._sent["value"].take(pa.array(chosen)),
+            "row": self._sent["row"].take(pa.array(chosen)),
+            "there": pa.array(there),
+            "now": pa.array(now, pa.string()),
+            "now_epoch": pa.array(epochs, pa.int32()),
+            "uncommitted": pa.array(self._same[chosen] & ~self._committed[chosen]),
+            "changed": pa.array(self._changed[chosen]),
+            "stored_crc": pa.array(held_or(held.crc, at, -1) if len(held.spot) else np.full(len(at), -1)),
+            "stored_key": pa.array(keys, pa.string()),
+        }
+        return pa.table(columns)
+
+    def copies(self) -> Any:
+        """Records that no send was told of, and those that the final reader did not get."""
+        held = self._held
+        if held.table is None:
+            return None
+        told = np.zeros(len(held.spot), np.bool_)
+        if self._sent is not None:
+            told[self._sent_row[self._sound]] = True
+        unread = self._unread()
+        valued = held.shown & (held.value != 0)
+        chosen = valued & (~told | unread)
+        if not chosen.any():
+            return None
+        rows = pa.array(np.flatnonzero(chosen))
+        names = [
+            "part",
+            "value",
+            "offset",
+            "leader_epoch",
+            "producer_id",
+            "producer_epoch",
+            "value_crc32",
+            "key",
+        ]
+        found = held.table.select(names).take(rows)
+        return found.append_column("unread", pa.array(unread[chosen])).append_column(
+            "told", pa.array(told[chosen])
+        )
+
+    def _unread(self) -> Flags:
+        """What the final reader did not get of logs that replicas show."""
+        held, context = self._held, self._context
+        unread: Flags = np.zeros(len(held.spot), np.bool_)
+        if "a final read" not in context.facts or context.final_reader is None:
+            return unread
+        by_replica = np.array([*(part.broker is not None for part in context.parts), False])
+        unread = held.shown & by_replica[held.part]
+        if self._read is not None:
+            final = flags(pc.equal(self._read["consumer"], context.final_reader))
+            unread[self._read_row[final & self._confirmed]] = False
+        return unread
+
+    def strays(self) -> Any:
+        """Reads of values that the log does not hold there: each offset, value and consumer once."""
+        if self._read is None:
+            return None
+        rows = self._first_strays()
+        rows = rows[self._read_value[rows] != 0]
+        if not len(rows):
+            return None
+        found = self._read.select(["part", "value", "offset", "leader_epoch", "consumer", "read_us"])
+        return found.take(pa.array(rows))
+
+    def _first_strays(self) -> Ints:
+        rows = np.flatnonzero(self._stray)
+        if not len(rows):
+            return rows
+        spot, value = spots_of(self._read)[rows], self._read_value[rows]
+        consumer, _ = coded(self._read["consumer"])
+        read = ints(self._read["read_us"])[rows]
+        order = np.lexsort((read, consumer[rows], value, spot))
+        rows = rows[order]
+        return rows[starts_of(spot[order], value[order], consumer[rows])]
+
+    # ------------------------------------------------------------ what is found at an offset
+
+    def rewritten(self) -> Iterator[Finding]:
+        if self._read is None:
+            return
+        held, read = self._held, self._read
+        _, ends = self._context.limits()
+        rows = self._first_strays()
+        part, offset = ints(read["part"])[rows], ints(read["offset"])[rows]
+        # What was aborted since, or is not committed, is no other record.
+        rows = rows[(self._read_row[rows] >= 0) & (offset < ends[part]) & ~self._read_same[rows]]
+        if not len(rows):
+            return
+        names = ["part", "offset", "leader_epoch", "value", "consumer", "read_us"]
+        at = self._read_row[rows]
+        there = held.table.select(["value", "control", "leader_epoch"]).take(pa.array(at)).to_pylist()
+        for each, now in zip(read.select(names).take(pa.array(rows)).to_pylist(), there, strict=True):
+            name = "a control record" if now["control"] else now["value"] or _NONE
+            epoch = now["leader_epoch"]
+            yield Finding(
+                "rewritten",
+                VIOLATION,
+                each["part"],
+                each["offset"],
+                each["leader_epoch"],
+                each["value"],
+                consumer=each["consumer"],
+                time_us=each["read_us"],
+                detail=f"{each['consumer']} read {each['value'] or _NONE}, the log now holds {name}"
+                + ("" if epoch is None else f" of epoch {epoch}"),
+                facts=Facts(other_there=True, other_epoch=epoch),
+            )
+
+    def other_bytes(self) -> Iterator[Finding]:
+        """Reads of the right value with other bytes or another key than the log holds."""
+        if self._read is None or not len(self._held.spot):
+            return
+        held, read = self._held, self._read
+        row = self._read_row
+        crc, key = ints(read["value_crc32"]), text_hashes(read["key"])
+        changed = self._confirmed & (
+            _differs(crc, held_or(held.crc, row, -1))
+            | ((key != 0) & (key != held_or(held.key, row, np.uint64(0))))
+        )
+        for each in np.flatnonzero(changed).tolist():
+            at, consumer = int(row[each]), read["consumer"][each].as_py()
+            yield Finding(
+                "damaged",
+                VIOLATION,
+                read["part"][each].as_py(),
+                read["offset"][each].as_py(),
+                read["leader_epoch"][each].as_py(),
+                read["value"][each].as_py(),
+                consumer=consumer,
+                time_us=read["read_us"][each].as_py(),
+                detail=f"{consumer} got it with CRC-32 {crc[each]} and key {read['key'][each].as_py()}; "
+                f"the log holds it with {held.crc[at]} and {held.table['key'][at].as_py()}",
+            )
+
+    def inconsistent(self) -> Iterator[Finding]:
+        """Two values that were told or read at one offset. Of two that differ at least one differs from the
+        log, so only offsets are looked at where one does."""
+        suspicious = []
+        if self._sent is not None:
+            suspicious.append(spots_of(self._sent)[~self._sound])
+        if self._read is not None:
+            suspicious.append(spots_of(self._read)[self._stray])
+        offsets = np.unique(np.concatenate(suspicious)) if suspicious else _NOTHING
+        if not len(offsets):
+            return
+        reports: dict[int, dict[str, list[tuple[int, str]]]] = {}
+        if self._sent is not None:
+            for spot, each in _rows_at(self._sent, offsets, ["value", "producer", "settled_us", "sent_us"]):
+                at = each["settled_us"] if each["settled_us"] is not None else each["sent_us"]
+                who = (at or 0, f"told to {each['producer']}")
+                reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
+        if self._read is not None:
+            for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us"]):
+                derived = each["consumer"] == self._context.final_reader and not self._context.reads_to_end
+                if each["value"] is None or derived:  # what everybody read is no word of its own
+                    continue
+                who = (each["read_us"] or 0, f"read by {each['consumer']}")
+                reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
+        for spot, told in sorted(reports.items()):
+            if len(told) > 1:
+                yield self._two_values(spot, told)
+
+    def _two_values(self, spot: int, told: dict[str, list[tuple[int, str]]]) -> Finding:
+        part, offset = spot >> _SPOT_BITS, spot & ((1 << _SPOT_BITS) - 1)
+        listed = sorted(
+            (min(whos)[0], value, sorted({who for _, who in whos})) for value, whos in told.items()
+        )
+        row = int(self._held.at(np.array([spot]))[0])
+        there = row >= 0 and self._held.value_at(row) != listed[0][1]
+        return Finding(
+            "inconsistent offset",
+            VIOLATION,
+            part,
+            offset,
+            None,
+            ", ".join(value for _, value, _ in listed[:10]),
+            time_us=listed[0][0],
+            until_us=listed[-1][0],
+            count=len(listed),
+            detail="; ".join(f"{value} {', '.join(whos[:3])}" for _, value, whos in listed[:10]),
+            facts=Facts(other_there=there, other_epoch=self._held.epoch_at(row) if there else None),
+        )
+
+
+def _rows_at(table: Any, spots: Ints, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of some spots, which are sorted."""
+    mine = spots_of(table)
+    rows = np.flatnonzero(among(mine, spots))
+    return zip(mine[rows].tolist(), table.select(names).take(pa.array(rows)).to_pylist(), strict=True)
+
+
+def _taken(column: Any, rows: Ints) -> list[Any]:
+    """Of a column, some rows; None where there is none."""
+    listed = pa.array(rows, mask=rows < 0)
+    found: list[Any] = column.take(listed).to_pylist()
+    return found
+
+
+def held_or(column: Any, rows: Ints, fallback: Any) -> Any:
+    """A column of the log at some rows; where there is none, something else."""
+    if not len(column):
+        return np.full(len(rows), fallback)
+    return np.where(rows >= 0, column[np.maximum(rows, 0)], fallback)
+
+
+def _differs(one: Ints, other: Ints) -> Flags:
+    """Whether two sums are known and differ."""
+    found: Flags = (one >= 0) & (other >= 0) & (one != other)
+    return found
+
+
+def _skipped(context: Context, held: Held, jumped: Any) -> Iterator[Finding]:
+    """Records that a consumer was moved past, inside one stretch."""
+    if jumped is None or held.table is None:
+        return
+    low, high = spots_of(jumped), spots_of(jumped, "landed")
+    rows = np.flatnonzero(held.shown & (held.value != 0))
+    spots = held.spot[rows]
+    first, last = np.searchsorted(spots, low), np.searchsorted(spots, high)
+    for each in np.flatnonzero(last > first).tolist():
+        at = int(rows[first[each]])
+        row = jumped.slice(each, 1).to_pylist()[0]
+        jump = Jump(
+            row["part"], row["consumer"], row["poll"], row["position_before"], row["landed"], row["read_us"]
+        )
+        passed = (int(held.offset[at]), held.value_at(at), held.epoch_at(at))
+        yield skip_finding(context, jump, passed, int(last[each] - first[each]))

@@ -1,0 +1,162 @@
+"""Acknowledgements against the leaders' own account of what they committed, and by which clocks.
+
+A move of the high watermark is told with the replicas that had to have the records. Brokers put moves of a
+quarter of a second together and give them the time of the last one, so a record was committed up to that much
+before the time of its move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from tidelog.pipeline.audit.context import Context, Moves
+from tidelog.pipeline.audit.evidence import HAPPENINGS
+from tidelog.pipeline.audit.findings import VIOLATION, Finding
+from tidelog.pipeline.audit.kernels.hashes import Ints
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.audit.kernels.ledger_piece import Sends
+
+HELD_BACK_US: Final = 250_000
+_TICK_US: Final = 1000
+"""Events have milliseconds, sends have microseconds."""
+_ALL: Final = -1
+_FAR: Final = 1 << 61
+
+
+@dataclass(slots=True)
+class Judged:
+    """How many acknowledgements of acks=all there were, and how many could be held against a move."""
+
+    promised: int = 0
+    judged: int = 0
+
+
+def held_back_us(context: Context) -> int:
+    return HELD_BACK_US if context.slack_us else 0
+
+
+def clock_bounds(context: Context, sends: Sends) -> dict[int, tuple[int, int]]:
+    """For each broker, by how much its clock is ahead of the clients' at least and at most. What a broker
+    committed was sent before, and acknowledged after."""
+    found: dict[int, tuple[int, int]] = {}
+    for moves, rows, covering in _covered(context, sends):
+        at = moves.at_us[covering]
+        broker = moves.broker[covering]
+        for each in np.unique(broker).tolist():
+            mine = broker == each
+            # A move has the time of its last record: that one was acknowledged later.
+            final = mine & (sends.offset[rows] == moves.to_offset[covering] - 1)
+            least = int((at[final] - _TICK_US - sends.settled[rows[final]]).max(initial=-_FAR))
+            most = int((at[mine] + _TICK_US - sends.sent[rows[mine]]).min())
+            low, high = found.get(each, (-_FAR, _FAR))
+            found[each] = (max(low, least), min(high, most))
+    return found
+
+
+def _covered(context: Context, sends: Sends) -> Iterator[tuple[Moves, Ints, Ints]]:
+    """Acknowledged sends of acks=all whose offset lies in just one move of the watermark: those moves, the
+    rows of the sends, and which move."""
+    for number, moves in context.moves.items():
+        rows = np.flatnonzero(
+            (sends.part == number)
+            & (sends.outcome == 0)
+            & (sends.acks == _ALL)
+            & (sends.offset >= 0)
+            & (sends.settled >= 0)
+        )
+        if not len(rows):
+            continue
+        order = np.argsort(moves.to_offset, kind="stable")
+        ends = moves.to_offset[order]
+        offset = sends.offset[rows]
+        at = np.searchsorted(ends, offset, "right")
+        inside = at < len(ends)
+        move = order[np.minimum(at, len(ends) - 1)]
+        inside &= moves.from_offset[move] <= offset
+        # Where leaders told of the same offsets twice, it is not known which of them answered.
+        following = order[np.minimum(at + 1, len(ends) - 1)]
+        inside &= (at + 1 >= len(ends)) | (moves.from_offset[following] > offset)
+        yield moves, rows[inside], move[inside]
+
+
+def below_promise(context: Context, sends: Sends) -> tuple[list[Finding], Judged]:
+    """Sends of acks=all that fewer replicas had than were promised when they were acknowledged."""
+    found: list[Finding] = []
+    promised = np.flatnonzero(
+        (sends.outcome == 0) & (sends.acks == _ALL) & (sends.offset >= 0) & (sends.part >= 0)
+    )
+    judged = Judged(len(promised))
+    if HAPPENINGS not in context.facts or not len(promised):
+        return found, judged
+    part = sends.part[promised]
+    for number in np.unique(part).tolist():
+        moves = context.moves.get(number)
+        if moves is not None:
+            rows = promised[part == number]
+            judged.judged += _judge(context, number, moves, sends, rows, found)
+    return found, judged
+
+
+def _judge(  # noqa: PLR0917
+    context: Context, number: int, moves: Moves, sends: Sends, rows: Ints, found: list[Finding]
+) -> int:
+    least = context.parts[number].min_insync
+    early = held_back_us(context)
+    offset, sent, settled = sends.offset[rows], sends.sent[rows], sends.settled[rows]
+    settled = np.where(settled < 0, 1 << 62, settled)
+    kept = np.zeros(len(rows), np.bool_)
+    below = np.full(len(rows), -1, np.int64)
+    near = (moves.to_offset > offset.min()) & (moves.from_offset <= offset.max())
+    for move in np.flatnonzero(near).tolist():
+        at = int(moves.at_us[move])
+        # The record at that offset is the acknowledged one only if it was sent by then.
+        covered = (
+            (offset >= moves.from_offset[move])
+            & (offset < moves.to_offset[move])
+            & (at + _TICK_US > sent)
+            & (at - early <= settled)
+        )
+        if not covered.any():
+            continue
+        if moves.in_sync[move] >= least:
+            kept |= covered
+        else:
+            below[covered & (below < 0)] = move
+    judged = kept | (below >= 0)
+    enough = context.enough.get(number, np.zeros(0, np.int64))
+    for row in np.flatnonzero((below >= 0) & ~kept).tolist():
+        move = int(below[row])
+        at = int(moves.at_us[move])
+        # One who asks again later is answered when enough have it.
+        first = int(np.searchsorted(enough, at - early))
+        if first < len(enough) and enough[first] <= settled[row] + early:
+            continue
+        found.append(_finding(context, number, moves, move, sends, int(rows[row])))
+    return int(judged.sum())
+
+
+def _finding(  # noqa: PLR0917
+    context: Context, number: int, moves: Moves, move: int, sends: Sends, row: int
+) -> Finding:
+    return Finding(
+        "acknowledged below promise",
+        VIOLATION,
+        number,
+        int(sends.offset[row]),
+        int(moves.epoch[move]),
+        sends.table["value"][row].as_py(),
+        sends.producers[int(sends.producer[row])],
+        int(sends.sequence[row]),
+        int(sends.acks[row]),
+        broker=int(moves.broker[move]),
+        time_us=int(sends.sent[row]),
+        until_us=int(sends.settled[row]),
+        count=int(moves.in_sync[move]),
+        detail=f"committed by [{moves.isr[move]}] alone; min.insync.replicas is "
+        f"{context.parts[number].min_insync}",
+    )

@@ -1,0 +1,315 @@
+"""Round one over a file of reads: sums of what each consumer read, where it was moved, and what it read too
+early.
+
+`position_before` is the offset that a consumer waited for, so a read shows by itself whether the consumer was
+moved on or back. A consumer that was told so (`out_of_range`: the log no longer has its place) moved by its
+own policy. That is worth a notice; that the log was cut off behind it shows as lost and rewritten records. So
+is the move of one that belongs to a group and may have been moved by it (`rebalanced`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.findings import (
+    NOTICE,
+    VIOLATION,
+    Circumstance,
+    Facts,
+    Finding,
+    FindingWriter,
+    Tally,
+)
+from tidelog.pipeline.audit.kernels.hashes import (
+    STRETCH,
+    Flags,
+    Ints,
+    Words,
+    coded,
+    contents,
+    ints,
+    spots,
+    starts_of,
+    stretch_keys,
+    summed,
+    text_hashes,
+)
+from tidelog.pipeline.audit.kernels.tables import read_piece
+from tidelog.pipeline.audit.pieces import TablePiece
+
+COLUMNS: Final = (
+    *("consumer", "topic", "partition", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us"),
+    *("poll", "position_before", "position_after"),
+)
+EARLY_MAX: Final = 20_000
+"""Reads above the watermark that a piece hands back; the others are counted."""
+LONG_MAX: Final = 10_000
+
+
+@dataclass(slots=True)
+class Reads:
+    """The columns of a piece as numbers."""
+
+    table: Any
+    part: Ints
+    offset: Ints
+    value: Words
+    consumer: Ints
+    consumers: list[str | None]
+    read: Ints
+    before: Ints
+    poll: Ints
+
+
+@dataclass(slots=True)
+class Jump:
+    """A consumer waited for `before` and was given `landed`."""
+
+    part: int
+    consumer: str
+    poll: int
+    before: int
+    landed: int
+    read_us: int
+
+
+@dataclass(slots=True)
+class ReadsResult:
+    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    sums: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Of each consumer: stretches, records and their sum."""
+    final_sums: tuple[Any, ...] | None = None
+    """Of the final reader, as of a log."""
+    final: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The first and the last offset that the final reader read of each partition."""
+    jump_keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Stretches in which a consumer was moved on."""
+    long_jumps: list[Jump] = field(default_factory=list)
+    """Those over more than a stretch."""
+    unplaced: int = 0
+    early: list[Finding] = field(default_factory=list)
+    early_count: int = 0
+    drawn: Counter[tuple[str, int]] = field(default_factory=Counter)
+    tally: Tally = field(default_factory=Tally)
+
+
+def reads_of(context: Context, table: Any) -> Reads:
+    consumer, names = coded(table["consumer"])
+    return Reads(
+        table,
+        context.numbers(table),
+        ints(table["offset"]),
+        text_hashes(table["value"]),
+        consumer,
+        names,
+        ints(table["read_us"]),
+        ints(table["position_before"]),
+        ints(table["poll"]),
+    )
+
+
+def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
+    reads = reads_of(context, read_piece(context.place, piece, COLUMNS))
+    result = ReadsResult(rows=len(reads.offset), unplaced=int((reads.before < 0).sum()))
+    crc, key = ints(reads.table["value_crc32"]), text_hashes(reads.table["key"])
+    content = contents(spots(reads.offset, reads.value), crc, key)
+    starts, _ = context.limits()
+    # What was read below the start of the log was deleted since.
+    counted = (reads.part >= 0) & (reads.offset >= starts[reads.part])
+    for code in np.unique(reads.consumer).tolist():
+        name = reads.consumers[code] or ""
+        mine = reads.consumer == code
+        result.counts[name] = int(mine.sum())
+        rows = np.flatnonzero(mine & counted)
+        result.sums[name] = summed(stretch_keys(reads.part[rows], reads.offset[rows]), content[rows])
+        if name == context.final_reader:
+            valued = reads.value[rows] != 0
+            keys, counts, sums, with_value, of_values = summed(
+                stretch_keys(reads.part[rows], reads.offset[rows]),
+                content[rows],
+                valued.astype(np.uint64),
+                np.where(valued, content[rows], np.uint64(0)),
+            )
+            result.final_sums = (keys, counts, sums, with_value.astype(np.int64), of_values)
+            _ends(result, reads, np.flatnonzero(mine & (reads.part >= 0)))
+        if name in context.shown_consumers:
+            _draw(context, result, name, reads.read[mine])
+    _jumps(result, reads)
+    writer = FindingWriter(context, f"reads-{piece.number:06}")
+    writer.add_all(_moved_back(context, reads))
+    result.tally = writer.close()
+    _early(context, result, reads)
+    return result
+
+
+def _ends(result: ReadsResult, reads: Reads, rows: Ints) -> None:
+    order = rows[np.lexsort((reads.offset[rows], reads.part[rows]))]
+    first = starts_of(reads.part[order])
+    last = np.concatenate((first[1:], [len(order)])) - 1 if len(order) else first
+    for a, z in zip(order[first].tolist(), order[last].tolist(), strict=True):
+        result.final[int(reads.part[a])] = (int(reads.offset[a]), int(reads.offset[z]))
+
+
+def _draw(context: Context, result: ReadsResult, name: str, times: Ints) -> None:
+    axis = context.axis
+    inside = times[(times >= axis.start_us) & (times <= axis.start_us + axis.span_ms * 1000)]
+    for at, count in zip(*np.unique(axis.at(inside), return_counts=True), strict=True):
+        result.drawn[name, int(at)] = int(count)
+
+
+# ---------------------------------------------------------------- moves
+
+
+def is_jump(reads: Reads) -> Flags:
+    found: Flags = (reads.part >= 0) & (reads.before >= 0) & (reads.offset > reads.before)
+    return found
+
+
+def is_long(reads: Reads) -> Flags:
+    found: Flags = reads.before // STRETCH != (reads.offset - 1) // STRETCH
+    return found
+
+
+def jump_at(reads: Reads, row: int) -> Jump:
+    return Jump(
+        int(reads.part[row]),
+        reads.consumers[int(reads.consumer[row])] or "",
+        int(reads.poll[row]),
+        int(reads.before[row]),
+        int(reads.offset[row]),
+        int(reads.read[row]),
+    )
+
+
+def _jumps(result: ReadsResult, reads: Reads) -> None:
+    jumps = is_jump(reads)
+    if not jumps.any():
+        return
+    near = np.flatnonzero(jumps & ~is_long(reads))
+    result.jump_keys = np.unique(stretch_keys(reads.part[near], reads.before[near]))
+    for row in np.flatnonzero(jumps & is_long(reads)).tolist()[:LONG_MAX]:
+        result.long_jumps.append(jump_at(reads, row))
+
+
+def moved_why(
+    context: Context, consumer: str, part: int, before: int, read_us: int
+) -> tuple[str, str, Circumstance | None]:
+    """Severity, words and circumstance of a consumer's move."""
+    told = context.vanished.get((consumer, part, before))
+    if told is None or told[0] > read_us:
+        return VIOLATION, "", None
+    if told[1] == "rebalanced":
+        return NOTICE, ", and its group may have moved it", Circumstance.MOVED_BY_GROUP
+    return NOTICE, ", after it had been told that its place is gone", None
+
+
+def skip_finding(
+    context: Context, jump: Jump, first: tuple[int, str | None, int | None], count: int
+) -> Finding:
+    severity, why, circumstance = moved_why(context, jump.consumer, jump.part, jump.before, jump.read_us)
+    return Finding(
+        "poll skip",
+        severity,
+        jump.part,
+        first[0],
+        first[2],
+        first[1],
+        consumer=jump.consumer,
+        time_us=jump.read_us,
+        count=count,
+        detail=f"{jump.consumer} waited for offset {jump.before} and was given {jump.landed}{why}",
+        circumstance=circumstance,
+        facts=Facts(position=jump.before),
+    )
+
+
+def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
+    rows = np.flatnonzero((reads.part >= 0) & (reads.before >= 0) & (reads.offset < reads.before))
+    if not len(rows):
+        return
+    after = ints(reads.table["position_after"])
+    for row in rows.tolist():
+        consumer = reads.consumers[int(reads.consumer[row])] or ""
+        part, before, offset = int(reads.part[row]), int(reads.before[row]), int(reads.offset[row])
+        read_us = int(reads.read[row])
+        mine = np.flatnonzero((reads.consumer == reads.consumer[row]) & (reads.part == part))
+        same_poll = mine[reads.poll[mine] == reads.poll[row]]
+        # A poll leads from place to place. Where it went back from is a place of its own if it came there as
+        # often as it left. If it left once more, it began there, and the record contradicts an earlier poll.
+        came = int((after[same_poll] == before).sum()) - (offset + 1 == before)
+        left = int((reads.before[same_poll] == before).sum())
+        earlier = mine[(after[mine] == before) & (reads.read[mine] <= read_us) & (mine < row)]
+        severity, why, circumstance = moved_why(context, consumer, part, before, read_us)
+        inside = ", inside one poll" if came >= left else ""
+        yield Finding(
+            "non-monotonic poll",
+            severity,
+            part,
+            offset,
+            _known(reads.table["leader_epoch"][row].as_py()),
+            reads.table["value"][row].as_py(),
+            consumer=consumer,
+            time_us=read_us,
+            detail=f"{consumer} waited for offset {before} and was given {offset}{inside}{why}",
+            circumstance=circumstance,
+            facts=Facts(
+                since_us=int(reads.read[earlier[-1]]) if len(earlier) else None,
+                position=before,
+            ),
+        )
+
+
+def _known(number: Any) -> int | None:
+    return None if number is None else int(number)
+
+
+# ---------------------------------------------------------------- too early
+
+
+def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
+    """The last record of each poll, against the highest watermark that a leader had told by then. A broker
+    that is killed takes its last moves with it, so polls around the death of a broker are not judged."""
+    early = np.zeros(len(reads.offset), np.bool_)
+    for number, (at, mark) in context.known_marks.items():
+        mine = np.flatnonzero(reads.part == number)
+        if not len(mine):
+            continue
+        before = np.searchsorted(at, reads.read[mine] + context.slack_us, "right")
+        known = np.where(before > 0, mark[np.maximum(before - 1, 0)], 0)
+        early[mine] = reads.offset[mine] >= known
+    rows = np.flatnonzero(early)
+    if not len(rows):
+        return
+    for death in context.deaths:
+        near = np.abs(reads.read[rows] - death.at_us) <= 2 * context.slack_us
+        rows = rows[~near]
+    order = np.lexsort((reads.offset[rows], reads.read[rows], reads.consumer[rows], reads.part[rows]))
+    rows = rows[order]
+    polls = starts_of(reads.part[rows], reads.consumer[rows], reads.read[rows])
+    lasts = rows[np.concatenate((polls[1:], [len(rows)])) - 1] if len(rows) else rows
+    result.early_count = len(lasts)
+    for row in lasts.tolist()[:EARLY_MAX]:
+        part, consumer = int(reads.part[row]), reads.consumers[int(reads.consumer[row])]
+        at, mark = context.known_marks[part]
+        told = int(np.searchsorted(at, reads.read[row] + context.slack_us, "right"))
+        highest = int(mark[told - 1]) if told else 0
+        result.early.append(
+            Finding(
+                "precommitted read",
+                VIOLATION,
+                part,
+                int(reads.offset[row]),
+                _known(reads.table["leader_epoch"][row].as_py()),
+                reads.table["value"][row].as_py(),
+                consumer=consumer,
+                time_us=int(reads.read[row]),
+                detail=f"{consumer} read it when the high watermark was {highest}",
+            )
+        )

@@ -1,0 +1,200 @@
+"""Replicas beside each other: where they disagree, and what one that is in sync lacks.
+
+Batches are compared by their headers and CRCs, so keys, headers, timestamps and holes are compared as well,
+and nothing is decoded. Only where batches differ are the records looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Facts, Finding
+from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, starts_of, text_hashes
+from tidelog.pipeline.audit.kernels.logs import Batches
+from tidelog.pipeline.audit.partitions import Part
+
+SHORT_MAX: Final = 100
+"""So many records may an in-sync replica end below the committed end: replicas are collected one after the
+other, while the cluster stops."""
+COMPARED: Final = ("offset", "leader_epoch", "control", "value_id", "value_crc32", "key_text", "timestamp_ms")
+"""What is decoded where batches differ; `headers` besides, as its text."""
+_RANGES_MAX: Final = 256
+
+
+def differing(batches: Mapping[int, Batches], part: Part) -> list[range]:
+    """Offsets in which the batches of replicas differ, as few ranges. A replica that starts later or ends
+    earlier disagrees with none; one that lacks a batch between does."""
+    listed = list(batches.values())
+    if len(listed) < 2 or not any(len(found.base) for found in listed):
+        return []
+    base = np.concatenate([found.base for found in listed])
+    behind = np.concatenate([found.behind for found in listed])
+    content = np.concatenate([found.content for found in listed])
+    order = np.lexsort((content, base))
+    base, behind, content = base[order], behind[order], content[order]
+    first = starts_of(base)
+    counts = np.diff(np.concatenate((first, [len(base)])))
+    last = first + counts - 1
+    alike = content[first] == content[last]
+    holders = np.zeros(len(first), np.int64)
+    for broker in batches:
+        replica = part.replicas[broker]
+        holders += (base[first] >= replica.start) & (base[first] < replica.end)
+    wrong = ~alike | (counts < holders)
+    if not wrong.any():
+        return []
+    ends = np.maximum.reduceat(behind, first)
+    return _joined(base[first][wrong], ends[wrong])
+
+
+def _joined(lows: Ints, highs: Ints) -> list[range]:
+    """Ranges that touch are one; and if there are very many, all of them are."""
+    highs = np.maximum.accumulate(highs)
+    new = np.concatenate(([True], lows[1:] > highs[:-1]))
+    starts = lows[new]
+    ends = highs[np.concatenate((np.flatnonzero(new)[1:] - 1, [len(lows) - 1]))]
+    if len(starts) > _RANGES_MAX:
+        return [range(int(starts[0]), int(ends[-1]))]
+    return [range(low, high) for low, high in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def whole_hashes(table: Any) -> Words:
+    """Of each record: all that replicas must agree in."""
+    columns: list[Any] = [
+        ints(table["leader_epoch"]),
+        flags(table["control"]).astype(np.int64),
+        text_hashes(table["value_id"]),
+        ints(table["value_crc32"]),
+        text_hashes(table["key_text"]),
+    ]
+    if "timestamp_ms" in table.column_names:
+        columns.append(ints(table["timestamp_ms"]))
+    if "headers" in table.column_names:
+        headers = [_header_text(each) for each in table["headers"].to_pylist()]
+        columns.append(text_hashes(pa.array(headers, pa.string())))
+    return combined(*columns)
+
+
+def _header_text(headers: list[dict[str, Any]] | None) -> str | None:
+    return repr(headers) if headers else None
+
+
+def disagreements(parts: list[Part], part: Ints, broker: Ints, table: Any) -> Iterator[Finding]:
+    """Offsets at which replicas hold different records. `table` has the columns of `COMPARED`; `part` and
+    `broker` say whose each row is."""
+    offsets, hashes = ints(table["offset"]), whole_hashes(table)
+    order = np.lexsort((broker, offsets, part))
+    part, broker, offsets, hashes = part[order], broker[order], offsets[order], hashes[order]
+    first = starts_of(part, offsets)
+    if not len(first):
+        return
+    lowest, highest = np.minimum.reduceat(hashes, first), np.maximum.reduceat(hashes, first)
+    ends = np.concatenate((first[1:], [len(offsets)]))
+    wrong = np.flatnonzero(lowest != highest)
+    if not len(wrong):
+        return
+    rows = np.concatenate([np.arange(first[at], ends[at]) for at in wrong.tolist()])
+    shown = table.select(["leader_epoch", "control", "value_id", "value_crc32", "key_text"]).take(
+        pa.array(order[rows])
+    )
+    held = dict(zip(rows.tolist(), shown.to_pylist(), strict=True))
+    for at in wrong.tolist():
+        mine = range(int(first[at]), int(ends[at]))
+        yield _diverged(
+            parts[int(part[first[at]])],
+            int(offsets[first[at]]),
+            [(int(broker[row]), int(hashes[row]), held[row]) for row in mine],
+        )
+
+
+def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]]]) -> Finding:
+    right = next((each for each in held if each[0] == part.broker), held[0])
+    other = next((each for each in held if each[1] != right[1]), held[-1])
+    names = list(dict.fromkeys(_name(row) for _, _, row in held))
+    told = [
+        f"broker {broker} holds {_name(row)}"
+        + ("" if row["leader_epoch"] is None else f" of epoch {row['leader_epoch']}")
+        for broker, _, row in held
+    ]
+    if len(names) == 1 and len({row["leader_epoch"] for _, _, row in held}) == 1:
+        told.append(_inside(right[2], other[2]))
+    above = part.known and offset >= part.end
+    return Finding(
+        "diverged",
+        NOTICE if above else VIOLATION,
+        part.number,
+        offset,
+        other[2]["leader_epoch"],
+        ", ".join(names),
+        broker=other[0],
+        count=len({each[1] for each in held}),
+        detail=", ".join(told),
+        facts=Facts(True, other[2]["leader_epoch"], right[2]["leader_epoch"]),
+    )
+
+
+def _name(row: dict[str, Any]) -> str:
+    return "control record" if row["control"] else row["value_id"] or "no value"
+
+
+def _inside(right: dict[str, Any], other: dict[str, Any]) -> str:
+    if right["value_crc32"] != other["value_crc32"]:
+        return "with other bytes"
+    if right["key_text"] != other["key_text"]:
+        return f"with the keys {right['key_text']} and {other['key_text']}"
+    return "with other headers or timestamps"
+
+
+def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterator[Finding]:
+    """Committed records that a replica in sync lacks inside its own log. `held` are the offsets that each
+    replica holds between `low` and `high`, in order."""
+    if part.compacted or not part.known:
+        return
+    everything = [offsets for offsets in held.values() if len(offsets)]
+    if not everything:
+        return
+    union = np.unique(np.concatenate(everything))
+    for broker, offsets in sorted(held.items()):
+        replica = part.replicas[broker]
+        if not replica.in_sync:
+            continue
+        begin, end = max(replica.start, part.start, low), min(replica.end, part.end, high)
+        wanted = union[(union >= begin) & (union < end)]
+        absent = wanted[~np.isin(wanted, offsets, assume_unique=True)]
+        if not len(absent):
+            continue
+        cuts = np.flatnonzero(np.diff(absent) > 1) + 1
+        for run in np.split(absent, cuts):
+            first, count = int(run[0]), len(run)
+            yield Finding(
+                "missing copy",
+                VIOLATION,
+                part.number,
+                first,
+                broker=broker,
+                count=count,
+                detail=f"broker {broker}, which is in sync, lacks {count} committed "
+                f"record{'s' if count > 1 else ''} from offset {first} on, in the middle of its log",
+            )
+
+
+def too_short(parts: list[Part]) -> Iterator[Finding]:
+    """Replicas in sync whose log ends far below the committed end."""
+    for part in parts:
+        for broker, replica in sorted(part.replicas.items()):
+            short = part.end - replica.end
+            if part.broker is not None and replica.in_sync and short > SHORT_MAX:
+                yield Finding(
+                    "missing copy",
+                    VIOLATION,
+                    part.number,
+                    replica.end,
+                    broker=broker,
+                    count=short,
+                    detail=f"broker {broker}, which is in sync, ends at {replica.end}, {short} records below "
+                    f"the committed end",
+                )

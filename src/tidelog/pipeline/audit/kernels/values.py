@@ -1,0 +1,488 @@
+"""Round two, by value: all sends and all copies of a value that is not, or not only, where it was told.
+
+Found here: lost, duplicated, phantom, aborted read, unknown arrived, damaged, unseen. Most values that come
+here are as they should be (a send whose outcome is not known and that did not arrive, an acks=0 send that
+did); those are passed over all at once, by numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.evidence import ALL_SENDS, FINAL_READ, READ, REPLICA_LOGS
+from tidelog.pipeline.audit.findings import (
+    NOTICE,
+    VIOLATION,
+    Circumstance,
+    Facts,
+    Finding,
+    FindingWriter,
+    Tally,
+)
+from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, text_hashes
+from tidelog.pipeline.audit.kernels.ledger_piece import FAILED, OK, UNKNOWN, value_keys
+from tidelog.pipeline.audit.kernels.places import COPY, MISS, STRAY
+from tidelog.pipeline.audit.kernels.value_rows import SEND
+from tidelog.pipeline.audit.rounds.parcels import Bucket, unpack
+
+_AFTER_APPEND: Final = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+_OPEN_MAX: Final = 20_000
+Row = dict[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class ValuesShared:
+    context: Context
+    keys: tuple[Any, Ints] | None = None
+    """Of compacted topics: the keys, sorted, and where each was written last."""
+
+
+@dataclass(slots=True)
+class Patches:
+    """Where sends stand that do not stand where they were told: their rows, and offsets (-1: nowhere)."""
+
+    row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    stands: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+@dataclass(slots=True)
+class ValuesResult:
+    patches: Patches = field(default_factory=Patches)
+    repeated: int = 0
+    """Values that were sent more than once and of which nothing can be said."""
+    compacted: dict[int, int] = field(default_factory=dict)
+    """Sends that compaction may have taken, by partition."""
+    open: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]] = field(
+        default_factory=list
+    )
+    """Values of idempotent producers that stand twice, with copies whose producer id is not known."""
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(slots=True)
+class Group:
+    """A value: its sends, what is wrong with them, its copies, and reads that the log does not confirm."""
+
+    part: int
+    value: str
+    sends: list[Row]
+    misses: dict[int, Row]
+    copies: dict[int, Row]
+    """By offset; of those that a send was told of only the offset is known."""
+    strays: list[Row]
+
+
+def judge_values(shared: ValuesShared, bucket: Bucket) -> ValuesResult:
+    context = shared.context
+    result = ValuesResult()
+    writer = FindingWriter(context, f"value-{bucket.number:06}")
+    judge = _Judge(shared, result)
+    tables = {kind: unpack(context, bucket, kind) for kind in (SEND, MISS, COPY, STRAY)}
+    for group in _groups(tables, judge):
+        writer.add_all(judge.findings(group))
+    result.patches = judge.patches()
+    result.tally = writer.close()
+    return result
+
+
+judge_values.on_driver = True  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------- bringing together
+
+
+def _keyed(table: Any) -> Words:
+    if table is None:
+        return np.zeros(0, np.uint64)
+    return value_keys(ints(table["part"]), text_hashes(table["value"]))
+
+
+def _groups(tables: dict[str, Any], judge: _Judge) -> Iterator[Group]:
+    keys = {kind: _keyed(table) for kind, table in tables.items()}
+    every = np.unique(np.concatenate(list(keys.values())))
+    if not len(every):
+        return
+    index = {kind: np.searchsorted(every, mine) for kind, mine in keys.items()}
+    plain = _plain_groups(tables, index, len(every), judge)
+    wanted = np.flatnonzero(~plain)
+    if not len(wanted):
+        return
+    rows: dict[str, dict[int, list[Row]]] = {}
+    for kind, table in tables.items():
+        rows[kind] = {}
+        if table is None:
+            continue
+        mine = np.flatnonzero(~plain[index[kind]])
+        for group, row in zip(
+            index[kind][mine].tolist(), table.take(pa.array(mine)).to_pylist(), strict=True
+        ):
+            rows[kind].setdefault(group, []).append(row)
+    for number in wanted.tolist():
+        sends, strays = rows[SEND].get(number, []), rows[STRAY].get(number, [])
+        misses = {row["row"]: row for row in rows[MISS].get(number, [])}
+        copies = {row["offset"]: row for row in rows[COPY].get(number, [])}
+        some = (sends or list(copies.values()) or strays or list(misses.values()))[0]
+        for send in sends:
+            if send["told"] and (send["row"] not in misses or misses[send["row"]]["changed"]):
+                copies.setdefault(send["offset"], {"offset": send["offset"], "as_sent": send["row"]})
+        yield Group(some["part"], some["value"], sends, misses, copies, strays)
+
+
+def _plain_groups(tables: dict[str, Any], index: dict[str, Ints], count: int, judge: _Judge) -> Any:
+    """Values of which there is nothing to say, by their numbers: sent once, and absent though that is no
+    loss; or there once, though its place had not been told."""
+
+    def counted(kind: str, chosen: Any = None) -> Ints:
+        mine = index[kind] if chosen is None else index[kind][chosen]
+        return np.bincount(mine, minlength=count)
+
+    send, copy = tables[SEND], tables[COPY]
+    if send is None:
+        return np.zeros(count, np.bool_)
+    outcome, told = ints(send["outcome"]), flags(send["told"])
+    alone = counted(SEND) == 1
+    quiet = alone & (counted(MISS) == 0) & (counted(STRAY) == 0)
+    copies = counted(COPY)
+    absent_ones = counted(SEND, outcome != OK) == 1
+    plain = quiet & (copies == 0) & absent_ones
+    plain |= quiet & (copies == 0) & (counted(SEND, told) == 1)
+    if copy is not None:
+        unread = counted(COPY, flags(copy["unread"]))
+        unplaced = counted(SEND, (outcome == OK) & ~told & (ints(send["offset"]) < 0)) == 1
+        crc = np.full(count, -1, np.int64)
+        crc[index[SEND]] = ints(send["value_crc32"])
+        stored = np.full(count, -1, np.int64)
+        stored[index[COPY]] = ints(copy["value_crc32"])
+        key, kept = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        key[index[SEND]] = text_hashes(send["key"])
+        kept[index[COPY]] = text_hashes(copy["key"])
+        same = (crc < 0) | (stored < 0) | (crc == stored)
+        there = quiet & (copies == 1) & (unread == 0) & unplaced & same & ((key == 0) | (key == kept))
+        plain |= there
+        at = np.full(count, -1, np.int64)
+        at[index[COPY]] = ints(copy["offset"])
+        mine = np.flatnonzero(there[index[SEND]])
+        judge.place(ints(send["row"])[mine], at[index[SEND][mine]])
+    return plain
+
+
+# ---------------------------------------------------------------- judging
+
+
+class _Judge:
+    def __init__(self, shared: ValuesShared, result: ValuesResult) -> None:
+        self._shared = shared
+        self._context = shared.context
+        self._result = result
+        self._rows: list[Ints] = []
+        self._stands: list[Ints] = []
+        facts = self._context.facts
+        self._whole_ledger = ALL_SENDS in facts
+        self._final_read = FINAL_READ in facts and REPLICA_LOGS in facts
+
+    def place(self, rows: Ints, stands: Ints) -> None:
+        self._rows.append(rows)
+        self._stands.append(stands)
+
+    def patches(self) -> Patches:
+        if not self._rows:
+            return Patches()
+        return Patches(np.concatenate(self._rows), np.concatenate(self._stands))
+
+    def findings(self, group: Group) -> Iterator[Finding]:
+        self._stand(group)
+        part = self._context.parts[group.part]
+        sends, copies = group.sends, sorted(group.copies)
+        ok = [send for send in sends if send["outcome"] == OK]
+        if not sends:
+            yield from self._not_sent(group, copies)
+            return
+        if ok and not copies:
+            yield from self._lost(group, ok)
+        only = sends[0]
+        if len(sends) == 1:
+            if only["outcome"] == FAILED and copies:
+                yield self._aborted(group, only, copies)
+            if only["outcome"] == UNKNOWN and copies and not only["in_transaction"]:
+                yield self._of_send(
+                    "unknown arrived",
+                    NOTICE,
+                    group,
+                    only,
+                    copies[0],
+                    count=len(copies),
+                    detail=f"its producer was told {only['error'] or 'nothing'}",
+                )
+            yield from self._damaged(group, only)
+        elif len(sends) > len(copies) and copies:
+            self._result.repeated += 1
+        yield from self._twice(group, copies)
+        if only["outcome"] == FAILED and len(sends) == 1 and not copies and READ in self._context.facts:
+            for stray in group.strays:
+                yield self._aborted_stray(group, only, stray)
+        if ok and part.broker is not None and self._final_read:
+            yield from self._unseen(group, ok)
+
+    def _stand(self, group: Group) -> None:
+        """Where its send stands: the first copy. Nothing tells the sends of a value apart."""
+        first = min(group.copies, default=-1)
+        for send in group.sends:
+            if send["outcome"] == FAILED:
+                continue
+            stands = first if len(group.sends) == 1 else -1
+            if (
+                stands < 0
+                and len(group.sends) == 1
+                and send["outcome"] == OK
+                and not self._context.reads_to_end
+            ):
+                # Behind the last record that was read it is where the broker said: nothing else shows it.
+                told = send["offset"]
+                end = self._context.parts[group.part].end
+                stands = told if told is not None and told >= end else -1
+            if send["outcome"] == OK or stands >= 0:
+                self._rows.append(np.array([send["row"]]))
+                self._stands.append(np.array([stands]))
+
+    # ------------------------------------------------------------ one by one
+
+    def _of_send(
+        self, anomaly: str, severity: str, group: Group, send: Row, offset: int | None, **more: Any
+    ) -> Finding:
+        return Finding(
+            anomaly,
+            severity,
+            group.part,
+            offset,
+            more.pop("leader_epoch", send["leader_epoch"]),
+            group.value,
+            send["producer"],
+            send["sequence"],
+            send["acks"],
+            time_us=send["sent_us"],
+            until_us=send["settled_us"],
+            **more,
+        )
+
+    def _not_sent(self, group: Group, copies: list[int]) -> Iterator[Finding]:
+        if self._whole_ledger and copies:
+            yield Finding(
+                "phantom",
+                VIOLATION,
+                group.part,
+                copies[0],
+                value=group.value,
+                count=len(copies),
+                detail="it stands in the final log, and nobody sent it",
+            )
+        if len(copies) > 1:
+            yield from self._twice(group, copies)
+        if self._whole_ledger and not copies:
+            for stray in group.strays:
+                yield Finding(
+                    "phantom",
+                    VIOLATION,
+                    group.part,
+                    stray["offset"],
+                    stray["leader_epoch"],
+                    group.value,
+                    consumer=stray["consumer"],
+                    time_us=stray["read_us"],
+                    detail=f"{stray['consumer']} read it, nobody sent it, and the final log does not hold it "
+                    "there",
+                )
+
+    def _lost(self, group: Group, ok: list[Row]) -> Iterator[Finding]:
+        """Acknowledged, and nowhere."""
+        part, context = self._context.parts[group.part], self._context
+        send = next((each for each in ok if each["offset"] is not None), ok[0])
+        told = send["offset"]
+        if part.compacted and not self._last_of_its_key(group.part, send):
+            self._result.compacted[group.part] = self._result.compacted.get(group.part, 0) + 1
+            return
+        if (told is None and part.start > 0) or (told is not None and told < part.start):
+            return
+        if not context.reads_to_end and (told is None or told >= part.end):
+            if FINAL_READ in context.facts and not group.strays:
+                yield self._of_send(
+                    "unseen",
+                    VIOLATION,
+                    group,
+                    send,
+                    told,
+                    detail="acknowledged without an offset, and nobody ever read it"
+                    if told is None
+                    else "acknowledged behind the last record that anybody read",
+                )
+            return
+        miss = group.misses.get(send["row"])
+        promised = [each for each in ok if each["acks"] != 0]
+        words = "all" if send["acks"] == -1 else str(send["acks"])
+        again = f", by {len(ok)} sends" if len(ok) > 1 else ""
+        yield self._of_send(
+            "lost",
+            VIOLATION if promised else NOTICE,
+            group,
+            send,
+            told,
+            detail=f"acknowledged with acks={words}{again}",
+            facts=Facts(
+                other_there=miss is not None and miss["there"],
+                other_epoch=None if miss is None else miss["now_epoch"],
+                uncommitted=miss is not None and miss["uncommitted"],
+            ),
+        )
+
+    def _last_of_its_key(self, part: int, send: Row) -> bool:
+        """Whether its key was not written again, as far as the ledger knows."""
+        if self._shared.keys is None or send["key"] is None or send["offset"] is None:
+            return False
+        keys, places = self._shared.keys
+        key = combined(np.array([part]), text_hashes(pa.array([send["key"]])))[0]
+        at = int(np.searchsorted(keys, key))
+        return at < len(keys) and keys[at] == key and int(places[at]) == send["offset"]
+
+    def _aborted(self, group: Group, send: Row, copies: list[int]) -> Finding:
+        return self._of_send(
+            "aborted read",
+            VIOLATION,
+            group,
+            send,
+            copies[0],
+            count=len(copies),
+            detail=f"it stands in the final log; its producer was told {send['error'] or 'that it failed'}",
+            circumstance=Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None,
+        )
+
+    def _aborted_stray(self, group: Group, send: Row, stray: Row) -> Finding:
+        return Finding(
+            "aborted read",
+            VIOLATION,
+            group.part,
+            stray["offset"],
+            stray["leader_epoch"],
+            group.value,
+            send["producer"],
+            send["sequence"],
+            send["acks"],
+            stray["consumer"],
+            time_us=stray["read_us"],
+            detail=f"{stray['consumer']} read it; its producer was told {send['error'] or 'that it failed'}",
+            circumstance=Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None,
+        )
+
+    def _damaged(self, group: Group, send: Row) -> Iterator[Finding]:
+        """Other bytes, or another key, than it was sent with: the first such copy."""
+        miss = group.misses.get(send["row"])
+        bad = None
+        if miss is not None and miss["changed"]:
+            bad = {"offset": send["offset"], "value_crc32": miss["stored_crc"], "key": miss["stored_key"]}
+        for offset in sorted(group.copies):
+            copy = group.copies[offset]
+            if "as_sent" in copy or bad is not None:
+                continue
+            crc, key = copy["value_crc32"], copy["key"]
+            other = None not in (crc, send["value_crc32"]) and crc != send["value_crc32"]
+            if other or (send["key"] is not None and key != send["key"]):
+                bad = copy
+        if bad is None:
+            return
+        if bad["value_crc32"] not in (None, -1, send["value_crc32"]):
+            words = f"sent with CRC-32 {send['value_crc32']}, stands there with {bad['value_crc32']}"
+        else:
+            words = f"sent with the key {send['key']}, stands there with {bad['key']}"
+        yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=words)
+
+    def _twice(self, group: Group, copies: list[int]) -> Iterator[Finding]:
+        """At two or more offsets; or elsewhere than it was told, and nothing stands there."""
+        sends = group.sends
+        if len(copies) > 1:
+            yield from self._duplicated(group, copies)
+        elif len(sends) == 1 and len(copies) == 1 and sends[0]["outcome"] == OK:
+            send = sends[0]
+            told, miss = send["offset"], group.misses.get(send["row"])
+            if told is None or told == copies[0] or (miss is not None and miss["there"]):
+                return
+            yield self._of_send(
+                "duplicated",
+                VIOLATION if send["idempotent"] else NOTICE,
+                group,
+                send,
+                copies[0],
+                count=2,
+                detail=f"its producer was told offset {told}, and it stands at {copies[0]}",
+            )
+
+    def _duplicated(self, group: Group, copies: list[int]) -> Iterator[Finding]:
+        sends = group.sends
+        send = sends[0] if sends else None
+        listed = [group.copies[offset] for offset in copies]
+        identities = [
+            (c["offset"], c.get("leader_epoch"), c.get("producer_id"), c.get("producer_epoch"))
+            for c in listed
+        ]
+        finding = Finding("duplicated", NOTICE, group.part, copies[-1], value=group.value, count=len(copies))
+        if send is not None:
+            finding.producer, finding.sequence, finding.acks = (
+                send["producer"],
+                send["sequence"],
+                send["acks"],
+            )
+            finding.time_us, finding.until_us = send["sent_us"], send["settled_us"]
+        if len(sends) > 1:
+            if len(copies) <= len(sends):
+                finding.circumstance = Circumstance.SENT_TWICE
+            elif all(each["idempotent"] for each in sends):
+                finding.severity = VIOLATION
+        idempotent = len(sends) == 1 and sends[0]["idempotent"]
+        unknown = any("as_sent" in copy for copy in listed)
+        by_replica = self._context.parts[group.part].broker is not None
+        if idempotent and unknown and by_replica and len(self._result.open) < _OPEN_MAX:
+            self._result.open.append((finding, identities))
+            return
+        yield identified(finding, identities, idempotent=idempotent)
+
+    def _unseen(self, group: Group, ok: list[Row]) -> Iterator[Finding]:
+        """In the log, and the final reader got it nowhere."""
+        final = self._context.final_reader
+        unread = [offset for offset, copy in group.copies.items() if copy.get("unread")]
+        if not unread or len(unread) < len(group.copies) or any(s["consumer"] == final for s in group.strays):
+            return
+        for offset in sorted(unread):
+            yield self._of_send(
+                "unseen",
+                VIOLATION,
+                group,
+                ok[0],
+                offset,
+                leader_epoch=group.copies[offset]["leader_epoch"],
+                consumer=final,
+                detail="acknowledged and in the log, and the final reader did not get it",
+            )
+
+
+def identified(
+    finding: Finding, copies: list[tuple[int, int | None, int | None, int | None]], *, idempotent: bool
+) -> Finding:
+    """A value that stands twice, with who wrote each copy. Within one producer id and epoch brokers must
+    recognise a repeat; copies that carry different ones were sent anew by the client itself."""
+    apart = len({(producer, epoch) for _, _, producer, epoch in copies}) == len(copies)
+    shown = copies[:10]
+    words = ", ".join(str(o) + ("" if e is None else f" (epoch {e})") for o, e, _, _ in shown)
+    detail = f"at offsets {words}{', …' if len(copies) > 10 else ''}"
+    known = copies[0][2] is not None
+    if idempotent and known:
+        detail += f"; producer ids and epochs {', '.join(f'{p}/{e}' for _, _, p, e in shown)}"
+        if apart:
+            finding.circumstance = Circumstance.NEW_IDENTITY
+    if idempotent and not apart:
+        finding.severity = VIOLATION
+    finding.detail = detail
+    finding.leader_epoch = copies[-1][1]
+    return finding

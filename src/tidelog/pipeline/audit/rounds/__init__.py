@@ -1,0 +1,1 @@
+"""What happens between the kernels: pieces are chosen, results are brought together."""

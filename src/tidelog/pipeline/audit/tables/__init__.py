@@ -1,1 +1,0 @@
-"""Tables that several anomalies are computed from."""
