@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pyarrow as pa  # type: ignore[import-untyped]
 from hypothesis import given
 from hypothesis import strategies as st
-from tidelog.pipeline.audit.tables import transactions
-from tidelog.pipeline.audit.tables.cycles import (
+
+from tidelog.pipeline.audit.cycles import (
     MIXED,
     READS,
     WRITES,
@@ -112,34 +111,8 @@ def test_the_shortest_cycle_is_the_example() -> None:
 
 
 def test_a_long_cycle_needs_no_stack() -> None:
-    """Twenty thousand transactions in one ring; of the example the first few are told."""
+    """Twenty thousand transactions in one ring."""
     count = 20_000
-    rows = [
-        {
-            "kind": WRITES,
-            "source": f"t{n:06}",
-            "target": f"t{(n + 1) % count:06}",
-            "topic": "x",
-            "partition": 0,
-            "source_offset": n,
-            "target_offset": n + 1,
-            "source_us": n,
-            "target_us": (n + 1) % count,
-        }
-        for n in range(count)
-    ]
-    (found,) = transactions._find(pa.Table.from_pylist(rows)).to_pylist()
-    assert found["members"] == count
-    assert found["detail"].startswith("t000000 → t000001 (both wrote x-0: offsets 0, 1) → t000002")
-    assert found["detail"].endswith("… and 19992 more")
-    assert (found["time_us"], found["until_us"]) == (0, count - 1)
-
-
-def test_islands_are_merged_in_batches_as_at_home() -> None:
-    """Where one batch of sorted intervals ends makes no difference."""
-    batches = [
-        pa.RecordBatch.from_pydict({"low": [0, 3], "high": [4, 3]}),
-        pa.RecordBatch.from_pydict({"low": [4, 9], "high": [6, 9]}),
-    ]
-    (islands,) = transactions._merge(iter(batches))
-    assert islands.to_pydict() == {"low": [0, 9], "high": [6, 9]}
+    (knot,) = knots([Edge(n, (n + 1) % count, WRITES) for n in range(count)])
+    assert len(knot.members) == len(knot.example) == count
+    assert knot.example[0] == Edge(0, 1, WRITES)
