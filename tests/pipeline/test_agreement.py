@@ -53,7 +53,7 @@ LOSSES: dict[str, list[tuple[tuple[str, ...], str, CauseRule]]] = {
         (GENERATIONS, "x y", CauseRule.NOT_COPIED),
         (("hw",), "d", CauseRule.NOT_COPIED),
     ],
-    "kafka-8836-isr-in-doubt": [(("hw", "kip101"), "c", CauseRule.OUT_OF_STEP)],
+    "kafka-8836-isr-in-doubt": [(("hw", "kip101"), "c d", CauseRule.OUT_OF_STEP)],
     "kafka-14140-rebooted-replica": [
         (("epoch",), "a", CauseRule.UNSYNCED),
         (("epoch",), "b", CauseRule.OUT_OF_STEP),
