@@ -77,6 +77,20 @@ def test_tidying_while_timers_fire() -> None:
     timers.set(Timer(10, set_many))
     timers.set(Timer(11, Note(fired, "next").take))
     timers.fire(12)
+    timers.fire(12)
     assert fired == ["next at 12", "now at 12"]
     timers.fire(17)
     assert fired[-1] == "soon at 17"
+
+
+def test_a_timer_that_sets_itself_for_now_is_fired_once_a_call() -> None:
+    """Its owner does other things between two calls."""
+    timers, fired = Timers(), list[int]()
+
+    def again(now: int) -> None:
+        fired.append(now)
+        timers.set(Timer(now, again))
+
+    timers.set(Timer(5, again))
+    assert [timers.fire(7), timers.fire(8)] == [7, 8]
+    assert fired == [7, 8]

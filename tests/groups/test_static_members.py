@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.groups.desk import NONE, SESSION_MS, Desk
 
+from tidelog.groups.membership import AWAITED_AGAIN_MS_MIN
 from tidelog.wire.errors import ErrorCode
 
 
@@ -99,6 +100,24 @@ def test_static_members_are_missed_only_by_their_session() -> None:
     desk.pass_time(1)
     joined = desk.joined(rebalancing)
     assert [member.instance_id for member in joined.members] == ["b"]
+    assert desk.heartbeat(away, "a") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_static_members_that_want_no_time_to_rejoin() -> None:
+    """A client chooses how long a rebalance may take: with 0 the coordinator looks now and then, not all the
+    time, until a member is back or its session is over."""
+    desk = Desk()
+    away = desk.joined(desk.join(instance="a", rebalance_timeout_ms=0))
+    desk.sync(away, instance_id="a")
+    other = desk.join(rebalance_timeout_ms=0)
+    desk.pass_time(1)
+    desk.leave(desk.joined(other).member_id)
+    looked = 0
+    while desk.state == "PreparingRebalance":
+        assert desk.wake_at is not None
+        desk.pass_time(max(desk.wake_at - desk.now, 0))
+        looked += 1
+    assert looked <= SESSION_MS // AWAITED_AGAIN_MS_MIN + 1
     assert desk.heartbeat(away, "a") is ErrorCode.UNKNOWN_MEMBER_ID
 
 

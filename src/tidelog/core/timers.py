@@ -76,12 +76,16 @@ class Timers:
 
     def fire(self, now: Millis, unexpected: Unexpected = raised) -> Millis | None:
         """Run all due callbacks. Returns the next wake-up time, if any. A failed callback does not affect the
-        others: without them the owner might never be woken again."""
+        others: without them the owner might never be woken again. What a callback sets for now waits for the
+        next call: otherwise one that sets itself again and again would never return."""
         heap = self._heap
         self._wanted = now  # nothing that is set while firing needs to be announced twice
+        due = []
         while heap and heap[0][0] <= now:
+            due.append(heappop(heap)[2])
+        for timer in due:
             try:
-                heappop(heap)[2].fire(now)
+                timer.fire(now)
             except InvariantViolation:
                 raise
             except Exception as error:

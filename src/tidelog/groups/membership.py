@@ -42,6 +42,8 @@ from tidelog.groups.write_errors import of_group
 from tidelog.wire.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS: Millis = 300_000
+AWAITED_AGAIN_MS_MIN: Millis = 1_000
+"""At least so long a group waits again for static members, of which none has rejoined."""
 ID_PREFIX_LENGTH_MAX = 255
 """A member id begins with the client id, cut to this length."""
 
@@ -199,9 +201,10 @@ class Membership:
         else:
             self._complete_join(group)
 
-    def _await_joins(self, group: Group) -> None:
+    def _await_joins(self, group: Group, at_least: Millis = 0) -> None:
         give_up = partial(self._joins_overdue, group)
-        group.rebalance_timer = self._ctx.set_timer(self._ctx.now + group.rebalance_timeout_ms, give_up)
+        wait = max(group.rebalance_timeout_ms, at_least)
+        group.rebalance_timer = self._ctx.set_timer(self._ctx.now + wait, give_up)
 
     def _joins_overdue(self, group: Group, _now: Millis) -> None:
         self._complete_join(group)
@@ -219,7 +222,8 @@ class Membership:
             if member.awaits_join is None and member.instance_id is None:
                 group.remove(member)
         if group.members and not self._leader_is_here(group):
-            self._await_joins(group)  # only static members are left, and none has rejoined yet
+            # Only static members are left, and none has rejoined yet. A client may choose a time-out of 0.
+            self._await_joins(group, AWAITED_AGAIN_MS_MIN)
             return
         group.begin_generation()
         if not group.members:
