@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from struct import unpack
@@ -234,3 +236,34 @@ def test_a_client_that_leaves_is_freed_at_once(tmp_path: Path):
         return sum(isinstance(each, (Connection, Request)) for each in gc.get_objects())
 
     asyncio.run(scene())
+
+
+FREED = """
+import ctypes, sys
+from tidelog.broker.process import return_large_blocks
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd a b c d e".split()]
+
+mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+if mallinfo is None:
+    sys.exit("no mallinfo2")
+mallinfo.restype = Info
+return_large_blocks()
+for _ in range(3):
+    large = bytearray(30 << 20)
+    del large
+before = mallinfo()
+large = bytearray(10 << 20)
+print(mallinfo().hblks - before.hblks)
+"""
+
+
+def test_a_large_request_leaves_no_memory_behind() -> None:
+    """A block of its own for each, which the system gets back, also after larger ones were freed."""
+    done = subprocess.run(
+        [sys.executable, "-c", FREED], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
+    if "no mallinfo2" in done.stderr:
+        pytest.skip("another C library")
+    assert (done.stdout, done.stderr) == ("1\n", "")

@@ -13,6 +13,7 @@ that starts brokers without a reachable controller: then the second may not come
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
@@ -55,6 +56,9 @@ log = logging.getLogger("tidelog")
 
 LOG_WAIT_AFTER_SECONDS = 1.0
 SWITCH_SECONDS = 0.001
+_MALLOPT_TRIM_THRESHOLD, _MALLOPT_MMAP_THRESHOLD = -1, -3
+_FREE_BYTES_KEPT = 8 << 20
+_LARGE_BLOCK_BYTES = 4 << 20
 
 
 class CannotStart(Exception):
@@ -66,6 +70,7 @@ def run(settings: Settings) -> int:
     # Allocations of the hot path are short-lived and without cycles: collect garbage less often.
     # At most half a million objects wait for the second collection: some 50 MB, if all were garbage.
     gc.set_threshold(50_000, 10, 10)
+    return_large_blocks()
     # Maximum time that the event loop waits for a thread that compacts or inflates.
     sys.setswitchinterval(SWITCH_SECONDS)
     # Every log and every client needs an open file, so raise the limit to the system's maximum.
@@ -76,6 +81,16 @@ def run(settings: Settings) -> int:
     except (CannotStart, StorageRefused) as error:
         print(f"tidelog broker {settings.broker_id}: {error}", file=sys.stderr, flush=True)
         return 2
+
+
+def return_large_blocks() -> None:
+    """Let the C library return large blocks to the system when they are freed. By default glibc raises its
+    limits with the largest block that was ever freed: after one large request it keeps tens of megabytes, in
+    each thread."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # not every C library has it
+    if mallopt is not None:
+        mallopt(_MALLOPT_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
+        mallopt(_MALLOPT_TRIM_THRESHOLD, _FREE_BYTES_KEPT)
 
 
 async def _serve(settings: Settings) -> int:
