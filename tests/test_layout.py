@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "tidelog"
@@ -98,6 +99,11 @@ def test_import_contracts_hold() -> None:
     """Imports point down, and no package imports what its contract forbids."""
     lint_imports = Path(sys.executable).with_name("lint-imports")
     run = subprocess.run(
-        [lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        [lint_imports, "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert run.returncode == 0, run.stdout + run.stderr

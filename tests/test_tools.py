@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from bench import jars, tools
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Missing, Tool, advice, find
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -103,7 +104,7 @@ def test_a_run_ends_with_what_was_not_tested(tmp_path: Path, ci: str, workers: s
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PATIENCE_SECONDS,
     )
     *_, line, counts = done.stdout.splitlines()
     assert done.returncode == code, done.stdout
@@ -129,7 +130,7 @@ def test_what_several_want_is_made_once(tmp_path: Path, monkeypatch: pytest.Monk
         (folder / "jar").write_text("whole")
 
     def want() -> None:
-        together.wait(60)
+        together.wait(PATIENCE_SECONDS)
         seen.append((jars.cached("jars/some", make) / "jar").read_text())
 
     wanting = [threading.Thread(target=want) for _ in range(4)]

@@ -105,7 +105,7 @@ class ZooKeeper:
         if process is not None:
             process.terminate()
             try:
-                process.wait(10)
+                process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

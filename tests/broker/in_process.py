@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.processes import PATIENCE_SECONDS
 from tests.clients import raw
 from tests.clients.raw import Fields
 from tests.forwarder import Forwarder
@@ -202,6 +203,6 @@ async def stage(folder: Path, brokers: int = 1, **settings: str) -> AsyncIterato
 
 
 async def until(check: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not check():
             await asyncio.sleep(0.005)

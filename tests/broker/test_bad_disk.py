@@ -48,7 +48,7 @@ def keeper() -> Iterator[str]:
     assert process.stdout is not None
     yield process.stdout.readline().split()[1]
     process.terminate()
-    process.wait(60)
+    process.wait(PATIENCE_SECONDS)
     process.stdout.close()
 
 
@@ -117,7 +117,7 @@ def test_a_disk_that_cannot_sync_ends_the_broker(tmp_path: Path, keeper: str, fl
         create(where, topic)
         acknowledged, error = write_until_refused(where, topic)
         assert error in (None, ErrorCode.KAFKA_STORAGE_ERROR)
-        assert broken.wait(60) == 1
+        assert broken.wait(PATIENCE_SECONDS) == 1
         critical = [line for line in said_by(broken) if " CRITICAL " in line]
     assert len(critical) == 1
     assert re.search(rf"stopping: .*/{topic}-0 failed: Input/output error; check the disk", critical[0])
@@ -129,7 +129,7 @@ def test_a_disk_that_cannot_sync_ends_the_broker(tmp_path: Path, keeper: str, fl
         assert fetched is not None
         assert fetched.high_watermark >= acknowledged
         mended.send_signal(signal.SIGTERM)
-        assert mended.wait(60) == 0
+        assert mended.wait(PATIENCE_SECONDS) == 0
 
 
 def test_a_disk_that_is_full_refuses_writes_and_nothing_else(tmp_path: Path, keeper: str):
@@ -153,7 +153,7 @@ def test_a_disk_that_is_full_refuses_writes_and_nothing_else(tmp_path: Path, kee
             produced = raw.produced(connection.ask(raw.PRODUCE, raw.PRODUCE_VERSION, body))
         assert produced == raw.Produced(raw.NONE, 0)
         broker.send_signal(signal.SIGTERM)
-        broker.wait(60)
+        broker.wait(PATIENCE_SECONDS)
         (said,) = [line for line in said_by(broker) if " ERROR " in line]
     assert "full-0: " in said
 
@@ -184,7 +184,7 @@ def test_a_log_that_cannot_be_searched_is_an_answer(tmp_path: Path, keeper: str)
             end = listed(client, "rotten", -1)
             assert (end.error_code, end.offset) == (ErrorCode.NONE, 1)
         broker.send_signal(signal.SIGTERM)
-        broker.wait(60)
+        broker.wait(PATIENCE_SECONDS)
         (said,) = [line for line in said_by(broker) if " ERROR " in line]
     assert "rotten-0: " in said
 

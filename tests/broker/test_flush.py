@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.broker import in_process
 from tests.broker.in_process import TOPIC, Stage, until
 from tests.broker.running import events
@@ -178,6 +179,6 @@ def test_a_follower_counts_when_its_disk_has_it(tmp_path: Path):
             await until(lambda: follower.waiting)
             answer = await stays_silent(client.produced())
             follower.release()
-            assert await asyncio.wait_for(answer, 60) == raw.Produced(raw.NONE, 0)
+            assert await asyncio.wait_for(answer, PATIENCE_SECONDS) == raw.Produced(raw.NONE, 0)
 
     play(scenario())

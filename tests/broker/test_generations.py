@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tests.broker.running import (
     Lines,
@@ -109,7 +110,7 @@ def position(cluster: Cluster) -> int:
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "log_level": 0}
     with closing(Consumer(settings)) as anybody:
         try:
-            return int(anybody.committed([TopicPartition(TOPIC, 0)], timeout=10)[0].offset)
+            return int(anybody.committed([TopicPartition(TOPIC, 0)], timeout=PATIENCE_SECONDS)[0].offset)
         except KafkaException:
             return -1
 

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.broker.running import Starter, command, eventually, properties, serving_port, started
 
 from tidelog.cluster.cluster import Cluster
@@ -224,7 +225,7 @@ def test_a_signal_ends_a_start_that_waits(place: Place, tmp_path: Path, taken_po
         eventually(lambda: _handles(process.pid, signal.SIGTERM))
         process.send_signal(signal.SIGTERM)
         asked = time.monotonic()
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
         assert time.monotonic() - asked < 30
 
 
@@ -242,14 +243,18 @@ def test_what_was_refused_may_start_later(place: Place, tmp_path: Path, taken_po
         serving_port(process)
         eventually(lambda: place.known() == {1, 7})
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_SECONDS) == 0
     eventually(lambda: place.known() == {1})
     assert os.path.exists(tmp_path / "logs" / ".kafka_cleanshutdown")
 
 
 def test_unknown_words_on_the_command_line(tmp_path: Path):
     done = subprocess.run(
-        [*command(tmp_path / "x"), "--port"], capture_output=True, text=True, check=False, timeout=60
+        [*command(tmp_path / "x"), "--port"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("usage: ")

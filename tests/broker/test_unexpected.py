@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.keeper.local import LocalKeeper
 
 from tidelog.broker.node import Node
@@ -70,12 +71,12 @@ async def ask(node: Node, message: Message) -> Any:
     waiter = Waiter()
     node.ask(waiter, message)
     node.settle()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         return await waiter.answer
 
 
 async def until_led(node: Node, tp: TopicPartition) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while not node.leads(tp):
             await asyncio.sleep(0.01)
 
@@ -121,7 +122,7 @@ async def _hears_on(tmp_path: Path) -> None:
         node.core.ctx.set_timer(node.now(), fail)
         node.core.ctx.set_timer(node.now(), lambda _: fired.set())
         node.settle()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await fired.wait()
         assert node.metrics.unexpected_errors == 2
         await ask(node, CreateTopicRequest(topic=SOUND.topic, partitions=1, replication_factor=1))
@@ -140,7 +141,7 @@ async def _ends(tmp_path: Path) -> str:
     async with broker(tmp_path) as node:
         node.core.ctx.set_timer(node.now(), break_)
         node.settle()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await node.stopped.wait()
         return node.failure
 

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused
 from tests.cli.clusters import eventually
 
@@ -61,7 +62,7 @@ def test_a_keeper_that_is_not_there_is_one_line(tmp_path: Path):
         capture_output=True,
         env=environment(),
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         text=True,
     )
     assert done.returncode == 2
@@ -124,6 +125,6 @@ def test_a_cluster_put_together_by_hand(tmp_path: Path):
     finally:
         for process in reversed(processes):
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_SECONDS) == 0
             assert process.stdout is not None
             process.stdout.close()

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused, spawn
 
 import tidelog
@@ -67,7 +68,7 @@ def test_help_loads_neither_the_lab_nor_brokers_nor_rich():
         text=True,
         check=True,
         env=environment(),
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -138,7 +139,7 @@ def test_a_reader_that_goes_away_is_no_error():
             stderr=subprocess.PIPE,
             env=environment(),
             check=False,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
         os.close(writer)
         assert done.stderr == b""
@@ -152,7 +153,7 @@ def test_a_full_disk_is_one_line():
             stderr=subprocess.PIPE,
             env=environment(),
             check=False,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import call, refused
 from tests.cli.clusters import READY, Up
 from typer import Typer
@@ -76,4 +77,4 @@ def test_a_cluster_in_a_relative_folder_is_found_from_anywhere(
         down = up.run("down", "--data-dir", "there/data")
         assert (down.returncode, down.stderr) == (0, "")
         assert down.stdout.startswith("stopped 1 broker in ")
-        assert up.process.wait(60) == 0
+        assert up.process.wait(PATIENCE_SECONDS) == 0

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench.processes import is_alive
+from bench.processes import PATIENCE_SECONDS, is_alive
 from tests.cli.calling import COMMAND, LOSS, call, environment, refused, spawn
 from tests.cli.clusters import eventually
 
@@ -128,7 +128,7 @@ def test_an_interrupted_trial_stops_everything_and_says_so(tmp_path: Path, sent:
     brokers = _processes(tmp_path)
     assert len(brokers) == 2
     trial.send_signal(sent)
-    out, err = trial.communicate(timeout=60)
+    out, err = trial.communicate(timeout=PATIENCE_SECONDS)
     assert (trial.returncode, out) == (2, "")
     where = "step 3 (produce p nobody-copies-this)"
     assert err == f"tidelog: interrupted at {where}; every process of the trial is stopped\n"
@@ -144,7 +144,7 @@ def test_a_killed_trial_leaves_nothing_running(tmp_path: Path) -> None:
     eventually(lambda: any(map(_is_paused, brokers)), "a broker is paused")  # a busy kernel takes a moment
     try:
         trial.kill()
-        trial.communicate(timeout=60)
+        trial.communicate(timeout=PATIENCE_SECONDS)
         eventually(lambda: not any(map(is_alive, brokers)), "all have ended")
         refused(
             spawn(

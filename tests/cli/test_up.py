@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from bench.processes import is_alive
+from bench.processes import PATIENCE_SECONDS, is_alive
 from tests.cli.calling import COMMAND, call, refused
 from tests.cli.clusters import READY, Up, eventually, kill
 
@@ -82,7 +82,7 @@ def broker_by_hand(up: Up, properties: Path) -> Iterator[subprocess.Popen[bytes]
         yield broker
     finally:
         broker.kill()
-        broker.wait(60)
+        broker.wait(PATIENCE_SECONDS)
         broker.stdout.close()
 
 
@@ -107,8 +107,8 @@ def test_a_broker_that_dies_is_told_about_and_can_be_started_again(tmp_path: Pat
             down = up.run("down")
             assert (down.returncode, down.stderr) == (0, "")
             assert re.fullmatch(r"stopped 2 brokers in \d+\.\d s\n", down.stdout)
-            assert again.wait(60) == 0  # in order, not by a kill
-        assert up.process.wait(60) == 0
+            assert again.wait(PATIENCE_SECONDS) == 0  # in order, not by a kill
+        assert up.process.wait(PATIENCE_SECONDS) == 0
     assert re.search(r"^stopped 2 brokers in ", up.errors.splitlines()[-1])
     assert running_brokers(folder) == []
 
@@ -133,7 +133,7 @@ def test_a_killed_supervisor_leaves_nothing_that_down_would_not_find(tmp_path: P
             down = up.run("down")
             assert (down.returncode, down.stderr) == (0, "")
             assert re.fullmatch(r"stopped [12] brokers? in \d+\.\d s\n", down.stdout)
-            assert again.wait(60) == 0
+            assert again.wait(PATIENCE_SECONDS) == 0
         assert running_brokers(folder) == []
         assert up.run("down").stdout == "no cluster is running\n"
 
@@ -145,7 +145,7 @@ def test_down_stops_a_cluster_that_is_still_starting(tmp_path: Path):
         down = up.run("down")
         assert (down.returncode, down.stderr) == (0, "")
         assert down.stdout.startswith("stopped 3 brokers in ")
-        assert up.process.wait(60) == 2
+        assert up.process.wait(PATIENCE_SECONDS) == 2
         assert up.line() == ""
         eventually(lambda: up.errors == "tidelog: the cluster was stopped before it was ready\n")
         assert running_brokers(folder) == []
@@ -178,7 +178,7 @@ def test_several_downs_at_a_time_stop_it_in_order(tmp_path: Path):
         for _ in range(3):
             up.process.send_signal(signal.SIGTERM)
             eventually(lambda: not is_pending(up.process.pid, signal.SIGTERM), "it has arrived")
-        assert up.process.wait(60) == 0
+        assert up.process.wait(PATIENCE_SECONDS) == 0
     assert len(list(folder.glob("broker-*/.kafka_cleanshutdown"))) == 2
 
 
@@ -223,7 +223,7 @@ def test_in_the_background_until_down(tmp_path: Path):
     with Up(tmp_path, "--brokers", "2", "--detach", "--set", "num.partitons=3") as up:
         ready = READY.fullmatch(up.line().rstrip("\n"))
         assert ready is not None
-        assert up.process.wait(60) == 0
+        assert up.process.wait(PATIENCE_SECONDS) == 0
         odd = "unknown setting num.partitons, --set: did you mean num.partitions?\n"
         eventually(lambda: up.errors == odd)
         supervisor, pids = up.status()["pid"], up.pids()
@@ -245,7 +245,7 @@ def test_what_fails_in_the_background_is_said_in_front(tmp_path: Path):
     (tmp_path / "data" / "broker-1").mkdir(parents=True)
     (tmp_path / "data" / "broker-1" / "meta.properties").write_text("version=0\nbroker.id=9\n")
     with Up(tmp_path, "--detach", "--data-dir", str(tmp_path / "data")) as up:
-        assert up.process.wait(60) == 2
+        assert up.process.wait(PATIENCE_SECONDS) == 2
         assert up.line() == ""
     (line,) = up.errors.splitlines()
     assert line.startswith("tidelog: broker 1 ended with exit code 2: ")
@@ -255,7 +255,7 @@ def test_a_cluster_in_front_can_be_stopped_from_elsewhere(tmp_path: Path):
     with Up(tmp_path, "--brokers", "1", "--data-dir", str(tmp_path / "data")) as up:
         assert READY.fullmatch(up.line().rstrip("\n"))
         assert up.run("down", "--data-dir", tmp_path / "data").stdout.startswith("stopped 1 broker in")
-        assert up.process.wait(60) == 0
+        assert up.process.wait(PATIENCE_SECONDS) == 0
 
 
 # ---------------------------------------------------------------- refusals, before anything starts

@@ -74,7 +74,7 @@ class Topics:
         return len(raw.metadata(broker, name).leaders) == partitions
 
     def delete_all(self) -> None:
-        present = self._admin.list_topics(timeout=10).topics
+        present = self._admin.list_topics(timeout=PATIENCE_SECONDS).topics
         if left := [name for name in self._named if name in present]:
             for deleted in self._admin.delete_topics(left, operation_timeout=10).values():
                 deleted.result(PATIENCE_SECONDS)

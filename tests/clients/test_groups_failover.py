@@ -101,7 +101,9 @@ class Commits:
         def read() -> bool:
             wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
             try:
-                found[:] = [each.offset for each in self._consumer.committed(wanted, timeout=10)]
+                found[:] = [
+                    each.offset for each in self._consumer.committed(wanted, timeout=PATIENCE_SECONDS)
+                ]
             except KafkaException:
                 return False  # librdkafka gives up on a coordinator that has just died; ask again
             return True

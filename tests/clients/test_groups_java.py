@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 from bench.apache_kafka import tool_command
+from bench.processes import PATIENCE_SECONDS
 from tests.clients.conftest import Cluster, Topics
 from tests.clients.drivers.base import Outgoing
 from tests.clients.drivers.confluent import Confluent
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.slow
 def java(program: str, *arguments: str) -> str:
     """What a tool of Kafka's says, without its complaints."""
     command = [*tool_command(program), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS
+    ).stdout
 
 
 def test_java_member_and_kafka_decoder(cluster: Cluster, topics: Topics) -> None:

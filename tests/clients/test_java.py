@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from bench.jars import java
+from bench.processes import PATIENCE_SECONDS
 from tests.clients.conftest import Cluster, Topics
 from tests.clients.matrix.remote import JAVA_CLIENTS, compiled
 
@@ -28,7 +29,7 @@ def test_java_client(version: str, cluster: Cluster, topics: Topics) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [f"ok {each}" for each in EVERYTHING]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
@@ -55,7 +56,7 @@ def output(script: str, *arguments: str, hash_seed: int) -> bytes:
         cwd=ROOT,
         capture_output=True,
         check=False,
-        timeout=100,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout

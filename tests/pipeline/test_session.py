@@ -7,6 +7,7 @@ from pathlib import Path
 from socket import socket
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from pyspark.sql import SparkSession
 
 from tidelog.pipeline.errors import PipelineError
@@ -171,7 +172,11 @@ def test_the_end_of_java_is_not_reported_as_an_error(
 
 def test_a_start_that_is_interrupted_leaves_no_java() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_RUN], stdout=subprocess.PIPE, text=True, check=True, timeout=120
+        [sys.executable, "-c", INTERRUPTED_RUN],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=PATIENCE_SECONDS,
     )
     pid, end = done.stdout.split()
     assert end == "interrupted"

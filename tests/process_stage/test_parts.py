@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cluster.holding import held
 
 from tidelog.broker.translation.clients import to_wire
@@ -155,7 +156,7 @@ def test_what_a_dead_trial_left_running_is_ended(tmp_path: Path) -> None:
     with held(folder.path / "play-1") as left:
         folder._lock.release()  # as the end of the process does
         clean_up(tmp_path)
-        assert left.wait(10) == -9
+        assert left.wait(PATIENCE_SECONDS) == -9
         assert not folder.path.exists()
 
 

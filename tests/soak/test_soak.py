@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from soak.processes import Brokers, of_session
 from soak.rounds import Plan, Round, require_room
 from soak.table import lines
@@ -133,7 +134,7 @@ def test_a_soak_that_is_interrupted(tmp_path: Path) -> None:
             faults = out / "round-1" / "journal" / "faults.jsonl"
             eventually(lambda: faults.exists() and faults.read_text(), "a fault")
             soak.send_signal(signal.SIGINT)
-            printed, said = soak.communicate(timeout=120)
+            printed, said = soak.communicate(timeout=PATIENCE_SECONDS)
         finally:
             soak.kill()
     assert soak.returncode == 0, said

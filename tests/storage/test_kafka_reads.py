@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from bench.apache_kafka import tool_command
+from bench.processes import PATIENCE_SECONDS
 from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
@@ -32,7 +33,7 @@ def dump(*arguments: str | Path, files: list[Path], gaps: bool = False) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=110,
+        timeout=PATIENCE_SECONDS,
     )
     harmless = r"^$|SLF4J|StatusLogger|log4j|^WARN" + r"|^Non-consecutive| is followed by " * gaps
     complaints = [line for line in run.stderr.splitlines() if not re.search(harmless, line)]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 
 SWITCHES = (
@@ -35,7 +36,7 @@ def lab_server() -> Iterator[str]:
     assert url.startswith("http://127.0.0.1:"), process.stderr.read()
     yield url
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out, err) == (0, "", "")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 from tests.web.browsing import Opened
 
@@ -91,7 +92,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         "--export",
         str(path),
     ]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr == f"tidelog: {path}: file too large\n"
     assert [each.name for each in tmp_path.iterdir()] == ["lab.html"]

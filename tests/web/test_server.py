@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 
 from tidelog.scenario import catalogue
@@ -23,7 +24,7 @@ def ask(
     address: str, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     to = urlsplit(address)
-    connection = http.client.HTTPConnection(to.hostname or "", to.port, timeout=60)
+    connection = http.client.HTTPConnection(to.hostname or "", to.port, timeout=PATIENCE_SECONDS)
     try:
         connection.request(method, path, body, headers)
         response = connection.getresponse()
@@ -127,7 +128,7 @@ def test_a_file_is_in_the_address_that_is_printed(tmp_path: Path) -> None:
         assert process.stdout is not None
         _, _, held = process.stdout.readline().strip().partition("#/p/")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_SECONDS) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     padded = held + "=" * (-len(held) % 4)

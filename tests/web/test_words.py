@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 
 from tidelog.core.events import PartitionPhase, ReplicaPhase
@@ -142,5 +143,5 @@ def test_every_module_is_correct_javascript() -> None:
         PARSE_ALL,
         *map(str, modules),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")

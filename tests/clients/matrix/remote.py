@@ -26,6 +26,7 @@ from queue import Empty, Queue
 from typing import ClassVar
 
 from bench.jars import cached, java, run_maven
+from bench.processes import PATIENCE_SECONDS
 from bench.tools import Missing, Tool, find
 from tests.clients.matrix.client import Client, Member
 
@@ -82,7 +83,7 @@ class Remote:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(20)
+            self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

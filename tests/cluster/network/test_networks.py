@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.giving_up import cancelled_at
 
 from tidelog.cluster.errors import ClusterError
@@ -30,7 +31,7 @@ def test_a_broker_has_its_port_for_itself(kind: str):
         with socket.create_server(at) as serving:
             network.place(1, at)
             route = network.route(2, 1) or at
-            with socket.create_connection(route, timeout=10):
+            with socket.create_connection(route, timeout=PATIENCE_SECONDS):
                 serving.accept()[0].close()
         assert network.listen(1) == at
     finally:
@@ -64,11 +65,11 @@ def test_a_keeper_of_its_own_process_forgets_nothing(tmp_path: Path):
         await keeper.stop()
         await keeper.stop()
         assert await keeper.start() == at
-        with socket.create_connection(at, timeout=10):
+        with socket.create_connection(at, timeout=PATIENCE_SECONDS):
             pass
         await keeper.stop()
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(at, timeout=10)
+            socket.create_connection(at, timeout=PATIENCE_SECONDS)
 
     asyncio.run(play())
 

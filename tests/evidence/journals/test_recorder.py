@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evidence.specimens import ISR, ME, OTHER, SPECIMENS, TP
@@ -344,7 +345,7 @@ def child(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceError, EvidenceFolder, Manifest
 from tidelog.evidence.journals.clients import FAILED, OK, UNKNOWN, LedgerJournal, ReadsJournal, plain
@@ -135,7 +136,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_killed_producer_leaves_every_intent(folder: EvidenceFolder):
     """Nothing was flushed, nothing is missing: what was settled is ok, the rest is unknown."""
-    done = subprocess.run([sys.executable, "-c", KILLED, folder.journal], check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, folder.journal], check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == -signal.SIGKILL
     assert len(slot_files(folder.journal)) == 2
     assert seal_journals(folder).trouble == {}

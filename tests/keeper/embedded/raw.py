@@ -6,6 +6,8 @@ import struct
 from types import TracebackType
 from typing import Any
 
+from bench.processes import PATIENCE_SECONDS
+
 from tidelog.keeper.embedded.protocol import PROTOCOL
 
 
@@ -47,6 +49,6 @@ class RawClient:
     async def closed(self) -> bool:
         """The keeper hangs up; False if it says something instead."""
         try:
-            return await asyncio.wait_for(self.reader.read(1), 60) == b""
+            return await asyncio.wait_for(self.reader.read(1), PATIENCE_SECONDS) == b""
         except ConnectionError:
             return True

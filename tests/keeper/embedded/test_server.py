@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import uvloop
+from bench.processes import PATIENCE_SECONDS
 from tests.forwarder import until
 from tests.giving_up import cancelled_at, listening
 from tests.keeper import keeper_process
@@ -167,7 +168,7 @@ async def test_a_write_is_answered_when_it_is_on_disk(
 
     def slow(file: int) -> None:
         syncs.append(file)
-        assert disk.wait(60)
+        assert disk.wait(PATIENCE_SECONDS)
         sync(file)
 
     monkeypatch.setattr(os, "fdatasync", slow)
