@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tidelog.wire.batch import CorruptBatch, RecordBatch, TimestampType
 from tidelog.wire.compression import Compression, compress, decompress
 from tidelog.wire.errors import ProtocolError
-from tidelog.wire.records import Record, build_batch, read_records
+from tidelog.wire.records import Record, build_batch, read_records, records_from
 
 with warnings.catch_warnings():
     # kafka-python reads its message definitions in a way that Python 3.11 calls deprecated.
@@ -143,6 +143,36 @@ def test_records_survive(records: list[Record], codec: Compression, base_offset:
     for delta, record in enumerate(records):
         record.offset = base_offset + delta
     assert list(read_records(RecordBatch.parse(data))) == records
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("offset", [11, 13])
+def test_the_rest_of_a_batch(codec: Compression, offset: int) -> None:
+    """From an offset on: the same records at the same offsets, with the sequence numbers that they had."""
+    content = build_batch(
+        RECORDS * 2,
+        base_offset=10,
+        compression=codec,
+        leader_epoch=3,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=2**31 - 1,
+    )
+    whole = RecordBatch.parse(bytearray(content))
+    rest = records_from(whole, offset)
+    assert rest.crc_ok()
+    assert (rest.base_offset, rest.next_offset) == (offset, whole.next_offset)
+    assert (rest.leader_epoch, rest.producer_id, rest.producer_epoch) == (3, 7, 1)
+    assert rest.base_sequence == offset - 11
+    assert list(read_records(rest)) == [record for record in read_records(whole) if record.offset >= offset]
+
+
+def test_the_rest_of_a_compacted_batch_keeps_its_gaps() -> None:
+    records = [Record(12, 5, b"k", b"v"), Record(17, 6, b"l", b"w")]
+    whole = RecordBatch.parse(bytearray(build_batch(records, base_offset=10, next_offset=20)))
+    assert [record.offset for record in read_records(records_from(whole, 13))] == [17]
+    nothing = records_from(whole, 18)
+    assert (nothing.base_offset, nothing.next_offset, nothing.record_count) == (18, 20, 0)
 
 
 def test_a_batch_has_records() -> None:

@@ -25,6 +25,10 @@ class StorageFailure(Exception):
     error of the partition."""
 
 
+class OutOfOrder(Exception):
+    """The leader's batch begins below the end of the follower's log, so the two logs differ below it."""
+
+
 class Batch(Protocol):
     """A record batch: the unit that is appended, fetched and truncated. Immutable once stored."""
 
@@ -56,6 +60,10 @@ class Log(Protocol):
 
     def append_as_follower(self, batch: Batch) -> None:
         """Store a batch as the leader stamped it. Its base offset must be this log's end."""
+        ...
+
+    def rest_of(self, batch: Batch, offset: Offset) -> Batch:
+        """The records of a batch from ``offset`` on, as a batch of their own."""
         ...
 
     def append_leader_change(self, epoch: LeaderEpoch) -> Batch:

@@ -1,14 +1,15 @@
 """A log in memory with simulated power cuts: the simulator's disk.
 
-Every batch holds one record, so a batch's index in the list gives its offset. An append is in the "page
+``batches`` holds every record as a batch of its own, so its index in the list gives its offset. Records that
+were written as one batch are read and truncated as one, as in files. An append is in the "page
 cache" at once and survives a crash of the process; only ``sync`` makes it survive a power cut. A broker
 writes the epoch checkpoint with tmp + fsync + rename, so here it is always durable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.replication.epoch_cache import EpochCache
@@ -18,7 +19,8 @@ from tidelog.core.types import NO_EPOCH, NO_PRODUCER, InvariantViolation, Leader
 
 @dataclass(slots=True)
 class MemoryBatch:
-    """One record. ``value`` is None for a control record. Immutable once stored, and shared by replicas."""
+    """One record, and ``rest``, the records behind it in the same batch. ``value`` is None for a control
+    record. Immutable once stored, and shared by replicas."""
 
     value: str | None
     base_offset: Offset = 0
@@ -26,16 +28,29 @@ class MemoryBatch:
     producer_id: int = NO_PRODUCER
     producer_epoch: int = -1
     base_sequence: int = -1
+    rest: tuple[str, ...] = ()
 
     @property
     def next_offset(self) -> Offset:
-        return self.base_offset + 1
+        return self.base_offset + 1 + len(self.rest)
+
+    def records(self) -> Iterator[MemoryBatch]:
+        """Each record as a batch of its own."""
+        if not self.rest:
+            yield self
+            return
+        for index, value in enumerate((self.value, *self.rest)):
+            sequence = self.base_sequence + index if self.base_sequence >= 0 else -1
+            yield replace(
+                self, value=value, base_offset=self.base_offset + index, base_sequence=sequence, rest=()
+            )
 
 
 class MemoryLog:
     __slots__ = (
         "_first",
         "_sync_each_append",
+        "_whole",
         "batches",
         "end_offset",
         "epochs",
@@ -52,6 +67,8 @@ class MemoryLog:
         self.synced_offset: Offset = 0
         self.epochs = EpochCache()
         self._sync_each_append = sync_each_append
+        self._whole: dict[Offset, MemoryBatch] = {}
+        """The batch of each record that was written together with others."""
 
     def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> MemoryBatch:
         assert isinstance(batch, MemoryBatch)
@@ -62,6 +79,7 @@ class MemoryLog:
             batch.producer_id,
             batch.producer_epoch,
             batch.base_sequence,
+            batch.rest,
         )
         self._store(stored)
         return stored
@@ -74,28 +92,50 @@ class MemoryLog:
             )
         self._store(batch)
 
+    def rest_of(self, batch: Batch, offset: Offset) -> MemoryBatch:
+        assert isinstance(batch, MemoryBatch)
+        first, *others = (record for record in batch.records() if record.base_offset >= offset)
+        return replace(first, rest=tuple(record.value for record in others if record.value is not None))
+
     def append_leader_change(self, epoch: LeaderEpoch) -> MemoryBatch:
         stored = MemoryBatch(None, self.end_offset, epoch)
         self._store(stored)
         return stored
 
     def _store(self, batch: MemoryBatch) -> None:
-        self.batches.append(batch)
-        self.end_offset += 1
+        if batch.rest:
+            self.batches.extend(batch.records())
+            self._whole.update(dict.fromkeys(range(batch.base_offset, batch.next_offset), batch))
+        else:
+            self.batches.append(batch)
+        self.end_offset = batch.next_offset
         if self._sync_each_append:
             self.synced_offset = self.end_offset
 
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> Sequence[MemoryBatch]:
         first = self._first
-        return self.batches[start - first : end - first]
+        if not self._whole:
+            return self.batches[start - first : end - first]
+        found: list[MemoryBatch] = []
+        while start < end:
+            batch = self._whole.get(start) or self.batches[start - first]
+            if batch.next_offset > end:
+                break
+            found.append(batch)
+            start = batch.next_offset
+        return found
 
     def truncate_to(self, offset: Offset) -> None:
+        if offset in self._whole:
+            offset = self._whole[offset].base_offset
+        self._whole = {at: batch for at, batch in self._whole.items() if at < offset}
         del self.batches[max(offset - self._first, 0) :]
         self.end_offset = self._first + len(self.batches)
         self.synced_offset = min(self.synced_offset, self.end_offset)
 
     def restart_at(self, offset: Offset) -> None:
         self.batches.clear()
+        self._whole.clear()
         self._first = self.start_offset = self.end_offset = self.synced_offset = offset
 
     def advance_start(self, offset: Offset) -> None:
@@ -104,7 +144,7 @@ class MemoryLog:
 
     def restore_producers(self, states: ProducerStates) -> None:
         states.clear()
-        for batch in self.batches:
+        for batch in self.read(self._first, self.end_offset):
             states.append(batch)
 
     def epochs_changed(self) -> None:

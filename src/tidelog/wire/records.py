@@ -10,7 +10,7 @@ read and write records of any topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -39,6 +39,9 @@ Header = tuple[str, bytes | None]
 
 # Length, attributes, two differences, two lengths and a count, one byte each.
 RECORD_SIZE_MIN = 7
+
+SEQUENCES = 1 << 31
+"""Sequence numbers start again at 0 after the largest positive int32."""
 
 _NULL = encode_varlong(-1)
 _CRC = Struct(">I")
@@ -146,16 +149,23 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    next_offset: int | None = None,
 ) -> bytes:
-    """One batch. The records get offsets from `base_offset` on; their own offsets are ignored.
+    """One batch. The records get offsets from `base_offset` on; their own offsets are ignored. With
+    `next_offset`, where the batch ends, they keep their own offsets, and may be fewer, or none.
 
     With LOG_APPEND_TIME the batch has one timestamp for all its records, the largest.
     """
-    if not records:
+    if not records and next_offset is None:
         raise ValueError("a batch has at least one record")
-    base_timestamp = records[0].timestamp
-    max_timestamp = max(record.timestamp for record in records)
-    body = b"".join(_encode_record(record, delta, base_timestamp) for delta, record in enumerate(records))
+    base_timestamp = records[0].timestamp if records else -1
+    max_timestamp = max((record.timestamp for record in records), default=-1)
+    deltas: Iterable[int] = range(len(records))
+    if next_offset is not None:
+        deltas = (record.offset - base_offset for record in records)
+    body = b"".join(
+        _encode_record(record, delta, base_timestamp) for record, delta in zip(records, deltas, strict=True)
+    )
     attributes = (
         compression
         | (timestamp_type and TIMESTAMP_TYPE_BIT)
@@ -171,7 +181,7 @@ def build_batch(
             MAGIC,
             0,
             attributes,
-            len(records) - 1,
+            (base_offset + len(records) if next_offset is None else next_offset) - base_offset - 1,
             base_timestamp,
             max_timestamp,
             producer_id,
@@ -183,6 +193,25 @@ def build_batch(
     batch += data
     _CRC.pack_into(batch, 17, crc32c(memoryview(batch)[CRC_START:]))
     return bytes(batch)
+
+
+def records_from(batch: RecordBatch, offset: int) -> RecordBatch:
+    """The records of a batch from `offset` on, as a batch of their own."""
+    sequence = batch.base_sequence
+    content = build_batch(
+        [record for record in read_records(batch) if record.offset >= offset],
+        base_offset=offset,
+        leader_epoch=batch.leader_epoch,
+        compression=batch.compression,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=sequence if sequence < 0 else (sequence + offset - batch.base_offset) % SEQUENCES,
+        transactional=batch.is_transactional,
+        control=batch.is_control,
+        timestamp_type=batch.timestamp_type,
+        next_offset=batch.next_offset,
+    )
+    return RecordBatch.parse(bytearray(content))
 
 
 def _encode_record(record: Record, offset_delta: int, base_timestamp: int) -> bytes:

@@ -5,17 +5,26 @@ from tests.core.harness import CONTROLLER, TP, Bench, disk, records
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.events import BrokerExited, FollowerStalled, Truncated
+from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     EpochEndRequest,
     EpochEndResponse,
     FetchRequest,
+    FetchResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
 from tidelog.core.replication.follower import FollowerRole, Phase
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, BrokerId, LeaderEpoch, TopicConfig
+from tidelog.core.types import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    InvariantViolation,
+    LeaderEpoch,
+    TopicConfig,
+)
 from tidelog.storage.memory import MemoryBatch, MemoryStorage
 from tidelog.wire.errors import ErrorCode
 
@@ -450,3 +459,54 @@ def test_a_new_leader_in_the_same_life(generation: str, left: str) -> None:
     bench.follow(2, epoch=1)
     assert bench.values == left
     assert bench.sent[-1].to == 2
+
+
+# ---------------------------------------------------------------- answers that begin below the log's end
+
+
+def whole_batch(generation: str, storage: MemoryStorage | None = None) -> Bench:
+    """A follower that ends at 2 fetches, and the leader's answer is a batch of offsets 1 to 3."""
+    bench = following(
+        epoch=1, generation=generation, storage=storage or disk((NO_EPOCH, "ab"), high_watermark=2)
+    )
+    offset = bench.last_sent(FetchRequest).offset
+    epoch = NO_EPOCH if generation == "hw" else LeaderEpoch(1)
+    answer = FetchResponse(TP, ErrorCode.NONE, offset, LeaderEpoch(1))
+    answer.batches, answer.high_watermark = (MemoryBatch("x", 1, epoch, rest=("y", "z")),), 4
+    bench.hear(answer, LEADER)
+    return bench
+
+
+def test_under_hw_a_follower_keeps_its_own_records_below_its_end() -> None:
+    """0.10 stores messages one by one: of a batch that begins earlier it appends what lies beyond its end."""
+    bench = whole_batch("hw")
+    assert (bench.values, bench.hw) == ("abyz", 4)
+    assert bench.last_sent(FetchRequest).offset == 4
+
+
+def test_under_kip101_it_stops_until_the_next_epoch() -> None:
+    """1.1: "out of order offsets" end the fetcher."""
+    bench = whole_batch("kip101")
+    assert bench.values == "ab"
+    assert [event.error for event in bench.happened(FollowerStalled)] == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert phase(bench) is Phase.STALLED
+    bench.pass_time(60_000)
+    assert bench.last_sent(FetchRequest).offset == 2
+    bench.follow(2, epoch=2)
+    assert phase(bench) is not Phase.STALLED
+
+
+@pytest.mark.parametrize("generation", ["epoch", "majority"])
+def test_later_rules_exclude_it(generation: str) -> None:
+    """Both logs agree up to the point of truncation, so they agree on where a batch begins."""
+    with pytest.raises(InvariantViolation):
+        whole_batch(generation)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_an_empty_follower_takes_the_whole_batch_in_which_the_leaders_log_starts(generation: str) -> None:
+    """DeleteRecords may leave the start of a log inside a batch."""
+    storage = MemoryStorage()
+    storage.open(TP).restart_at(2)
+    bench = whole_batch(generation, storage)
+    assert (bench.values, bench.replica.log.end_offset) == ("xyz", 4)

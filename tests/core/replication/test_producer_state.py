@@ -1,7 +1,6 @@
 """Idempotent producers: one copy per sequence number, and a state that is a function of the log."""
 
 from collections import deque
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -102,25 +101,19 @@ def test_a_new_epoch_forgets_the_old_sequences() -> None:
     assert states.check(batch(2, epoch=1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-@dataclass(slots=True)
-class SeveralRecords(MemoryBatch):
+def several(records: int, offset: int = 0, sequence: int = 0) -> MemoryBatch:
     """A batch of more than one record: sequence numbers count records."""
-
-    records: int = 1
-
-    @property
-    def next_offset(self) -> int:
-        return self.base_offset + self.records
+    return MemoryBatch("v", offset, LeaderEpoch(0), 7, 0, sequence, ("w",) * (records - 1))
 
 
 @pytest.mark.parametrize(("records", "following"), [(1, 2**31 - 1), (2, 0), (3, 1), (5, 3)])
 def test_sequence_numbers_wrap_around(records: int, following: int) -> None:
     """After 2^31 - 1 comes 0, also in the middle of a batch."""
     first = 2**31 - 2
-    states = after(SeveralRecords("v", 10, LeaderEpoch(0), 7, 0, first, records))
+    states = after(several(records, 10, first))
     assert states.check(batch(following)) == MAY_APPEND
-    assert states.check(SeveralRecords("v", 0, LeaderEpoch(0), 7, 0, first, records)) == (ErrorCode.NONE, 10)
-    longer = SeveralRecords("v", 0, LeaderEpoch(0), 7, 0, first, records + 1)
+    assert states.check(several(records, 0, first)) == (ErrorCode.NONE, 10)
+    longer = several(records + 1, 0, first)
     assert states.check(longer)[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "not all of it is there"
     assert states.check(batch(following + 1))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     (entry,) = states.entries()

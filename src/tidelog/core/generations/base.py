@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 from tidelog.core.events import TruncationRule
 from tidelog.core.guards import Guards
-from tidelog.core.log_port import Log
+from tidelog.core.log_port import Batch, Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.replication.epoch_cache import EpochEnd
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch, Millis, Offset
+from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, InvariantViolation, LeaderEpoch, Millis, Offset
 
 if TYPE_CHECKING:
     from tidelog.core.replication.follower import FollowerRole
@@ -100,6 +101,13 @@ class Generation(ABC):
             truncate_to_high_watermark(follower)
         else:
             follower.ask_epoch_end(latest)
+
+    def beyond_end(self, log: Log, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """What to append of a leader's answer whose first batch begins below the end of this log. An answer
+        has whole batches, so that is possible once the logs differ in where a batch begins; here they never
+        do."""
+        first = batches[0].base_offset
+        raise InvariantViolation(f"offset {first} was fetched by a follower that ends at {log.end_offset}")
 
     @abstractmethod
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:

@@ -7,10 +7,12 @@ replicas with different records at one offset (``hw-divergence``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import EARLY_GUARDS
+from tidelog.core.log_port import Batch, Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.types import InvariantViolation
 
@@ -42,6 +44,16 @@ class HighWatermarkTruncation(Generation):
 
     def begin_following(self, follower: FollowerRole) -> None:
         truncate_to_high_watermark(follower)
+
+    def beyond_end(self, log: Log, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """0.10 stores messages one by one, and appends of compressed ones what lies beyond its end: the
+        follower keeps its own records below, which may be others than the leader's."""
+        end = log.end_offset
+        return [
+            log.rest_of(batch, end) if batch.base_offset < end else batch
+            for batch in batches
+            if batch.next_offset > end
+        ]
 
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
         raise InvariantViolation("the hw rules never ask for the end of an epoch")

@@ -7,12 +7,13 @@ nothing fences a follower or a leader of an older epoch (KIP-320).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import EARLY_GUARDS
-from tidelog.core.log_port import Log
+from tidelog.core.log_port import Batch, Log, OutOfOrder
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochEnd
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch
@@ -42,6 +43,11 @@ class SingleEpochTruncation(Generation):
         if log.epochs.entries and asked < log.epochs.entries[0].epoch:
             return UNDEFINED_END
         return EpochEnd(NO_EPOCH, end.end_offset)
+
+    def beyond_end(self, log: Log, batches: Sequence[Batch]) -> Sequence[Batch]:
+        """Out of order: in 1.1 this ends the follower's fetcher. After two quick fail-overs the logs may
+        differ below the point of truncation (KIP-279)."""
+        raise OutOfOrder
 
     def truncate(self, follower: FollowerRole, answer: EpochEndResponse) -> None:
         if answer.end_offset == UNKNOWN_OFFSET:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
-from tidelog.core.log_port import StorageFailure
+from tidelog.core.log_port import OutOfOrder, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     EpochEndRequest,
@@ -133,6 +133,11 @@ class FollowerRole:
                 replica.advance_start(min(response.log_start_offset, self.log.end_offset))
             except StorageFailure as failure:
                 self._storage_failed(failure, now)
+                return
+            except OutOfOrder:
+                self.phase = Phase.STALLED  # until the next epoch
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
+                self.ctx.emit(events.FollowerStalled(self.ctx.broker, replica.tp, error))
                 return
             # The leader's watermark may be lower (a new leader is still recovering it): follow it down too.
             replica.high_watermark = min(self.log.end_offset, response.high_watermark)

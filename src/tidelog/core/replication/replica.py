@@ -127,6 +127,12 @@ class Replica:
 
     def append_as_follower(self, batches: Sequence[Batch]) -> None:
         log = self.log
+        if batches[0].base_offset < log.end_offset:
+            if log.end_offset == log.start_offset:
+                # The leader's log starts inside a batch, and so would this one: take the whole batch.
+                log.restart_at(batches[0].base_offset)
+            else:
+                batches = self.ctx.generation.beyond_end(log, batches)
         for batch in batches:
             if batch.leader_epoch not in (NO_EPOCH, log.epochs.latest_epoch):
                 log.epochs.assign(LeaderEpoch(batch.leader_epoch), batch.base_offset)

@@ -36,6 +36,7 @@ from tidelog.storage.checkpoints import NEVER_CLEANED
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.durability import Durability
 from tidelog.storage.log.indexes import RELATIVE_OFFSET_MAX
+from tidelog.storage.log.keyed_records import rest_of
 from tidelog.storage.log.producers import ProducerMemory
 from tidelog.storage.log.recovery import OpenedLog
 from tidelog.storage.log.renames import Renames
@@ -88,6 +89,7 @@ class FileLog:
         "start_offset",
         "tp",
     )
+    rest_of = staticmethod(rest_of)
 
     def __init__(
         self, tp: TopicPartition, folder: Path, opened: OpenedLog, config: LogConfig, shared: Shared

@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 
+from tidelog.core.log_port import Batch, StorageFailure
+from tidelog.core.types import Offset
 from tidelog.storage.background import Steps, StepsAndJobs, in_thread
 from tidelog.wire.batch import HEADER_SIZE, CorruptBatch, RecordBatch
 from tidelog.wire.compression import Compression, TooMuchInflated, decompress
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import encode_varlong, read_varlong
-from tidelog.wire.records import RECORD_SIZE_MIN
+from tidelog.wire.records import RECORD_SIZE_MIN, records_from
 
 RECORDS_MAX = 250_000
 INFLATED_MAX = 64 << 20
@@ -39,6 +41,15 @@ the record begins (with its length) and where it ends. A plain tuple: there are 
 
 class BatchTooLarge(CorruptBatch):
     """Not necessarily corrupt, but beyond the limits of this module."""
+
+
+def rest_of(batch: Batch, offset: Offset) -> RecordBatch:
+    """``Log.rest_of``: the records of a batch from ``offset`` on. ``StorageFailure`` if they are corrupt."""
+    assert isinstance(batch, RecordBatch)
+    try:
+        return records_from(batch, offset)
+    except CorruptBatch as error:
+        raise StorageFailure(str(error)) from None
 
 
 def content_of(batch: RecordBatch, limit: int = INFLATED_MAX) -> bytes:
