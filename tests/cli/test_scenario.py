@@ -62,7 +62,7 @@ def test_show_on_a_terminal_adds_colour_and_nothing_else(calm: Path):
 
 
 def test_run_as_json_is_the_documented_object(loss: Path):
-    """The keys of DESIGN.md section 4 are there, in exactly one object."""
+    """The keys that scripts rely on are there, in exactly one object."""
     answer = call("scenario", "run", loss, "--generation", "hw", "--json")
     assert answer.code == 1
     document = answer.json

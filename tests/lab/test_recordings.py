@@ -181,7 +181,7 @@ def test_isolate_leader_zone_ends_like_the_recording() -> None:
 
 
 def test_leader_and_controller_isolated_together() -> None:
-    """Seen on real 2.7.1 (KAFKA_FACTS §3): epoch 0 → 2, and one more for the preferred election."""
+    """Seen on real 2.7.1: epoch 0 → 2, and one more for the preferred election."""
     run = known("isolate-leader-and-controller", "epoch")
     assert state(after(run, "wait leader 2")) == (2, 2, [2, 1])
     assert state(run) == (0, 3, [2, 1, 0])

@@ -162,7 +162,7 @@ def test_any_scenario_survives_printing(
         "any",
         setup,
         title,
-        source="S0 §2",
+        source="KIP-101 §2",
         clients=[ClientSetup("p", "az1", producer), ClientSetup("c", "az2", None)],
         expectations=[Expectation("hw", {"lost": "a,b", "leader": "1"}), Expectation("epoch", {})],
         steps=[

@@ -1,5 +1,7 @@
 """Narration is true: every passage of the catalogue in every run of its generations, or it is not shown."""
 
+import re
+
 import pytest
 from tests.lab.stories import TWO, known, play
 
@@ -30,6 +32,27 @@ def false_claims(run: Run) -> list[str]:
         for claim in passage.claims
         if not is_true(claim, run.chapter(number))
     ]
+
+
+PROMISES = {
+    "error": re.compile(r"\b[A-Z]+_[A-Z_]+ \(\d+\)|\berror \d+"),
+    "truncates": re.compile(r"\btruncates?\b(?! only)"),
+    "epoch": re.compile(r"\bin epoch \d|: epoch \d"),
+}
+"""Words that promise something which can be checked, by the claim that checks it."""
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_what_a_passage_promises_is_claimed(name: str) -> None:
+    """A text that names an error code, a truncation or the number of a new epoch has a claim about it."""
+    passages = [passage for step in catalogue.load(name).steps for passage in step.narration]
+    unclaimed = [
+        (kind, passage.text)
+        for passage in passages
+        for kind, words in PROMISES.items()
+        if words.search(passage.text) and kind not in {claim.name for claim in passage.claims}
+    ]
+    assert unclaimed == []
 
 
 STEPS = """

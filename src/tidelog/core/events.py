@@ -96,6 +96,15 @@ class ResignReason(StrEnum):
     """An administrator deleted the controller's node in the keeper: there is an election anew."""
 
 
+class LeadershipStart(StrEnum):
+    """How a replica came to lead in an epoch."""
+
+    TAKEN_UP = "taken_up"
+    """It did not lead before."""
+    CONTINUED = "continued"
+    """It led in the epoch before: only the epoch is new, because a replica left or came."""
+
+
 class WatermarkMoment(StrEnum):
     """The moment at which a leader raised its high watermark."""
 
@@ -154,6 +163,7 @@ Reason = (
     | ResignReason
     | StrayReason
     | WatermarkMoment
+    | LeadershipStart
 )
 
 
@@ -166,6 +176,7 @@ class BecameLeader:
     log_end_offset: Offset
     high_watermark: Offset
     """As it knew it when it still followed."""
+    start: LeadershipStart = LeadershipStart.TAKEN_UP
 
 
 @dataclass(slots=True)

@@ -130,6 +130,7 @@ KINDS: dict[type, EventKind] = dict(
             isr="isr",
             log_end_offset="log_end_offset",
             high_watermark="high_watermark",
+            rule="start",
         ),
         _kind(
             e.BecameFollower,
@@ -362,6 +363,7 @@ KINDS: dict[type, EventKind] = dict(
 )
 
 REASONS: dict[type, tuple[type[StrEnum], ...]] = {
+    e.BecameLeader: (e.LeadershipStart,),
     e.Truncated: (e.TruncationRule,),
     e.HighWatermarkAdvanced: (e.WatermarkMoment,),
     e.IsrChangeProposed: (e.IsrChange,),

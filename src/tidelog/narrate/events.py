@@ -130,7 +130,12 @@ def _heard(event: Acknowledged | SendFailed) -> Fields:
 
 
 _FIELDS: dict[type, Callable[[Any], Fields]] = {
-    e.BecameLeader: lambda v: {"broker": v.broker, "epoch": v.epoch, "log_end_offset": v.log_end_offset},
+    e.BecameLeader: lambda v: {
+        "broker": v.broker,
+        "epoch": v.epoch,
+        "log_end_offset": v.log_end_offset,
+        "why": why(v),
+    },
     e.BecameFollower: lambda v: {"broker": v.broker, "leader": v.leader, "epoch": v.epoch},
     e.Truncated: lambda v: {"broker": v.broker, "before": v.before, "after": v.after, "why": why(v)},
     e.HighWatermarkAdvanced: lambda v: {

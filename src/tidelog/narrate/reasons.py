@@ -11,7 +11,8 @@ from tidelog.core.types import BrokerId
 from tidelog.narrate.phrasebook import Fields, Phrase
 
 Reasoned = (
-    e.Truncated
+    e.BecameLeader
+    | e.Truncated
     | e.HighWatermarkAdvanced
     | e.IsrChangeProposed
     | e.PartitionStateWritten
@@ -23,6 +24,8 @@ Reasoned = (
 
 def why(event: Reasoned) -> Phrase:
     match event:
+        case e.BecameLeader():
+            return _reason(event.start)
         case e.Truncated():
             facts = {"epoch": event.epoch, "epoch_end": event.epoch_end, "own_epoch": event.own_epoch}
             return _reason(event.rule, after=event.after, **facts)

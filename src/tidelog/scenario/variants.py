@@ -1,6 +1,6 @@
 """Any scenario with producers that do not give up: acks=all, some retries, and idempotence or not.
 
-Lost answers make copies (M15). Most scenarios of the catalogue are about something else, so their producers
+Lost answers make copies. Most scenarios of the catalogue are about something else, so their producers
 mostly send once; this asks of each what it would do to a producer that retries. A copy need not last: what an
 isolated leader wrote four times is cut off when it comes back.
 """

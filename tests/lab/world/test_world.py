@@ -349,7 +349,7 @@ def test_a_power_cut_silences_what_a_crash_still_delivers() -> None:
         assert values(on, 1) == held
 
 
-# ---------------------------------------------------------------- clients in their zones (M14)
+# ---------------------------------------------------------------- clients in their zones
 
 
 def test_a_client_sees_the_cluster_through_the_broker_it_reaches() -> None:

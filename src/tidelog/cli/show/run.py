@@ -29,6 +29,10 @@ _MARKED = (
     "LEO is the offset of the next record; remote 1:2 is the LEO of follower 1 as its leader knows it. "
     "* marks what a step changed."
 )
+_CHECKPOINT = (
+    "Of a broker that is down you see its disk: HW is the one in its checkpoint file, which is above LEO if "
+    "records below it were lost."
+)
 _MARKS: dict[type, tuple[str, str]] = {
     Acknowledged: ("✓ ", palette.GOOD),
     SendFailed: ("✗ ", palette.BAD),
@@ -45,7 +49,8 @@ def account(screen: Console, run: Run, *, detail: bool = False) -> list[Text]:
     """The whole run as lines for ``screen``. ``detail``: also what goes on inside brokers, keeper and
     clients."""
     width = page_width(screen)
-    lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, _MARKED)
+    marked = f"{_MARKED} {_CHECKPOINT}" if _shows_checkpoint_above_log(run) else _MARKED
+    lines = opening(screen, run.scenario, [run.scenario.setup.generation], width, marked)
     if run.stage != "sim":
         lines += [Text(f"Played on {run.scenario.setup.brokers} broker processes."), Text()]
     before: Snapshot | None = None
@@ -56,6 +61,11 @@ def account(screen: Console, run: Run, *, detail: bool = False) -> list[Text]:
     lines.append(Text())
     lines += box(headline(run), verdict_lines(screen, run, width - 4), width, style_of(run))
     return without_gaps(lines)
+
+
+def _shows_checkpoint_above_log(run: Run) -> bool:
+    partitions = (partition for played in run.played for partition in played.after.partitions)
+    return any(r.process == "down" and r.hw > r.leo for partition in partitions for r in partition.replicas)
 
 
 def without_gaps(lines: list[Text]) -> list[Text]:

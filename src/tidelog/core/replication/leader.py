@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.config import IsrRule
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import WatermarkMoment
+from tidelog.core.events import LeadershipStart, WatermarkMoment
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
@@ -163,11 +163,9 @@ class LeaderRole:
             follower.leader_end_at_last_fetch = self.epoch_start
         self.ctx.generation.begin_leading(self)  # the append may fail
         replica = self.replica
-        self.ctx.emit(
-            events.BecameLeader(
-                self.ctx.broker, replica.tp, self.epoch, self.isr, self.epoch_start, replica.high_watermark
-            )
-        )
+        start = LeadershipStart.CONTINUED if led else LeadershipStart.TAKEN_UP
+        facts = (self.epoch, self.isr, self.epoch_start, replica.high_watermark, start)
+        self.ctx.emit(events.BecameLeader(self.ctx.broker, replica.tp, *facts))
         self.advance_high_watermark(now, moment)
         self._release_fetches()
         if self.followers and not self._check_scheduled:
