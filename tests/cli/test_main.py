@@ -59,7 +59,7 @@ def test_help_loads_neither_the_lab_nor_brokers_nor_rich():
     program = (
         "import sys; from tidelog.cli import main; main(['explore', '--help']); main(['up', '--help']);"
         "main(['dump', '--help']); main(['topics', 'create', '--help']); main(['--help']);"
-        "heavy = ('rich.console', 'tidelog.lab', 'tidelog.core', 'tidelog.broker', 'tidelog.wire');"
+        "heavy = ('rich.console', 'tidelog.lab', 'tidelog.core.broker', 'tidelog.broker', 'tidelog.wire');"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run(

@@ -72,10 +72,11 @@ def guards_named(names: list[str]) -> tuple[str, ...]:
 
 def faults_named(kinds: str, *, power: bool, budget: int) -> FaultChoice:
     """The faults in a comma-separated list, or ``none``."""
-    from tidelog.lab.search.schedule import USUAL_KINDS, FaultChoice
+    from tidelog.faults import SEARCH_FAULTS
+    from tidelog.lab.search.schedule import FaultChoice
 
     named = () if kinds == "none" else kinds.split(",")
-    wanted = dict.fromkeys(one_of("fault", kind.strip(), USUAL_KINDS) for kind in named)
+    wanted = dict.fromkeys(one_of("fault", kind.strip(), tuple(SEARCH_FAULTS)) for kind in named)
     chosen = FaultChoice(tuple(wanted), budget)
     return chosen.also("power") if power else chosen
 

@@ -135,7 +135,7 @@ FAULTS: Final = Table(
         Column(
             "kind",
             "string",
-            "kill, power, pause, restart, cut, delay, hold, zone, keeper, full, slow, clock or elect",
+            "its name, as in `tidelog trial --faults`",
         ),
         Column(
             "targets",

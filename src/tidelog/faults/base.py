@@ -71,6 +71,8 @@ class Fault(ABC):
     # ------------------------------------------------------------ scenario files
     verb: ClassVar[str] = ""
     takes: ClassVar[Takes] = Takes.NOTHING
+    says: ClassVar[Words | None] = None
+    """What the page says about such a step, with its arguments as `{list}`. None: `narrate/words` has it."""
 
     # ------------------------------------------------------------ what it leaves behind
     leaves: ClassVar[Damage | None] = None

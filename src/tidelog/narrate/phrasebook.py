@@ -15,6 +15,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from tidelog.faults import FAULTS
+
 LANGUAGES = ("en", "zh")
 
 Fields = Mapping[str, "str | int | Phrase"]
@@ -38,9 +40,11 @@ class Phrasebook:
 
     @cached_property
     def words(self) -> dict[str, Any]:
-        """The whole file."""
+        """The whole file, and what faults say about their own steps."""
         text = (files("tidelog.narrate") / "words" / f"{self.language}.json").read_text("utf-8")
         found: dict[str, Any] = json.loads(text)
+        own = {fault.verb: fault.says._asdict()[self.language] for fault in FAULTS if fault.says is not None}
+        found["verbs"].update(own)
         return found
 
     @cached_property

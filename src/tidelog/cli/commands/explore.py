@@ -21,6 +21,7 @@ from tidelog.cli.options import (
 )
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
+from tidelog.faults import SEARCH_FAULTS
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ FaultList = Annotated[
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Faults to inject: none, or a list of crash, pause, cut, reset, elect.",
+        help=f"Faults to inject: none, or a list of {', '.join(SEARCH_FAULTS)}.",
     ),
 ]
 Wanted = Annotated[

@@ -15,6 +15,7 @@ from tidelog.cli.options import JsonOption
 from tidelog.cli.paths import absolute, make_folder
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
+from tidelog.faults import SEARCH_FAULTS
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ FaultMixes = Annotated[
     _axis(
         "--faults",
         "LIST",
-        "Faults to inject: crash, power, pause, cut, zone, blackout, reset, keeper, elect; "
-        "crash+power for both; or none, network, all, all-power.",
+        f"Faults to inject: {', '.join(SEARCH_FAULTS)}; crash+power for both; "
+        "or none, network, all, all-power.",
     ),
 ]
 Zones = Annotated[str | None, _axis("--zones", "LIST", "Number of zones of the brokers.")]

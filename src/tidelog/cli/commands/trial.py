@@ -10,6 +10,7 @@ import typer
 from tidelog.cli.options import JsonOption, generation_named, one_of
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
+from tidelog.faults import TRIAL_FAULTS
 
 if TYPE_CHECKING:
     from tidelog.cli.show.trial_progress import Quiet
@@ -74,13 +75,19 @@ DeliveryTimeout = Annotated[
     float,
     typer.Option("--delivery-timeout", min=1.0, metavar="S", help="Delivery timeout of a send in seconds."),
 ]
+
+
+def _not_in_all() -> str:
+    named = [name for name, fault in TRIAL_FAULTS.items() if not fault.by_default]
+    return f" (all is without {', '.join(named)})" if named else ""
+
+
 FaultList = Annotated[
     str,
     typer.Option(
         "--faults",
         metavar="LIST",
-        help="Faults to inject: all, none, or a list of kill, power, pause, restart, cut, delay, hold, zone, "
-        "keeper, full, slow, clock, elect.",
+        help=f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
     ),
 ]
 Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="Average seconds between faults.")]

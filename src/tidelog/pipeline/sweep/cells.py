@@ -43,7 +43,7 @@ _LAG_MESSAGES = 2
 _NAME = re.compile(
     r"(?P<generation>\w+)\.acks-(?P<acks>0|1|all)\.rf(?P<replicas>\d+)\.min(?P<min_insync>\d+)"
     r"\.(?P<unclean>clean|unclean)\.(?P<flush>roll|always)\.(?P<idempotent>plain|idempotent)"
-    r"\.retries(?P<retries>\d+)\.(?P<isr_rule>[a-z-]+)\.(?P<faults>[a-z+-]+)\.zones(?P<zones>\d+)"
+    r"\.retries(?P<retries>\d+)\.(?P<isr_rule>[a-z-]+)\.(?P<faults>[a-z_+-]+)\.zones(?P<zones>\d+)"
     r"\.(?P<guards>whole|without-(?P<without>[a-z0-9_+]+))"
 )
 
