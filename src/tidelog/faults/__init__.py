@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.faults.base import Fault
+from tidelog.faults.below_min_isr import BelowMinIsr
 from tidelog.faults.blackout import Blackout
 from tidelog.faults.clock import Clock
 from tidelog.faults.cut import Cut
@@ -36,6 +37,7 @@ FAULTS: tuple[Fault, ...] = (
     SlowDisk(),
     Clock(),
     Elect(),
+    BelowMinIsr(),
 )
 """The order is part of what is published: seeds name schedules that are drawn in it."""
 
