@@ -39,6 +39,8 @@ _PEER: Final = re.compile(r"broker +(\d+) │ .* from \S+:(\d+)$")
 _PASSED_OVER: Final = re.compile(r"closed the connection from")
 """One for each frame that is no request: counted, not kept."""
 _LINES_KEPT: Final = 20_000
+_LAST_LINES_KEPT: Final = 2_000
+"""What a broker says when it is ended for its silence comes last."""
 _RECENT: Final = 10
 _QUARTER_MIN: Final = 12
 _TAILS: Final = "tidelog_tail_bytes"
@@ -71,6 +73,7 @@ class Log:
         self._file = path.open("w", encoding="utf-8", buffering=1)
         self._lock = threading.Lock()
         self._before: deque[str] = deque(maxlen=3)
+        self._last: deque[str] = deque(maxlen=_LAST_LINES_KEPT)
         self._kept = 0
         self.tracebacks: list[list[str]] = []
         self.levels: Counter[str] = Counter()
@@ -84,6 +87,8 @@ class Log:
             if self._kept < _LINES_KEPT:
                 self._kept += 1
                 self._file.write(f"{line}\n")
+            else:
+                self._last.append(line)
             if TRACEBACK in line and len(self.tracebacks) < _TRACEBACKS_KEPT:
                 self.tracebacks.append([*self._before, line])
             elif self.tracebacks and len(self.tracebacks[-1]) < _LINES_AROUND:
@@ -91,6 +96,8 @@ class Log:
             self._before.append(line)
 
     def close(self) -> None:
+        if self._last:
+            self._file.write("…\n" + "\n".join(self._last) + "\n")
         self._file.close()
 
     @staticmethod

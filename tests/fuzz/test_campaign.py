@@ -214,6 +214,19 @@ def test_the_log_names_the_connection(watch: Watch) -> None:
 # ---------------------------------------------------------------- what is kept
 
 
+def test_the_first_and_the_last_lines_of_the_brokers_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that is ended for its silence shows its stack at the end of a long log."""
+    monkeypatch.setattr("fuzz.watch._LINES_KEPT", 2)
+    monkeypatch.setattr("fuzz.watch._LAST_LINES_KEPT", 3)
+    log = Log(tmp_path / "brokers.log")
+    for number in range(9):
+        log.heard(str(number))
+    log.close()
+    assert (tmp_path / "brokers.log").read_text().split() == ["0", "1", "…", "6", "7", "8"]
+
+
 def test_frames_that_did_harm_are_kept_and_read_again(tmp_path: Path) -> None:
     frames = [Frames(1, OFFERED).frame(number) for number in range(20)]
     sent = Sent(tmp_path, seed=1)
