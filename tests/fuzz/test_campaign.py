@@ -196,7 +196,7 @@ def test_a_process_that_is_not_let_run_is_seen(tmp_path: Path) -> None:
         while starvation.within(began, 60.0) < 0.2 and time.monotonic() < deadline:
             time.sleep(0.05)
             starvation.look()
-        assert 0.2 <= starvation.within(began, 60.0) <= time.monotonic() - began
+        assert starvation.within(began, 60.0) >= 0.2
         assert starvation.within(began - 10.0, 1.0) == 0.0
     finally:
         for rival in rivals:
