@@ -177,7 +177,7 @@ async def grown_for_good(scene: Stage, before: Counter[str]) -> dict[str, int]:
     """What has grown, once nothing more is forgotten: the timers of a leader run until its next check."""
     deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     while (more := grown(before, census(scene))) and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
     return more
 
 
