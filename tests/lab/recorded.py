@@ -1,0 +1,247 @@
+"""Schedules that were played on clusters of Apache Kafka 0.10.1.0 and 2.7.1, and what was recorded there.
+
+``tests/recordings`` holds the recordings. A schedule has the commands of each recorded step in the language
+of scenarios, so it can be played in the simulator and on processes. The state after each of these steps is
+compared value by value: the keeper's, every log and its epochs, high watermarks, what brokers believe, and
+what clients were told.
+"""
+
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+from tidelog.scenario.clients.events import Outcome
+from tidelog.scenario.run import Run
+from tidelog.scenario.scenario import Scenario, parse
+from tidelog.scenario.snapshot import ReplicaState, Snapshot
+from tidelog.wire.errors import ErrorCode
+
+RECORDINGS = Path(__file__).parents[1] / "recordings"
+
+
+class Schedule(NamedTuple):
+    generation: str
+    head: str
+    steps: tuple[str, ...]
+    """The commands of each recorded step, separated by semicolons."""
+
+
+UNCLEAN = """
+    scenario recorded
+    cluster brokers=3 controller=2
+    topic t replicas=0,1
+    producer all zone=az3 acks=all
+    producer one zone=az3 acks=1
+"""
+TRUNCATION = """
+    scenario recorded
+    cluster brokers=3 controller=2 replica.lag.time.max.ms=120000
+    topic t replicas=0,1
+    producer all zone=az1 acks=all
+    producer later zone=az2 acks=all
+"""
+ISOLATED = """
+    scenario recorded
+    cluster brokers=3 controller=1 replica.lag.time.max.ms=10000
+    topic t replicas=0,1,2
+    producer one0 zone=az1 acks=1
+    producer all0 zone=az1 acks=all request.timeout.ms=3000 delivery.timeout.ms=3000
+    producer one1 zone=az2 acks=1
+    producer all1 zone=az2 acks=all
+"""
+LAST_STANDING = """
+    scenario recorded
+    cluster brokers=4 controller=3 replica.lag.time.max.ms=5000 zookeeper.session.timeout.ms=18000
+    topic t replicas=0,1,2 min.insync.replicas=2
+    producer all zone=az4 acks=all request.timeout.ms=25000
+    producer one zone=az4 acks=1
+"""
+"""The recorded clusters had a broker 9, without replicas, for the controller: here it is broker 3."""
+
+TRUNCATION_STEPS = (
+    "produce all a b; wait knows 1 b; advance 5s",
+    "hold fetch 1->0; send all c; wait holds 1 c; deliver fetch 1->0; crash 1; release fetch 1->0",
+    "advance 5s; pause 2; wait unregistered 1; restart 1; wait registered 1; pause 0; crash 2",
+    "wait controller 1; delete /controller; wait follows 1 0",
+    "crash 0; wait leader 1; advance 1s",
+    "produce later d; advance 5s",
+    "restart 0; wait isr 0,1; advance 8s",
+)
+
+SCHEDULES = {
+    "b-unclean-loss-27": Schedule(
+        "epoch",
+        UNCLEAN,
+        (
+            "advance 1s",
+            "produce all a b; wait knows 1 b; advance 5s",
+            "crash 1; wait isr 0; advance 1s",
+            "produce all c; advance 5s",
+            "crash 0; wait leader none; advance 1s",
+            "restart 1; advance 2s; produce one->1 x",
+            "configure t unclean.leader.election.enable=true; wait leader 1; advance 1s",
+            "produce all d; advance 5s",
+            "restart 0; wait isr 0,1; advance 6s",
+            "elect-preferred; wait leader 0; advance 1s",
+        ),
+    ),
+    "c-hw-truncation-010": Schedule("hw", TRUNCATION, TRUNCATION_STEPS),
+    "c-hw-truncation-27": Schedule("epoch", TRUNCATION, TRUNCATION_STEPS),
+    "d-isolated-leader-ctl1": Schedule(
+        "epoch",
+        ISOLATED,
+        (
+            "advance 1s",
+            "produce all0 a b; wait knows 1 b; wait knows 2 b",
+            "isolate az1; produce one0 c",
+            "wait leads 1; advance 1s",
+            "produce one0 d; produce one1 x y; produce all1 z; produce all0 e",
+            "advance 15s; produce one0 f; produce all0 g",
+            "heal; wait isr 0,1,2; wait converged within 30s",
+            "elect-preferred; wait leads 0; wait converged within 30s",
+            "produce all0 h; wait converged within 30s",
+        ),
+    ),
+    "e1-27": Schedule(
+        "epoch",
+        LAST_STANDING,
+        (
+            "produce all->0 a; advance 1s",
+            "stop 1; wait isr 0,2; produce all->0 b; advance 1s",
+            "stop 2; wait isr 0",
+            "produce one->0 c; produce all->0 d; advance 6s",
+            "stop 0; wait leader none",
+            "restart 2; advance 2s; produce one->2 x",
+            "restart 0; wait isr 0,2; advance 2s",
+            "restart 1; wait isr 0,1,2; advance 2s",
+            "produce all->0 z; advance 2s",
+        ),
+    ),
+    "e2a-27": Schedule(
+        "epoch",
+        LAST_STANDING,
+        (
+            "produce all->0 a; advance 1s",
+            "crash 1; wait isr 0,2; produce all->0 b; advance 1s",
+            "crash 2; wait isr 0; produce one->0 c; produce all->0 d; advance 6s",
+            "crash 0; wait leader none",
+            "restart 2; advance 2s; produce one->2 x",
+            "restart 1; advance 2s; produce one->1 x",
+            "restart 0; wait isr 0,1,2; advance 2s",
+            "produce all->0 z; advance 2s",
+        ),
+    ),
+    "e3-27": Schedule(
+        "epoch",
+        LAST_STANDING,
+        (
+            "produce all->0 a; advance 1s",
+            "pause 1 2; send all->0 b; advance 2s",
+            "wait isr 0; wait answered; advance 1s",
+            "produce all->0 c; produce one->0 d; advance 6s",
+            "resume 1 2; wait isr 0,1,2; advance 2s",
+        ),
+    ),
+    "e5a-27": Schedule(
+        "epoch",
+        LAST_STANDING,
+        (
+            "produce all->0 a; advance 1s; sync 0; produce all->0 b; advance 1s",
+            "stop 1; wait isr 0,2; stop 2; wait isr 0; produce one->0 c; advance 6s",
+            "power-off 0; wait leader none",
+            "restart 0; wait leader 0; advance 2s",
+            "restart 2; wait isr 0,2; advance 2s",
+            "restart 1; wait isr 0,1,2; advance 2s",
+            "produce all->0 z; advance 2s",
+        ),
+    ),
+}
+
+
+def scenario_of(name: str) -> Scenario:
+    schedule = SCHEDULES[name]
+    commands = "\n".join(command.strip() for step in schedule.steps for command in step.split(";"))
+    return parse(dedent(schedule.head) + commands).under(schedule.generation)
+
+
+def check(name: str, run: Run) -> None:
+    """Every recorded step, value by value."""
+    recording = json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))
+    steps = recording["steps"]
+    assert len(steps) == len(SCHEDULES[name].steps)
+    number = 0
+    first = steps[0].get("controller_epoch", 0) - 1
+    for commands, recorded in zip(SCHEDULES[name].steps, steps, strict=True):
+        number += len(commands.split(";"))
+        where = f"{name}, step {recorded['step']}: {recorded['action']}"
+        _check_keeper(run.played[number].after, recorded, first, where)
+        _check_replicas(run.played[number].after, recorded, where)
+    _check_sends(run, steps, name)
+
+
+def _check_keeper(now: Snapshot, recorded: dict[str, Any], first_epoch: int, where: str) -> None:
+    partition = now.partitions[0]
+    assert (partition.leader, partition.leader_epoch) == (recorded["leader"], recorded["leader_epoch"]), where
+    if "controller" in recorded:
+        assert list(partition.isr) == recorded["isr"], where
+        assert list(now.live_brokers) == recorded["live_brokers"], where
+        epoch = recorded["controller_epoch"] - first_epoch
+        assert (now.controller, now.controller_epoch) == (recorded["controller"], epoch), where
+    else:  # which of two followers enters first is chance
+        assert sorted(partition.isr) == sorted(recorded["isr"]), where
+        assert [b for b in now.live_brokers if b != 3] == [b for b in recorded["live_brokers"] if b != 9], (
+            where
+        )
+
+
+def _check_replicas(now: Snapshot, recorded: dict[str, Any], where: str) -> None:
+    for replica in now.partitions[0].replicas:
+        then = recorded["replicas"][str(replica.broker)]
+        place = f"{where}; broker {replica.broker}"
+        assert (replica.process != "down") == then["alive"], place
+        if "log" in then:
+            assert [list(record) for record in replica.records] == then["log"], place
+        if "epochs" in then:
+            assert [list(entry) for entry in replica.epochs] == then["epochs"], place
+        if replica.process == "up":
+            _check_claims(replica, then, place)
+    for client in recorded.get("client", ()):
+        if client.get("consume_from") == recorded["leader"]:
+            leader = next(r for r in now.partitions[0].replicas if r.broker == recorded["leader"])
+            assert leader.hw == client["hw"], where
+            assert [value for offset, _, value in leader.records if offset < leader.hw] == client["sees"], (
+                where
+            )
+
+
+def _check_claims(replica: ReplicaState, then: dict[str, Any], place: str) -> None:
+    assert (replica.role == "leader") == ("hw_as_leader" in then), place
+    if replica.role == "leader":
+        assert replica.hw == then["hw_as_leader"], place
+    if "believes" in then:
+        believes = replica.believes or {}
+        assert {key: believes[key] for key in then["believes"] if key != "isr"} == {
+            key: value for key, value in then["believes"].items() if key != "isr"
+        }, place
+        assert list(believes.get("isr", ())) == then["believes"].get("isr", []), place
+
+
+def _check_sends(run: Run, steps: list[dict[str, Any]], name: str) -> None:
+    """What each producer was told, in the order of the sends of one value."""
+    left = list(run.ledger)
+    for recorded in steps:
+        for client in recorded.get("client", ()):
+            values = client.get("values", client.get("produce", ()))
+            for index, value in enumerate(values):
+                sent = next(record for record in left if record.value == value)
+                left.remove(sent)
+                error = client["err"].split()[-1]
+                if error == "NONE":
+                    told: tuple[object, ...] = (Outcome.OK, client["base_offset"] + index)
+                    assert (sent.outcome, sent.offset) == told, f"{name}: {value}"
+                else:
+                    assert isinstance(sent.error, ErrorCode), f"{name}: {value}"
+                    assert sent.error.name == error, f"{name}: {value}"
+    # Some recordings begin after the first sends.
+    assert all(sent.outcome is Outcome.OK for sent in left), name
