@@ -35,9 +35,12 @@ ALLOWED = {
     "hw": {TruncationRule.OWN_HIGH_WATERMARK} | LEADER_S_LOG,
     "kip101": {TruncationRule.OWN_HIGH_WATERMARK, TruncationRule.EPOCH_END_ON_LEADER} | LEADER_S_LOG,
     "epoch": EPOCHS | LEADER_S_LOG,
+    "elr": EPOCHS | LEADER_S_LOG,
     "majority": EPOCHS | LEADER_S_LOG,
 }
 """By which rules a follower may cut its log."""
+OF_ELR = {ElectionKind.ELIGIBLE, ElectionKind.LAST_KNOWN_LEADER}
+NOT_IN_SYNC = OF_ELR | {ElectionKind.UNCLEAN}
 
 
 class Observed:
@@ -123,10 +126,16 @@ def test_an_election_is_of_the_kind_that_it_says(generation: str) -> None:
             # What a leader wrote just before it died may be known to the keeper alone.
             if former is not None and kind is not ElectionKind.MAJORITY:
                 in_sync = event.state.leader in former.isr
-                assert in_sync == (kind is not ElectionKind.UNCLEAN), (seed, event, former)
+                assert in_sync == (kind not in NOT_IN_SYNC), (seed, event, former)
+                assert (kind is ElectionKind.ELIGIBLE) <= (event.state.leader in former.elr), (seed, event)
+                last_known = (event.state.leader,) == former.last_known_elr
+                assert (kind is ElectionKind.LAST_KNOWN_LEADER) <= last_known, (seed, event)
+            assert generation == "elr" or kind not in OF_ELR, (seed, event)
             assert kind is not ElectionKind.UNCLEAN or options(generation, seed).unclean, (seed, event)
     by_isr = {ElectionKind.CLEAN, ElectionKind.UNCLEAN}
     wanted = {ElectionKind.MAJORITY} if generation == "majority" else by_isr
+    if generation == "elr":
+        wanted = OF_ELR
     assert wanted <= set(kinds), "the trials show too little"
 
 

@@ -349,7 +349,7 @@ HEAD_MISTAKES = [
         "scenario x\ntopic t replicas=0\nexpect raft lost=a",
         3,
         8,
-        "a generation (hw, kip101, epoch, majority)",
+        "a generation (hw, kip101, epoch, elr, majority)",
     ),
     (
         "scenario x\ntopic t replicas=0\nproducer p zone=az9 acks=1",
@@ -386,7 +386,7 @@ IMPOSSIBLE = [
     ("cluster brokers=0", "a cluster needs at least one broker"),
     ("cluster keepers=0", "a cluster needs at least one keeper member"),
     ("cluster controller=3", "controller 3 is not one of the brokers 0 to 2"),
-    ("cluster generation=raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+    ("cluster generation=raft", "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority"),
     ("topic u replicas=0,5", "topic u wants replicas on [5], the brokers are 0 to 2"),
     ("topic u replicas=1,1", "topic u names a replica twice: [1, 1]"),
     ("topic t replicas=1", "topic t is declared twice"),

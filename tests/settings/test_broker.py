@@ -94,7 +94,7 @@ def test_the_core_is_told_every_setting_it_obeys():
         "replica.fetch.wait.max.ms=7\nreplica.fetch.backoff.ms=7\n"
         "replica.high.watermark.checkpoint.interval.ms=7\ncontrolled.shutdown.max.retries=7\n"
         "controlled.shutdown.retry.backoff.ms=7\ncontroller.socket.timeout.ms=7\nnum.partitions=7\ndefault.replication.factor=7\n"
-        "min.insync.replicas=7\nunclean.leader.election.enable=true\n"
+        "min.insync.replicas=7\nunclean.leader.election.enable=true\nunclean.leader.election.interval.ms=7\n"
     ).core_config()
     untold = [
         field.name
@@ -150,7 +150,10 @@ def test_a_file_of_apache_kafka_starts_a_broker():
             "offsets.topic.num.partitions=101: expected an integer of at most 100",
         ),
         ("auto.create.topics.enable=yes", "auto.create.topics.enable=yes: expected true or false"),
-        ("tidelog.generation=raft", "tidelog.generation=raft: expected one of hw, kip101, epoch, majority"),
+        (
+            "tidelog.generation=raft",
+            "tidelog.generation=raft: expected one of hw, kip101, epoch, elr, majority",
+        ),
         ("tidelog.flush=never", "tidelog.flush=never: expected one of always, interval, roll"),
         ("log.dirs=/a,/b", "log.dirs=/a,/b: expected one directory, several are not supported"),
         ("log.dir=/a,/b", "log.dir=/a,/b: expected one directory, several are not supported"),

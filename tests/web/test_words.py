@@ -74,6 +74,7 @@ def test_everything_that_can_happen_has_words() -> None:
     named = (*ClientFailure, *RemarkKind, *PartitionPhase, *ReplicaPhase)
     wanted |= {f"{type(one).__name__}.{one.name}" for one in named}
     wanted |= {"asks", "asked", "epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
+    wanted |= {"elr", "last_known_leader", "BecameFollowerOfNobody"}
     wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
     for language in ("en", "zh"):
         spoken = words()[language]

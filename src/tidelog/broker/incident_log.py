@@ -198,18 +198,21 @@ class Narration:
         state, reason = event.state, say(why(event))
         leads = words("log.led", tp=str(event.tp), leader=state.leader, epoch=state.leader_epoch)
         match event.reason:
-            case e.ElectionKind.UNCLEAN:
+            case e.ElectionKind.UNCLEAN | e.ElectionKind.LAST_KNOWN_LEADER:
                 self._together(WARNING, "elected_unclean", leads)
             case (
                 e.ElectionKind.CLEAN
                 | e.ElectionKind.PREFERRED
                 | e.ElectionKind.MAJORITY
                 | e.ElectionKind.CONTROLLED_SHUTDOWN
+                | e.ElectionKind.ELIGIBLE
             ):
                 self._together(INFO, "elected", leads, why=reason)
-            case e.StateWriteReason.REPLICA_OFFLINE if state.leader == NO_LEADER:
+            case e.StateWriteReason.REPLICA_OFFLINE | e.StateWriteReason.UNCLEAN_SHUTDOWN if (
+                state.leader == NO_LEADER
+            ):
                 self._together(INFO, "no_leader", event.tp, why=reason)
-            case e.StateWriteReason.REPLICA_OFFLINE:
+            case e.StateWriteReason.REPLICA_OFFLINE | e.StateWriteReason.UNCLEAN_SHUTDOWN:
                 in_sync = words("log.in_sync", tp=str(event.tp), isr=_names(state.isr))
                 self._together(INFO, "isr_smaller", in_sync, why=reason)
             case (
@@ -217,6 +220,7 @@ class Narration:
                 | e.StateWriteReason.ISR_ASKED
                 | e.StateWriteReason.ISR_WRITTEN
                 | e.StateWriteReason.BALLOT_OPENED
+                | e.StateWriteReason.ELIGIBLE_CLEARED
             ):
                 self._together(DEBUG, "state_written", leads, why=reason)
             case _:

@@ -190,6 +190,7 @@ async def assemble(
         storage,
         GENERATIONS[settings.tidelog_generation],
         settings.core_config(),
+        guards=settings.guards(),
         registration=node.endpoint,
     )
     node.core.ctx.unexpected = node.unexpected

@@ -23,7 +23,7 @@ GenerationOption = Annotated[
         "--generation",
         "-g",
         metavar="G",
-        help="Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7) or majority (like Raft).",
+        help="Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7), elr (4.1), majority (Raft).",
         show_default="from the scenario, else epoch",
     ),
 ]

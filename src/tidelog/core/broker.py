@@ -66,6 +66,7 @@ from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     NO_CONTROLLER_EPOCH,
     NO_LEADER,
+    BrokerEndpoint,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -103,7 +104,7 @@ class Broker:
         config: BrokerConfig,
         *,
         guards: Guards | None = None,
-        registration: Any = None,
+        registration: BrokerEndpoint | None = None,
         outbox: Outbox | None = None,
     ) -> None:
         self.ctx = Context(broker, config, generation, guards or generation.guards, outbox)
@@ -117,7 +118,9 @@ class Broker:
         self.ctx.is_alive = self._is_alive
         self._configs = TopicConfigs(self.ctx, self._keeper, self.configure_topic, self._is_controller)
         self._producer_ids = ProducerIds(self.ctx, self._keeper)
-        self.controller = Controller(self.ctx, self._keeper, registration, self._registered)
+        self.controller = Controller(
+            self.ctx, self._keeper, registration, storage, self._configs, on_registered=self._registered
+        )
         self.replicas: dict[TopicPartition, Replica] = {}
         self.metadata = MetadataCache(isr_without_leader=generation.tells_isr_without_leader)
         self.known_controller = NO_LEADER
@@ -193,7 +196,10 @@ class Broker:
         return self.controller.active
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:
+        before = self.ctx.topic_configs.get(topic, config)
         self.ctx.topic_configs[topic] = config
+        if config.min_insync_replicas != before.min_insync_replicas:
+            self.controller.min_isr_changed(topic)
         if config.unclean_leader_election and self.ctx.generation.elects_when_unclean_allowed:
             self.controller.unclean_election_enabled(topic)
 

@@ -34,3 +34,4 @@ class BrokerConfig:
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    unclean_leader_election_interval_ms: Millis = 300_000

@@ -53,6 +53,10 @@ class ElectionKind(StrEnum):
     """The longest log of a majority."""
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     """An in-sync replica other than the broker that is shutting down."""
+    ELIGIBLE = "eligible"
+    """The first live eligible leader replica: no replica is in sync (KIP-966)."""
+    LAST_KNOWN_LEADER = "last_known_leader"
+    """The last leader, because no replica is in sync or eligible. It may have lost records (KIP-966)."""
 
 
 class StateWriteReason(StrEnum):
@@ -64,6 +68,10 @@ class StateWriteReason(StrEnum):
     """The leader proposed an ISR change."""
     ISR_WRITTEN = "isr_written"
     """The leader changed the ISR itself (before KIP-497)."""
+    UNCLEAN_SHUTDOWN = "unclean_shutdown"
+    """A broker came back that had not been shut down cleanly: it is no longer in sync or eligible."""
+    ELIGIBLE_CLEARED = "eligible_cleared"
+    """min.insync.replicas changed: the eligible replicas were those of the old setting."""
     BALLOT_OPENED = "ballot_opened"
     """The controller asks for votes; there is no leader meanwhile."""
 
@@ -116,6 +124,8 @@ class WatermarkMoment(StrEnum):
     """A producer's records were appended: at once only where no other replica must have them."""
     FOLLOWER_FETCHED = "follower_fetched"
     """A follower's fetch showed that it has more records."""
+    ISR_GREW = "isr_grew"
+    """Enough replicas are in sync again: under ``elr`` the high watermark waits for that."""
     ISR_CHECKED = "isr_checked"
     """The periodic check: a follower outside the ISR has been silent for too long to be waited for."""
 

@@ -53,6 +53,19 @@ class Guards:
     """An ISR proposal names the members' broker epochs; it is refused if one has rebooted since (KIP-903,
     KAFKA-14140)."""
 
+    eligible_leader_replicas: bool = True
+    """``elr`` only: a replica that leaves an ISR below min.insync.replicas stays electable (KIP-966). Without
+    it (Kafka's ``eligible.leader.replicas.version=0``) only the last ISR member may lead again, also after it
+    has lost its tail in a power cut."""
+
+    strict_min_isr: bool = True
+    """``elr`` only: the high watermark does not advance while the ISR is below min.insync.replicas.
+    Otherwise an eligible replica lacks records that were committed without it."""
+
+    unclean_shutdown: bool = True
+    """``elr`` only: a broker that returns without a clean shutdown is removed from the ISR and the eligible
+    replicas first: it may have lost the tail of its log."""
+
     own_epoch_commit: bool = True
     """Majority only: a leader exposes nothing as committed before a record of its own epoch is
     (Raft §5.4.2, KAFKA-12619)."""

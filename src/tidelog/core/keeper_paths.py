@@ -2,6 +2,7 @@
 
 ==================================== =======================================================================
 ``/brokers/ids/N``                   ``BrokerEndpoint``, ephemeral
+``/brokers/epochs/N``                ``int``: the epoch of the broker's last registration (only under ``elr``)
 ``/brokers/topics/T``                ``dict[int, tuple[BrokerId, ...]]``: partition to replicas
 ``/brokers/topics/T/partitions/P/…`` ``state``: ``PartitionState``
 ``/controller``                      ``BrokerId``, ephemeral
@@ -19,6 +20,7 @@ from __future__ import annotations
 from tidelog.core.types import BrokerId, TopicPartition
 
 BROKERS = "/brokers/ids"
+BROKER_EPOCHS = "/brokers/epochs"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -50,6 +52,10 @@ def name_of(path: str) -> str:
 
 def broker_path(broker: BrokerId) -> str:
     return f"{BROKERS}/{broker}"
+
+
+def broker_epoch_path(broker: BrokerId) -> str:
+    return f"{BROKER_EPOCHS}/{broker}"
 
 
 def broker_of(path: str) -> BrokerId:

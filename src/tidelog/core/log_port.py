@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.core.replication.epoch_cache import EpochCache
-from tidelog.core.types import LeaderEpoch, Offset, TopicPartition
+from tidelog.core.types import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.core.replication.producer_state import ProducerStates
@@ -101,6 +101,10 @@ class Log(Protocol):
 
 class Storage(Protocol):
     """All logs of one broker, and its ``replication-offset-checkpoint``."""
+
+    broker_epoch: BrokerEpoch
+    """The epoch of the broker's last registration. A clean shutdown keeps it for the next process; otherwise
+    that one starts with −1."""
 
     def open(self, tp: TopicPartition) -> Log:
         """The log of a partition, created empty if it does not exist. After ``StorageFailure`` nothing was

@@ -155,7 +155,7 @@ class TopicConfigs:
         found = yield Together((Children(CONFIG_CHANGES, watch=True, values=False), Children(TOPIC_CONFIGS)))
         notes, settings = found.value
         self._last_note = max((_number(path) for path in notes.nodes), default=-1)
-        self._take_all(settings)
+        self.take_all(settings)
         self._loaded = True
 
     def _read_notes(self) -> Task:
@@ -167,7 +167,7 @@ class TopicConfigs:
         gap = _number(fresh[0]) > self._last_note + 1
         self._last_note = notes[-1][0]
         if gap:
-            self._take_all((yield Children(TOPIC_CONFIGS)))
+            self.take_all((yield Children(TOPIC_CONFIGS)))
         else:
             entities = [str(found.nodes[path].value) for path in fresh]
             topics = [e[len(_TOPICS) :] for e in entities if e.startswith(_TOPICS)]
@@ -184,10 +184,12 @@ class TopicConfigs:
                 if settings.ok or topic in self._values or not known_only:
                     self._take(topic, _values_of(settings))
 
-    def _take_all(self, settings: Result) -> None:
+    def take_all(self, settings: Result, topics: Iterable[str] = ()) -> None:
+        """The settings of all topics that have some. ``topics``: also take note that these have no others."""
         if settings.ok:
             present = {name_of(path): node.value or {} for path, node in settings.nodes.items()}
-            for topic in [topic for topic in self._values if topic not in present]:
+            others = [topic for topic in topics if not self._is_set_by_hand(topic)]
+            for topic in [topic for topic in (*self._values, *others) if topic not in present]:
                 self._take(topic, {})
             for topic, values in present.items():
                 self._take(topic, values)

@@ -51,13 +51,21 @@ class BrokerEndpoint:
     host: str
     port: int
     rack: str | None = None
+    previous_epoch: BrokerEpoch = NO_BROKER_EPOCH
+    """The epoch of its previous registration, if the process lives on or was shut down cleanly. Only under
+    ``elr``."""
+
+    def is_at(self, other: BrokerEndpoint | None) -> bool:
+        """Whether both have the same address."""
+        return other is not None and (self.host, self.port) == (other.host, other.port)
 
 
 @immutable
 class PartitionState:
     """What the keeper holds at ``/brokers/topics/T/partitions/P/state``.
 
-    ``version`` is the node's version in the keeper: a writer must pass the version that it read.
+    ``version`` is the node's version in the keeper: a writer must pass the version that it read. Kafka in
+    KRaft mode calls the same number the partition epoch.
     """
 
     leader: BrokerId
@@ -65,6 +73,12 @@ class PartitionState:
     isr: tuple[BrokerId, ...]
     controller_epoch: ControllerEpoch
     version: int = 0
+    elr: tuple[BrokerId, ...] = ()
+    """Eligible leader replicas (KIP-966): outside the ISR, with every committed record. Ascending."""
+    last_known_elr: tuple[BrokerId, ...] = ()
+    """The last leader, while the ISR is empty. Kafka reserves the field for more, hence its name."""
+    recovering: bool = False
+    """The leader was elected uncleanly (KIP-704) and has not changed the ISR since."""
 
 
 @immutable

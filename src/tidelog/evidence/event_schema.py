@@ -63,7 +63,7 @@ COLUMNS = (
     Column("error", "string", "the same error by name"),
     Column("session_id", "int64", "the keeper session"),
     Column("version", "string", "the version of tidelog"),
-    Column("generation", "string", "the replication rules: hw, kip101, epoch or majority"),
+    Column("generation", "string", "the replication rules: hw, kip101, epoch, elr or majority"),
     Column("pid", "int32", "the process id"),
     Column("host", "string", "where the broker listens: host name or address"),
     Column("port", "int32", "where the broker listens: port"),

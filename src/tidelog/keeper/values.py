@@ -45,7 +45,9 @@ from tidelog.core.keeper_port import (
     Write,
 )
 from tidelog.core.types import (
+    NO_BROKER_EPOCH,
     BrokerEndpoint,
+    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -136,13 +138,18 @@ def _broker_to_json(endpoint: BrokerEndpoint, now: Millis) -> Any:
     }
     if endpoint.rack is not None:
         registration["rack"] = endpoint.rack
+    if endpoint.previous_epoch != NO_BROKER_EPOCH:
+        registration["previous_broker_epoch"] = endpoint.previous_epoch
     return registration
 
 
 def _broker_from_json(stored: Any) -> BrokerEndpoint:
     rack = stored.get("rack")
     return BrokerEndpoint(
-        _typed(stored["host"], str), _typed(stored["port"], int), None if rack is None else _typed(rack, str)
+        _typed(stored["host"], str),
+        _typed(stored["port"], int),
+        None if rack is None else _typed(rack, str),
+        BrokerEpoch(_typed(stored.get("previous_broker_epoch", NO_BROKER_EPOCH), int)),
     )
 
 
@@ -160,13 +167,21 @@ def _assignment_from_json(stored: Any) -> dict[int, tuple[BrokerId, ...]]:
 
 
 def _state_to_json(state: PartitionState, _now: Millis) -> Any:
-    return {
+    """With three fields of KRaft where they say something: 2.7 ignores what it does not know."""
+    stored = {
         "version": 1,
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
         "controller_epoch": state.controller_epoch,
         "isr": list(state.isr),
     }
+    if state.elr:
+        stored["eligible_leader_replicas"] = list(state.elr)
+    if state.last_known_elr:
+        stored["last_known_elr"] = list(state.last_known_elr)
+    if state.recovering:
+        stored["leader_recovery_state"] = 1
+    return stored
 
 
 def _state_from_json(stored: Any) -> PartitionState:
@@ -175,6 +190,9 @@ def _state_from_json(stored: Any) -> PartitionState:
         leader_epoch=LeaderEpoch(_typed(stored["leader_epoch"], int)),
         isr=_brokers(stored["isr"]),
         controller_epoch=ControllerEpoch(_typed(stored["controller_epoch"], int)),
+        elr=_brokers(stored.get("eligible_leader_replicas", ())),
+        last_known_elr=_brokers(stored.get("last_known_elr", ())),
+        recovering=stored.get("leader_recovery_state", 0) == 1,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.core import events as e
-from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId, TopicPartition
+from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId, PartitionState, TopicPartition
 from tidelog.narrate.clients import error_phrase, told
 from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
 from tidelog.narrate.reasons import reason_key, why
@@ -74,11 +74,22 @@ def notable(events: Sequence[object], *, detail: bool = False) -> list[object]:
 
 
 def phrase(event: object) -> Phrase:
-    return Phrase(type(event).__name__, _FIELDS[type(event)](event))
+    key = type(event).__name__
+    if isinstance(event, e.BecameFollower) and event.leader == NO_LEADER:
+        key = "BecameFollowerOfNobody"
+    return Phrase(key, _FIELDS[type(event)](event))
 
 
 def _numbers(brokers: Iterable[BrokerId]) -> str:
     return ",".join(map(str, brokers))
+
+
+def _eligible(state: PartitionState) -> Phrase | str:
+    """Nothing, under rules without eligible leader replicas."""
+    elr = _numbers(state.elr)
+    if state.last_known_elr:
+        return Phrase("last_known_leader", {"elr": elr, "leader": _numbers(state.last_known_elr)})
+    return Phrase("elr", {"elr": elr}) if elr else ""
 
 
 def _state_written(event: e.PartitionStateWritten) -> Fields:
@@ -89,6 +100,7 @@ def _state_written(event: e.PartitionStateWritten) -> Fields:
         "leads": Phrase("leads", {"leader": state.leader}) if led else Phrase("no_leader"),
         "epoch": state.leader_epoch,
         "isr": _numbers(state.isr),
+        "eligible": _eligible(state),
         "writer": event.writer,
         "why": why(event),
     }

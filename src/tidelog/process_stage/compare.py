@@ -108,6 +108,8 @@ def _partitions(one: PartitionSnapshot, other: PartitionSnapshot, *, ordered_isr
     found += _differ("epoch", name, one.leader_epoch, other.leader_epoch)
     in_order = list if ordered_isr else sorted
     found += _differ("isr", name, in_order(one.isr), in_order(other.isr))
+    found += _differ("ELR", name, list(one.elr), list(other.elr))
+    found += _differ("last known leader", name, list(one.last_known_elr), list(other.last_known_elr))
     for a, b in zip(one.replicas, other.replicas, strict=True):
         found += _replicas(f"{name} on {a.broker}", a, b)
     return found

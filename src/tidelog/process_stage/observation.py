@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.process_stage.processes import Processes
 from tidelog.scenario.setup import Setup
-from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot
+from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot, partition_snapshot
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.wire.api import Api
@@ -86,7 +86,7 @@ class Observation:
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         node = self._keeper.node(state_path(tp))
-        return None if node is None else node.value
+        return None if node is None else replace(node.value, version=node.stat.version)
 
     def controller(self) -> int | None:
         node = self._keeper.node(CONTROLLER)
@@ -165,10 +165,7 @@ class Observation:
         self, views: dict[int, BrokerView | None], tp: TopicPartition, assignment: tuple[int, ...]
     ) -> PartitionSnapshot:
         replicas = [await self._replica(views[broker], tp, broker) for broker in assignment]
-        state = self.partition_state(tp)
-        if state is None:
-            return PartitionSnapshot(*tp, -1, -1, (), tuple(replicas))
-        return PartitionSnapshot(*tp, state.leader, state.leader_epoch, state.isr, tuple(replicas))
+        return partition_snapshot(tp, self.partition_state(tp), tuple(replicas))
 
     async def _replica(self, view: BrokerView | None, tp: TopicPartition, broker: int) -> ReplicaState:
         replica = view.replicas.get(tp) if view is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from tidelog.core.types import PartitionState, TopicPartition
 from tidelog.core.values import immutable
 
 Record = tuple[int, int | None, str | None]
@@ -67,6 +68,41 @@ class PartitionSnapshot:
     """The partition's state in the controller's machine; empty if no controller is at work."""
     replica_phases: tuple[tuple[int, str], ...] = ()
     """(broker, the state of its replica in the controller's machine)"""
+    partition_epoch: int = -1
+    """The version of the state in the keeper."""
+    elr: tuple[int, ...] = ()
+    """Eligible leader replicas, under the rules that track them."""
+    last_known_elr: tuple[int, ...] = ()
+    recovering: bool = False
+
+    @property
+    def eligible(self) -> str:
+        """What to add to the ISR in a line of text."""
+        last = f", last known leader {_numbers(self.last_known_elr)}" if self.last_known_elr else ""
+        return f", ELR [{_numbers(self.elr)}]{last}" if self.elr or last else ""
+
+
+def partition_snapshot(
+    tp: TopicPartition,
+    state: PartitionState | None,
+    replicas: tuple[ReplicaState, ...],
+    phases: tuple[str, tuple[tuple[int, str], ...]] = ("", ()),
+) -> PartitionSnapshot:
+    """``state``: what the keeper holds. ``phases``: of the partition and its replicas, in the controller."""
+    if state is None:
+        return PartitionSnapshot(*tp, -1, -1, (), replicas, *phases)
+    return PartitionSnapshot(
+        *tp,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        replicas,
+        *phases,
+        state.version,
+        state.elr,
+        state.last_known_elr,
+        state.recovering,
+    )
 
 
 @immutable
@@ -122,9 +158,13 @@ def partition_line(snapshot: Snapshot, partition: PartitionSnapshot) -> str:
     """What the keeper holds, in one line."""
     leader = "none" if partition.leader < 0 else str(partition.leader)
     controller = "none" if snapshot.controller is None else str(snapshot.controller)
-    isr = ",".join(map(str, partition.isr))
     others = "".join(f", stale controller {broker}" for broker in snapshot.other_controllers)
     return (
         f"{partition.topic}-{partition.partition}: leader {leader}, epoch {partition.leader_epoch}, "
-        f"ISR [{isr}]; controller {controller} (epoch {snapshot.controller_epoch}){others}"
+        f"ISR [{_numbers(partition.isr)}]{partition.eligible}; "
+        f"controller {controller} (epoch {snapshot.controller_epoch}){others}"
     )
+
+
+def _numbers(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))

@@ -7,6 +7,7 @@ are the defaults of its topics' settings, see `topic`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.guards import Guards
 from tidelog.settings.kinds import (
     INT_MAX,
     LONG_MAX,
@@ -120,6 +122,11 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
     unclean_leader_election_enable = row(
         Truth(), False, "Elect a replica that is not in sync if no other is left: loses records."
     )
+    unclean_leader_election_interval_ms = row(
+        int64(1),
+        300_000,
+        "Under the rules `elr`: how often to look for partitions that may be led uncleanly by now.",
+    )
     compression_type = row(
         words("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
         "producer",
@@ -130,8 +137,13 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
     tidelog_generation = row(
         words(*GENERATIONS),
         "epoch",
-        "The replication rules: those of Kafka 0.10, 0.11 or 2.7, or a majority as in Raft.",
+        "The replication rules: those of Kafka 0.10, 0.11, 2.7 or 4.1, or a majority as in Raft.",
         group="Replication",
+    )
+    eligible_leader_replicas_version = row(
+        Integer(0, 1),
+        1,
+        "Under the rules `elr`: 1 tracks eligible leader replicas (KIP-966), 0 does not.",
     )
     replica_lag_time_max_ms = row(
         int64(1), 30_000, "A follower that has not caught up for this time leaves the ISR."
@@ -368,7 +380,13 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
             default_replication_factor=self.default_replication_factor,
             min_insync_replicas=self.min_insync_replicas,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
+            unclean_leader_election_interval_ms=self.unclean_leader_election_interval_ms,
         )
+
+    def guards(self) -> Guards:
+        """Of the replication rules."""
+        guards = GENERATIONS[self.tidelog_generation].guards
+        return replace(guards, eligible_leader_replicas=self.eligible_leader_replicas_version == 1)
 
 
 def _scaled(value: int, unit_ms: int) -> int:

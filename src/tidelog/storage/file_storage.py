@@ -146,6 +146,7 @@ class FileStorage:
     def _open_all(self) -> None:
         checkpointed, taken_out = self._read_checkpoints(), list[Path]()
         self.clean_shutdown = self._folder.was_left_cleanly()
+        self.broker_epoch = self._folder.epoch_of_clean_shutdown()
         for tp, folder in self._folder.logs():
             opener = LogOpener(folder, self._config(tp), self._shared)
             opened = opener.open(checkpointed.pop(tp, Checkpointed()), clean=self.clean_shutdown)
@@ -410,7 +411,7 @@ class FileStorage:
             self._run_all([log.begin_close() for log in self._logs.values()])
             self._jobs.finish()
             self._checkpoint_now()
-            self._folder.leave_clean_mark()
+            self._folder.leave_clean_mark(self.broker_epoch)
         except (StorageFailure, OSError) as failure:
             self._report(str(failure))
             clean = False

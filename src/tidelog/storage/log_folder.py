@@ -7,6 +7,7 @@ and nothing is changed: a mistyped path must not destroy data.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidelog.core.types import TopicPartition
+from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, TopicPartition
 from tidelog.storage import lock_file
 from tidelog.storage.durable import sync_folder, write_durably
 from tidelog.storage.errors import StorageRefused
@@ -120,13 +121,25 @@ class LogFolder:
     def was_left_cleanly(self) -> bool:
         return (self.path / CLEAN_SHUTDOWN).exists()
 
+    def epoch_of_clean_shutdown(self) -> BrokerEpoch:
+        """The broker epoch in the marker (KIP-966). −1 if there is none: the marker is missing, or older
+        than this."""
+        try:
+            content = json.loads((self.path / CLEAN_SHUTDOWN).read_bytes())
+            epoch = content["brokerEpoch"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return NO_BROKER_EPOCH
+        return BrokerEpoch(epoch) if type(epoch) is int else NO_BROKER_EPOCH
+
     def remove_clean_mark(self) -> None:
         """Remove the marker before the first change."""
         (self.path / CLEAN_SHUTDOWN).unlink(missing_ok=True)
         sync_folder(self.path)
 
-    def leave_clean_mark(self) -> None:
-        write_durably(self.path / CLEAN_SHUTDOWN, b"")
+    def leave_clean_mark(self, broker_epoch: BrokerEpoch) -> None:
+        """The marker of Kafka 4. Older releases look only for its existence."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
+        write_durably(self.path / CLEAN_SHUTDOWN, content.encode())
 
     # ------------------------------------------------------------ logs
 

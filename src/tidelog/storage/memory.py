@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, NO_PRODUCER, InvariantViolation, LeaderEpoch, Offset, TopicPartition
+from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    NO_EPOCH,
+    NO_PRODUCER,
+    InvariantViolation,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 
 
 @dataclass(slots=True)
@@ -161,11 +169,14 @@ class MemoryLog:
 class MemoryStorage:
     """The disk of one simulated machine. It outlives the process that uses it."""
 
-    __slots__ = ("_high_watermarks", "_sync_each_append", "logs")
+    __slots__ = ("_closed", "_high_watermarks", "_sync_each_append", "broker_epoch", "logs")
 
     def __init__(self, *, sync_each_append: bool = False) -> None:
         self.logs: dict[TopicPartition, MemoryLog] = {}
         self._high_watermarks: dict[TopicPartition, Offset] = {}
+        self.broker_epoch = NO_BROKER_EPOCH
+        self._closed = False
+        """Whether there is a clean-shutdown file."""
         self._sync_each_append = sync_each_append
 
     def open(self, tp: TopicPartition) -> MemoryLog:
@@ -196,6 +207,15 @@ class MemoryStorage:
         for log in self.logs.values():
             log.truncate_to(log.synced_offset)
 
+    def close(self) -> None:
+        """A clean shutdown."""
+        self.sync()
+        self._closed = True
+
     def recover(self) -> None:
+        """A process starts. It removes the clean-shutdown file before it changes anything."""
+        if not self._closed:
+            self.broker_epoch = NO_BROKER_EPOCH
+        self._closed = False
         for log in self.logs.values():
             log.recover()

@@ -18,10 +18,13 @@ class Rule(StrEnum):
     TRUNCATE_BY_EPOCH = "truncate_by_epoch"
     LEADER_IS_TRUTH = "leader_is_truth"
     UNCLEAN_ELECTION = "unclean_election"
+    LAST_KNOWN_ELECTION = "last_known_election"
+    ELIGIBLE_ELECTION = "eligible_election"
     MAJORITY_ELECTION = "majority_election"
     CLEAN_ELECTION = "clean_election"
     PREFERRED_ELECTION = "preferred_election"
     NO_LEADER = "no_leader"
+    NO_LONGER_ELIGIBLE = "no_longer_eligible"
     DEAD_LEAVE_ISR = "dead_leave_isr"
     WRITTEN_BY_TOO_FEW = "written_by_too_few"
     TOO_FEW_IN_SYNC = "too_few_in_sync"
@@ -96,6 +99,12 @@ def _of_state(reason: e.StateWriteReason | e.ElectionKind) -> Rule | None:
             return Rule.UNCLEAN_ELECTION
         case e.ElectionKind.PREFERRED:
             return Rule.PREFERRED_ELECTION
+        case e.ElectionKind.ELIGIBLE:
+            return Rule.ELIGIBLE_ELECTION
+        case e.ElectionKind.LAST_KNOWN_LEADER:
+            return Rule.LAST_KNOWN_ELECTION
+        case e.StateWriteReason.UNCLEAN_SHUTDOWN:
+            return Rule.NO_LONGER_ELIGIBLE
         case e.ElectionKind.MAJORITY:
             return Rule.MAJORITY_ELECTION
         case e.StateWriteReason.REPLICA_OFFLINE:
@@ -106,6 +115,7 @@ def _of_state(reason: e.StateWriteReason | e.ElectionKind) -> Rule | None:
             | e.StateWriteReason.ISR_ASKED
             | e.StateWriteReason.ISR_WRITTEN
             | e.StateWriteReason.BALLOT_OPENED
+            | e.StateWriteReason.ELIGIBLE_CLEARED
         ):
             return None
     assert_never(reason)

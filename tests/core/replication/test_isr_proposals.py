@@ -10,7 +10,7 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.events import IsrChanged, IsrChangeProposed, IsrChangeRefused, PartitionStateWritten
 from tidelog.core.keeper_port import Create, SetValue
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse, UpdateMetadataRequest
-from tidelog.core.replication.leader import NEVER, FollowerProgress
+from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,

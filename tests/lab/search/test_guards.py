@@ -20,6 +20,7 @@ from tidelog.scenario.scenario import parse
 from tidelog.scenario.violations import Grade
 
 NONE = FaultChoice((), budget=0)
+DATA = Grade.DATA
 
 # The follower sleeps through two elections: it still follows 0 in epoch 0, and holds b where 0 now holds c.
 ZOMBIE_FOLLOWER = """
@@ -142,6 +143,58 @@ wait leads 1
 wait follows 2 1
 """
 
+# Broker 2 was shut down and is eligible; the leader, alone in the ISR, is about to lose power.
+LAST_IN_SYNC = """
+scenario last-in-sync
+cluster brokers=4 controller=3
+topic t replicas=0,1,2 min.insync.replicas=2
+producer p zone=az4 acks=all
+produce p a
+stop 1
+wait isr 0,2
+stop 2
+wait isr 0
+power-off 0
+wait leader none
+restart 0
+"""
+
+# b is on the leader alone when the others leave the ISR. Broker 2 is eligible, and back first.
+ALONE_IN_THE_ISR = """
+scenario alone-in-the-isr
+cluster brokers=4 controller=3
+topic t replicas=0,1,2 min.insync.replicas=2
+producer p zone=az4 acks=all retries=0 request.timeout.ms=2000 delivery.timeout.ms=2000
+produce p a
+hold fetch-reply 0->1
+hold fetch-reply 0->2
+send p b
+stop 1
+wait isr 0,2
+stop 2
+wait isr 0
+advance 3s
+stop 0
+wait leader none
+restart 2
+"""
+
+# Broker 2 left the ISR because it lost power, and with it the record that it had acknowledged.
+LOST_ITS_TAIL = """
+scenario lost-its-tail
+cluster brokers=4 controller=3
+topic t replicas=0,1,2 min.insync.replicas=2
+producer p zone=az4 acks=all
+produce p a
+stop 1
+wait isr 0,2
+power-off 2
+wait isr 0
+stop 0
+wait leader none
+restart 2
+"""
+
 # Figure 8 of the Raft paper: x is on 0 and 1; 2 led a later epoch and died with its first record; then 1
 # leads and knows x on three replicas, a majority, but nothing of its own epoch on as many. 1 and 3 die, and
 # 2 is back: its last record is of a later epoch than x.
@@ -235,6 +288,16 @@ CASES = (
     Case("partition_version", generation="kip101"),
     Case("broker_epoch", story=REBOOTED_LEADER, operations=2, faults=NONE, grade=Grade.DATA),
     Case("incarnation_in_isr", story=REBOOTED_FOLLOWER, operations=2, faults=NONE),
+    Case(
+        "eligible_leader_replicas",
+        generation="elr",
+        story=LAST_IN_SYNC,
+        operations=1,
+        faults=NONE,
+        grade=DATA,
+    ),
+    Case("strict_min_isr", generation="elr", story=ALONE_IN_THE_ISR, operations=1, faults=NONE, grade=DATA),
+    Case("unclean_shutdown", generation="elr", story=LOST_ITS_TAIL, operations=1, faults=NONE, grade=DATA),
     Case(
         "own_epoch_commit",
         seed=1_100,

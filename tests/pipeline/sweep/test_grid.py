@@ -107,7 +107,10 @@ def test_a_mix_has_one_name() -> None:
     ("axes", "words"),
     [
         ({"faults": ["fire"]}, "unknown fault 'fire'"),
-        ({"generation": ["raft"]}, "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        (
+            {"generation": ["raft"]},
+            "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority",
+        ),
         ({"replicas": [9]}, "replicas 9 is out of range: 1 to 7"),
         ({"without": ["luck"]}, "unknown guard 'luck'"),
         ({"retries": []}, "retries has no value"),

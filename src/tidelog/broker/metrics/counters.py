@@ -26,7 +26,16 @@ LATENCY_BOUNDS_US: Final = (
 )
 """Upper ends of the latency buckets. A last bucket without an upper end follows."""
 
-ELECTION_LABELS: Final = ("new", "clean", "unclean", "preferred", "majority", "shutdown")
+ELECTION_LABELS: Final = (
+    "new",
+    "clean",
+    "unclean",
+    "preferred",
+    "majority",
+    "shutdown",
+    "eligible",
+    "last_known_leader",
+)
 
 
 class ApiFigures:
@@ -199,7 +208,12 @@ class Metrics:
 def _election_label(kind: e.ElectionKind) -> str:
     match kind:
         case (
-            e.ElectionKind.CLEAN | e.ElectionKind.UNCLEAN | e.ElectionKind.PREFERRED | e.ElectionKind.MAJORITY
+            e.ElectionKind.CLEAN
+            | e.ElectionKind.UNCLEAN
+            | e.ElectionKind.PREFERRED
+            | e.ElectionKind.MAJORITY
+            | e.ElectionKind.ELIGIBLE
+            | e.ElectionKind.LAST_KNOWN_LEADER
         ):
             return kind.value
         case e.ElectionKind.CONTROLLED_SHUTDOWN:

@@ -1,7 +1,7 @@
 """The controller's requests: LeaderAndIsr, UpdateMetadata, StopReplica, and the vote of the majority rules.
 
 Each ``…_to_wire`` has its ``…_from_wire`` beside it, so that the two can be read together. A request may hold
-thousands of partitions, so it is read in steps.
+thousands of partitions, so it is read in steps. UpdateMetadata has private tagged fields for KIP-966.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> update_meta
                 zk_version=partition.state.version,
                 replicas=list(partition.replicas),
                 offline_replicas=list(partition.offline),
+                eligible_leader_replicas=list(partition.state.elr),
+                last_known_elr=list(partition.state.last_known_elr),
             ),
         )
         for partition in request.partitions
@@ -133,7 +135,13 @@ def update_metadata_from_wire(
     parts: list[core.PartitionAssignment] = []
     for topic in body.topic_states:
         parts += yield from listed(
-            _assignment_from_wire(topic.topic_name, part, part.offline_replicas)
+            _assignment_from_wire(
+                topic.topic_name,
+                part,
+                part.offline_replicas,
+                part.eligible_leader_replicas,
+                part.last_known_elr,
+            )
             for part in topic.partition_states
         )
         yield
@@ -216,7 +224,11 @@ def _control_header(body: _ControllerRequest) -> core.ControlHeader:
 
 
 def _assignment_from_wire(
-    topic: str, part: _PartitionState, offline: Iterable[int] = ()
+    topic: str,
+    part: _PartitionState,
+    offline: Iterable[int] = (),
+    elr: Iterable[int] = (),
+    last_known_elr: Iterable[int] = (),
 ) -> core.PartitionAssignment:
     state = PartitionState(
         BrokerId(part.leader),
@@ -224,6 +236,8 @@ def _assignment_from_wire(
         tuple(map(BrokerId, part.isr)),
         ControllerEpoch(part.controller_epoch),
         part.zk_version,
+        tuple(map(BrokerId, elr)),
+        tuple(map(BrokerId, last_known_elr)),
     )
     replicas = tuple(map(BrokerId, part.replicas))
     tp = TopicPartition(topic, part.partition_index)

@@ -44,7 +44,9 @@ DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
 
 Generation = Annotated[
     str,
-    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
+    typer.Option(
+        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
+    ),
 ]
 Strategy = Annotated[str, typer.Option(metavar="S", help="Search strategy: random, pct or exhaustive.")]
 Schedules = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of schedules.")]

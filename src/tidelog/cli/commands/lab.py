@@ -38,7 +38,7 @@ Generation = Annotated[
         "--generation",
         "-g",
         metavar="G",
-        help="Replication rules: hw, kip101, epoch or majority.",
+        help="Replication rules: hw, kip101, epoch, elr or majority.",
         show_default=False,
     ),
 ]

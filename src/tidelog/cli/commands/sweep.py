@@ -51,7 +51,7 @@ GridArgument = Annotated[
     ),
 ]
 Generations = Annotated[
-    str | None, _axis("--generation", "LIST", "Replication rules: hw, kip101, epoch, majority.")
+    str | None, _axis("--generation", "LIST", "Replication rules: hw, kip101, epoch, elr, majority.")
 ]
 Acks = Annotated[str | None, _axis("--acks", "LIST", "acks of the producers: 0, 1, all.")]
 Replicas = Annotated[str | None, _axis("--replicas", "LIST", "Replicas of the topic.")]

@@ -55,7 +55,9 @@ MinInsync = Annotated[
 ]
 Generation = Annotated[
     str,
-    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
+    typer.Option(
+        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
+    ),
 ]
 Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
 Acks = Annotated[

@@ -45,7 +45,9 @@ DataDir = Annotated[
 ]
 Generation = Annotated[
     str,
-    typer.Option("--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch or majority."),
+    typer.Option(
+        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
+    ),
 ]
 KeeperChoice = Annotated[
     str, typer.Option("--keeper", metavar="K", help="embedded, or zookeeper://host:port,…/path.")

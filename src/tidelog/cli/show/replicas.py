@@ -40,7 +40,9 @@ def partition_text(snapshot: Snapshot, partition: PartitionSnapshot, *, short: b
     """Leader, epoch and ISR as stored in the keeper."""
     leader = "no leader" if partition.leader < 0 else f"leader {partition.leader}"
     isr = ",".join(map(str, partition.isr))
-    text = Text.assemble((leader, palette.STRONG), f", epoch {partition.leader_epoch}, ISR [{isr}]")
+    text = Text.assemble(
+        (leader, palette.STRONG), f", epoch {partition.leader_epoch}, ISR [{isr}]{partition.eligible}"
+    )
     if short:
         return text
     controller = "none" if snapshot.controller is None else str(snapshot.controller)

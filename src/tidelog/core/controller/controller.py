@@ -11,7 +11,7 @@ All work runs as tasks, one after the other, in the order of Kafka's controller 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 from tidelog.core import events, keeper_paths
 from tidelog.core.context import Context
@@ -19,15 +19,19 @@ from tidelog.core.controller import isr_changes, topic_creation, topic_deletion
 from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.failed_replicas import FailedReplicas
+from tidelog.core.controller.partition_changes import EligibleLeaderMachines
 from tidelog.core.controller.requests import ControllerRequests
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
 from tidelog.core.events import PartitionPhase, ResignReason
 from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
+from tidelog.core.log_port import Storage
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
+from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     NO_CONTROLLER_EPOCH,
+    BrokerEndpoint,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -36,9 +40,13 @@ from tidelog.core.types import (
 )
 from tidelog.wire.errors import ErrorCode
 
+NO_ADDRESS = BrokerEndpoint("", 0)
+"""Of a simulated broker: it is reached by its number."""
+
 
 class Controller:
     __slots__ = (
+        "_configs",
         "_ctx",
         "_epoch",
         "_failed",
@@ -48,15 +56,25 @@ class Controller:
         "_registration",
         "_requests",
         "_session",
+        "_storage",
         "_tasks",
         "_watched",
         "machines",
     )
 
     def __init__(
-        self, ctx: Context, keeper: KeeperClient, registration: Any, on_registered: Callable[[], None]
+        self,
+        ctx: Context,
+        keeper: KeeperClient,
+        registration: BrokerEndpoint | None,
+        storage: Storage,
+        configs: TopicConfigs,
+        *,
+        on_registered: Callable[[], None],
     ) -> None:
         self._ctx = ctx
+        self._storage = storage
+        self._configs = configs
         self._on_registered = on_registered
         self._registration = registration
         self._keeper = keeper
@@ -95,7 +113,7 @@ class Controller:
             return  # a watch on the node of the old session, fired after this broker removed it itself
         path = keeper_paths.broker_path(self._ctx.broker)
         while True:
-            result = yield Create(path, self._registration, ephemeral=True)
+            result = yield Create(path, self._to_register(), ephemeral=True)
             if result.ok:
                 stat = result.value
                 break
@@ -103,17 +121,22 @@ class Controller:
             if found.ok and found.value.stat.owner == self._session:
                 stat = found.value.stat  # a repeated call found what it had made itself
                 break
-            if found.ok and found.value.value == self._registration is not None:
+            if found.ok and self._registration is not None and self._registration.is_at(found.value.value):
                 # It names the address that this process has bound: its writer is dead, so do not wait for its
                 # session to expire.
                 yield Delete(path, found.value.stat.version)
             elif found.ok:
                 return  # the node of the old session; the watch fires when it is deleted
         self._registered = True
-        self._ctx.broker_epoch = BrokerEpoch(stat.created)
+        self._ctx.broker_epoch = self._storage.broker_epoch = BrokerEpoch(stat.created)
         self._ctx.emit(events.BrokerRegistered(self._ctx.broker, self._ctx.broker_epoch))
         self._on_registered()
         yield from self._elect()
+
+    def _to_register(self) -> BrokerEndpoint | None:
+        if not self._ctx.generation.tracks_eligible_leaders:
+            return self._registration
+        return replace(self._registration or NO_ADDRESS, previous_epoch=self._storage.broker_epoch)
 
     def _elect(self) -> Task:
         found = yield Get(keeper_paths.CONTROLLER, watch=True)
@@ -148,7 +171,8 @@ class Controller:
         ctx.emit(events.ControllerElected(ctx.broker, self._epoch))
         cluster = ClusterState()
         channels = ControlChannels(ctx, self._epoch)
-        self.machines = machines = StateMachines(ctx, cluster, channels, epoch_version, self._submit)
+        kind = EligibleLeaderMachines if ctx.generation.tracks_eligible_leaders else StateMachines
+        self.machines = machines = kind(ctx, cluster, channels, epoch_version, self._submit)
         self._failed = FailedReplicas(machines)
         found = yield Together(
             (
@@ -163,6 +187,12 @@ class Controller:
             channels.open(keeper_paths.broker_of(path), node)
         yield from topic_creation.load_topics(machines)
         yield from topic_deletion.adopt_marks(machines, [keeper_paths.name_of(path) for path in marks.nodes])
+        registered = {keeper_paths.broker_of(path): node for path, node in brokers.nodes.items()}
+        machines.phases.load()
+        if ctx.generation.tracks_eligible_leaders:
+            # Who is eligible depends on min.insync.replicas. A wrong one would make unsafe leaders eligible.
+            self._configs.take_all((yield Children(keeper_paths.TOPIC_CONFIGS)), cluster.topics)
+        yield from machines.registered(registered, everybody=True)
         for topic in cluster.topics:
             self._watch_topic(topic)
         if generation.informs_before_roles:
@@ -171,7 +201,6 @@ class Controller:
         else:
             for partition in cluster.known_partitions():
                 machines.batch.add(partition, ())
-        machines.phases.load()
         offline = []
         for tp, assignment in cluster.assignments.items():
             offline += [(tp, broker) for broker in assignment if broker not in cluster.live]
@@ -237,12 +266,11 @@ class Controller:
         gone = sorted(b for b in cluster.live if epochs.get(b) != cluster.live[b])
         come = sorted(b for b in epochs if cluster.live.get(b) != epochs[b])  # a bounced broker is in both
         if gone:
-            yield from self._brokers_failed(gone)
+            yield from self._brokers_failed(gone, come)
         if come:
             yield from self._brokers_started({broker: now_live[broker] for broker in come})
 
-    def _brokers_failed(self, dead: list[BrokerId]) -> Task:
-        """Partitions first (elect), replicas second (shrink ISRs)."""
+    def _brokers_failed(self, dead: list[BrokerId], restarted: list[BrokerId]) -> Task:
         machines = self.machines
         assert machines is not None
         cluster = machines.cluster
@@ -258,8 +286,7 @@ class Controller:
         if not self._mark_leaderless():
             for broker in cluster.live:
                 machines.channels.update_metadata(broker, ())
-        yield from machines.elect_offline_partitions()
-        yield from machines.replicas_offline(replicas)
+        yield from machines.brokers_failed(replicas, restarted)
         if not machines.channels.live_brokers_told:
             # No partition changed, because the replicas of the dead brokers were offline or not in sync: send
             # only the live brokers.
@@ -277,6 +304,7 @@ class Controller:
         machines = self.machines
         assert machines is not None
         cluster = machines.cluster
+        yield from machines.registered(started)
         for broker, registration in started.items():
             cluster.live[broker] = registration.stat.created
             machines.channels.open(broker, registration)
@@ -358,6 +386,14 @@ class Controller:
         """The topic's configuration changed: offline partitions may be electable now."""
         if self.active:
             self._tasks.submit(self._retry_elections)
+
+    def min_isr_changed(self, topic: str) -> None:
+        if self.active and self._ctx.generation.tracks_eligible_leaders:
+            self._tasks.submit(lambda: self._clear_eligible(topic))
+
+    def _clear_eligible(self, topic: str) -> Task:
+        if isinstance(self.machines, EligibleLeaderMachines):
+            yield from self.machines.min_isr_changed(topic)
 
     def _retry_elections(self) -> Task:
         if self.machines is not None:

@@ -4,7 +4,6 @@ that."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tidelog.core import keeper_paths
 from tidelog.core.controller.state_machines import Change, StateMachines, Why
@@ -42,7 +41,8 @@ def _change(machines: StateMachines, request: AlterIsrRequest) -> Change | Error
     if request.isr == state.isr:
         return None
     version = request.version if machines.ctx.guards.partition_version else state.version
-    return Change(request.tp, replace(state, isr=request.isr), version, Why(StateWriteReason.ISR_ASKED))
+    changed = machines.with_isr(request.tp, state, request.isr)
+    return Change(request.tp, changed, version, Why(StateWriteReason.ISR_ASKED))
 
 
 def _response(

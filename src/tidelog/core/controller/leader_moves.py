@@ -78,17 +78,7 @@ def controlled_shutdown(
     if cluster.live.get(leaving) != request.broker_epoch:
         return ControlledShutdownResponse(error=ErrorCode.STALE_BROKER_EPOCH)
     cluster.leaving.add(leaving)
-    led: list[TopicPartition] = []
-    followed: list[TopicPartition] = []
-    for tp in cluster.replicas_on(leaving):
-        if tp in cluster.states and len(cluster.assignments[tp]) > 1:
-            (led if cluster.states[tp].leader == leaving else followed).append(tp)
-    yield from machines.refresh_states(*led)
-    if machines.ctx.generation.commits_by_isr:
-        yield from machines.elect([_succession(cluster, tp, leaving) for tp in led])
-    machines.batch.send()
-    machines.channels.stop_replica(leaving, tuple(followed), delete=False)
-    yield from machines.replicas_offline([(tp, leaving) for tp in followed])
+    yield from machines.retire(leaving)
     electable = cluster.electable()
     remaining = tuple(
         tp
@@ -98,15 +88,6 @@ def controlled_shutdown(
         if state.leader == leaving and any(broker in electable for broker in cluster.assignments[tp])
     )
     return ControlledShutdownResponse(error=ErrorCode.NONE, remaining=remaining)
-
-
-def _succession(cluster: ClusterState, tp: TopicPartition, leaving: BrokerId) -> Election:
-    def choose(state: PartitionState) -> leader_election.Choice | None:
-        return leader_election.shutdown_leader(
-            cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
-        )
-
-    return Election(tp, choose, leaving)
 
 
 def relieve_replica(

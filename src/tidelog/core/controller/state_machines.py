@@ -18,7 +18,7 @@ write, each change is tried alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -31,7 +31,17 @@ from tidelog.core.controller.phases import Phases
 from tidelog.core.controller.voting import Ballots
 from tidelog.core.events import ElectionKind, PartitionPhase, ReplicaPhase, StateWriteReason
 from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
-from tidelog.core.keeper_port import Check, Create, Get, KeeperError, Multi, Result, SetValue, Write
+from tidelog.core.keeper_port import (
+    Check,
+    Create,
+    Get,
+    KeeperError,
+    Multi,
+    Result,
+    SetValue,
+    StoredNode,
+    Write,
+)
 from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, PartitionState, TopicPartition
@@ -140,8 +150,7 @@ class StateMachines:
         """The same for several partitions, of which all are replaced or none."""
         epoch = self.channels.controller_epoch
         written = [
-            PartitionState(state.leader, state.leader_epoch, state.isr, epoch, version + 1)
-            for _, state, version, _ in changes
+            replace(state, controller_epoch=epoch, version=version + 1) for _, state, version, _ in changes
         ]
         result = yield from self.fenced(
             *(
@@ -393,6 +402,50 @@ class StateMachines:
     def _tell_others(self, tp: TopicPartition, broker: BrokerId) -> None:
         others = tuple(b for b in self.cluster.assignments[tp] if b != broker)
         self.batch.add(self.cluster.partition(tp), others)
+
+    # ------------------------------------------------------------ brokers come and go
+
+    def brokers_failed(
+        self, replicas: Iterable[tuple[TopicPartition, BrokerId]], restarted: Collection[BrokerId]
+    ) -> Task:
+        """Partitions first (elect), replicas second (shrink ISRs). ``restarted``: brokers that are back."""
+        yield from self.elect_offline_partitions()
+        yield from self.replicas_offline(replicas)
+
+    def registered(self, nodes: Mapping[BrokerId, StoredNode], *, everybody: bool = False) -> Task:
+        """Brokers have registered; nothing has been sent to them yet."""
+        yield from ()
+
+    def retire(self, leaving: BrokerId) -> Task:
+        """Move leadership away from a broker that shuts down, then stop its replicas."""
+        cluster = self.cluster
+        led: list[TopicPartition] = []
+        followed: list[TopicPartition] = []
+        for tp in cluster.replicas_on(leaving):
+            if tp in cluster.states and len(cluster.assignments[tp]) > 1:
+                (led if cluster.states[tp].leader == leaving else followed).append(tp)
+        yield from self.refresh_states(*led)
+        if self.ctx.generation.commits_by_isr:
+            yield from self.elect([self._succession(tp, leaving) for tp in led])
+        self.batch.send()
+        self.channels.stop_replica(leaving, tuple(followed), delete=False)
+        yield from self.replicas_offline([(tp, leaving) for tp in followed])
+
+    def _succession(self, tp: TopicPartition, leaving: BrokerId) -> Election:
+        cluster = self.cluster
+
+        def choose(state: PartitionState) -> leader_election.Choice | None:
+            return leader_election.shutdown_leader(
+                cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
+            )
+
+        return Election(tp, choose, leaving)
+
+    def with_isr(
+        self, tp: TopicPartition, state: PartitionState, isr: tuple[BrokerId, ...]
+    ) -> PartitionState:
+        """The state after an ISR change of the leader."""
+        return replace(state, isr=isr)
 
     # ------------------------------------------------------------ majority elections
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidelog.core.generations.base import Generation
+from tidelog.core.generations.elr import EligibleLeaders
 from tidelog.core.generations.epoch import LeaderEpochs
 from tidelog.core.generations.hw import HighWatermarkTruncation
 from tidelog.core.generations.kip101 import SingleEpochTruncation
@@ -10,7 +11,13 @@ from tidelog.core.generations.majority import Majority
 
 GENERATIONS: dict[str, Generation] = {
     generation.name: generation
-    for generation in (HighWatermarkTruncation(), SingleEpochTruncation(), LeaderEpochs(), Majority())
+    for generation in (
+        HighWatermarkTruncation(),
+        SingleEpochTruncation(),
+        LeaderEpochs(),
+        EligibleLeaders(),
+        Majority(),
+    )
 }
 
 __all__ = ["GENERATIONS", "Generation"]

@@ -12,7 +12,15 @@ from tidelog.core.guards import Guards
 from tidelog.core.log_port import Batch, Log
 from tidelog.core.messages import EpochEndResponse
 from tidelog.core.replication.epoch_cache import EpochEnd
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, InvariantViolation, LeaderEpoch, Millis, Offset
+from tidelog.core.types import (
+    NO_EPOCH,
+    UNKNOWN_OFFSET,
+    BrokerId,
+    InvariantViolation,
+    LeaderEpoch,
+    Millis,
+    Offset,
+)
 
 if TYPE_CHECKING:
     from tidelog.core.replication.follower import FollowerRole
@@ -48,7 +56,7 @@ class Generation(ABC):
     elections (until 2.0, KAFKA-7414)."""
     elects_when_unclean_allowed: ClassVar[bool] = True
     """Permission for unclean elections elects at once (2.1); before, at the next start or failure of a broker
-    or of the controller."""
+    or of the controller. Kafka 4 looks at intervals (``controller/partition_changes.py``)."""
     empties_isr_if_unclean: ClassVar[bool] = False
     """The last in-sync replica leaves the ISR when it dies, if the topic allows unclean elections (until
     1.0)."""
@@ -59,6 +67,9 @@ class Generation(ABC):
     brokers ignored its role as a follower."""
     tells_isr_without_leader: ClassVar[bool] = True
     """Metadata names the ISR of a partition without a leader (2.4)."""
+    tracks_eligible_leaders: ClassVar[bool] = False
+    """The controller of Kafka 4: it changes a partition in one write, and only a change of the leader raises
+    the leader epoch. It tracks eligible leader replicas (KIP-966)."""
     commits_by_isr: ClassVar[bool] = True
     """Records are committed when every in-sync replica has them, and leaders come from the ISR; otherwise a
     majority decides."""
@@ -83,11 +94,22 @@ class Generation(ABC):
         caught_up_since = now - lag_max if self.counts_recently_caught_up else inf
         for broker, follower in leader.followers.items():
             end = follower.log_end_offset
-            if end < committed and (broker in isr or follower.last_caught_up >= caught_up_since):
+            if end < committed and (
+                broker in isr
+                or (follower.last_caught_up >= caught_up_since and self.may_join_isr(leader, broker))
+            ):
                 if end == UNKNOWN_OFFSET and not guards.count_unknown_followers:
                     continue
                 committed = end
         return committed
+
+    def may_join_isr(self, leader: LeaderRole, broker: BrokerId) -> bool:
+        """Whether the high watermark waits for a caught-up replica outside the ISR."""
+        return True
+
+    def insync_replicas_needed(self, configured: int, replicas: int) -> int:
+        """How many in-sync replicas acks=all needs, where a partition has so many replicas."""
+        return configured
 
     def epoch_end(self, log: Log, asked: LeaderEpoch) -> EpochEnd:
         return log.epochs.end_offset_for(asked, log.end_offset)

@@ -39,6 +39,7 @@ from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
     NO_BROKER_EPOCH,
+    NO_LEADER,
     InvariantViolation,
     Millis,
     TopicPartition,
@@ -182,11 +183,13 @@ class ControlRequests:
         leader = partition.state.leader
         replica = self._replica(partition.tp)
         if partition.state.leader_epoch <= replica.leader_epoch:
-            return
-        if leader == self._ctx.broker:
+            replica.take_isr(partition.state, now)
+        elif leader == self._ctx.broker:
             replica.become_leader(partition, now)
         elif leader in self._metadata.live_brokers:
             replica.become_follower(partition, now)
+        elif leader == NO_LEADER and self._ctx.generation.tracks_eligible_leaders:
+            replica.follow_nobody(partition, now)
         # Otherwise there is no leader to follow. Keep the old role and epoch: the controller will send
         # another request.
 

@@ -35,13 +35,12 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.replication.delete_records import RecordDeletion
+from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
-    NO_BROKER_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
     UNKNOWN_OFFSET,
-    BrokerEpoch,
     BrokerId,
     Millis,
     Offset,
@@ -51,36 +50,6 @@ from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tidelog.core.replication.replica import Replica
-
-NEVER: Millis = -(10**15)
-
-
-@dataclass(slots=True)
-class FollowerProgress:
-    """The leader's state of one follower, learnt only from its fetches."""
-
-    log_end_offset: Offset = UNKNOWN_OFFSET
-    last_caught_up: Millis = NEVER
-    last_fetch: Millis = NEVER
-    leader_end_at_last_fetch: Offset = UNKNOWN_OFFSET
-    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
-    log_start_offset: Offset = UNKNOWN_OFFSET
-
-    def fetched(self, offset: Offset, leader_end: Offset, now: Millis, *, previous_counts: bool) -> None:
-        """Record a fetch. The follower is caught up *now* if it reached the leader's log end; it was caught
-        up at the previous *fetch* if it reached the log end of that time: under steady load a follower is
-        always a little behind."""
-        if offset >= leader_end:
-            self.last_caught_up = now
-        elif (
-            previous_counts
-            and offset >= self.leader_end_at_last_fetch
-            and self.last_fetch > self.last_caught_up
-        ):
-            self.last_caught_up = self.last_fetch
-        self.log_end_offset = offset
-        self.leader_end_at_last_fetch = leader_end
-        self.last_fetch = now
 
 
 @dataclass(slots=True)
@@ -172,6 +141,17 @@ class LeaderRole:
             self._check_scheduled = True
             self._schedule_isr_check(now)
 
+    def take_isr(self, state: PartitionState, now: Millis) -> None:
+        """The controller changed the ISR within this epoch: a follower is dead or shuts down, so the high
+        watermark does not wait for it either, however recently it was caught up."""
+        for broker in self.isr:
+            if broker not in state.isr and broker in self.followers:
+                self.followers[broker].last_caught_up = NEVER
+        self.isr, self.version = state.isr, state.version
+        self.proposal = None
+        self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
+        self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
+
     def abdicate(self, error: ErrorCode) -> None:
         """Another broker leads: answer all waiting requests with an error."""
         tp = self.replica.tp
@@ -199,7 +179,7 @@ class LeaderRole:
     def produce(self, request: ProduceRequest, reply_to: ReplyTo, now: Millis) -> None:
         acks = request.acks
         batch = request.batch
-        if acks == ACKS_ALL and self._too_few_in_sync():
+        if acks == ACKS_ALL and self.too_few_in_sync():
             self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, ErrorCode.NOT_ENOUGH_REPLICAS))
             return
         base_offset = UNKNOWN_OFFSET
@@ -230,9 +210,10 @@ class LeaderRole:
         self.advance_high_watermark(now, WatermarkMoment.RECORDS_APPENDED)
         self._release_fetches()
 
-    def _too_few_in_sync(self) -> bool:
+    def too_few_in_sync(self) -> bool:
         generation = self.ctx.generation
-        needed = self.ctx.topic_config(self.replica.tp.topic).min_insync_replicas
+        configured = self.ctx.topic_config(self.replica.tp.topic).min_insync_replicas
+        needed = generation.insync_replicas_needed(configured, len(self.followers) + 1)
         return generation.commits_by_isr and len(self.isr) < needed
 
     def _park_produce(self, produce: _ParkedProduce) -> None:
@@ -246,7 +227,7 @@ class LeaderRole:
 
     def _complete_produce(self, produce: _ParkedProduce) -> None:
         error = NO_ERROR
-        if self._too_few_in_sync():
+        if self.too_few_in_sync():
             # The ISR has committed the record, but is smaller than min.insync.replicas.
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.ctx.reply(produce.reply_to, ProduceResponse(self.replica.tp, error, produce.base_offset))
@@ -444,7 +425,10 @@ class LeaderRole:
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
         guards = self.ctx.guards
-        if not self.ctx.generation.commits_by_isr or broker not in self.replica.replicas:
+        generation = self.ctx.generation
+        if not generation.commits_by_isr or broker not in self.replica.replicas:
+            return
+        if not generation.may_join_isr(self, broker):
             return
         end = follower.log_end_offset
         if guards.isr_entry_above_high_watermark and end < self.replica.high_watermark:
@@ -478,11 +462,13 @@ class LeaderRole:
             return
         error = response.error
         if error is NO_ERROR:
+            grew = len(response.isr) > len(self.isr)
             self.isr, self.version = response.isr, response.version
             self.proposal = None
             self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
             if self.ctx.generation.advances_on_confirmed_isr:
-                self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
+                moment = WatermarkMoment.ISR_GREW if grew else WatermarkMoment.REPLICA_LEFT_ISR
+                self.advance_high_watermark(now, moment)
             return
         self.ctx.emit(
             events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)

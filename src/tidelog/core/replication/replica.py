@@ -29,9 +29,20 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.replication.follower import FollowerRole
-from tidelog.core.replication.leader import NEVER, FollowerProgress, LeaderRole
+from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.producer_state import ProducerStates
-from tidelog.core.types import NO_EPOCH, NO_PRODUCER, BrokerId, LeaderEpoch, Millis, Offset, TopicPartition
+from tidelog.core.types import (
+    NO_EPOCH,
+    NO_LEADER,
+    NO_PRODUCER,
+    BrokerId,
+    LeaderEpoch,
+    Millis,
+    Offset,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.wire.errors import ErrorCode
 
 RELIEF_MS: Millis = 10_000
@@ -103,6 +114,23 @@ class Replica:
         self.leader_epoch = assignment.state.leader_epoch
         if self.in_use_since == NEVER:
             self.in_use_since = now
+
+    def follow_nobody(self, assignment: PartitionAssignment, now: Millis) -> None:
+        """The partition has no leader in this epoch. As in KRaft an old leader stops leading at once."""
+        self.step_down(now)
+        self._assigned(assignment, now)
+        self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, self.leader_epoch, NO_LEADER))
+
+    def take_isr(self, state: PartitionState, now: Millis) -> None:
+        """A state of the current epoch. Only under ``elr`` can it be news."""
+        role = self.role
+        if (
+            isinstance(role, LeaderRole)
+            and state.leader_epoch == role.epoch
+            and state.version > role.version
+            and self.ctx.generation.tracks_eligible_leaders
+        ):
+            role.take_isr(state, now)
 
     def step_down(self, now: Millis) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""

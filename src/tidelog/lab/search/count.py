@@ -35,6 +35,8 @@ MARKS = (
     "unclean_election",
     "preferred_election",
     "majority_election",
+    "eligible_election",
+    "last_known_election",
     "no_leader",
     "isr_shrunk",
     "isr_grown",
@@ -189,6 +191,10 @@ def _election_mark(kind: e.ElectionKind) -> str | None:
             return "preferred_election"
         case e.ElectionKind.MAJORITY:
             return "majority_election"
+        case e.ElectionKind.ELIGIBLE:
+            return "eligible_election"
+        case e.ElectionKind.LAST_KNOWN_LEADER:
+            return "last_known_election"
         case e.ElectionKind.CONTROLLED_SHUTDOWN:
             return None  # no fault of a trial
     assert_never(kind)

@@ -20,7 +20,7 @@ from tidelog.core.generations import Generation
 from tidelog.core.guards import Guards
 from tidelog.core.keeper_port import Check, Stat, StoredNode
 from tidelog.core.messages import FetchRequest, PartitionAssignment
-from tidelog.core.types import PartitionState, TopicConfig, TopicPartition
+from tidelog.core.types import BrokerEndpoint, PartitionState, TopicConfig, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.lab.world.world import Observer, World
 from tidelog.scenario.setup import Setup, TopicSetup
@@ -29,7 +29,7 @@ _SHARED = frozenset(
     (
         *(type(None), bool, int, float, str, range, type),
         *(Setup, TopicSetup, BrokerConfig, TopicConfig, Guards),
-        *(StoredNode, Stat, Check, PartitionState, TopicPartition, Channel),
+        *(StoredNode, Stat, Check, BrokerEndpoint, PartitionState, TopicPartition, Channel),
         *(FetchRequest, PartitionAssignment),
     )
 )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
 from tidelog.core.messages import CONSUMER
 from tidelog.core.replication.follower import FollowerRole
-from tidelog.core.replication.leader import NEVER, LeaderRole
+from tidelog.core.replication.follower_progress import NEVER
+from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, TopicPartition
 from tidelog.lab.world.world import World
@@ -22,6 +23,7 @@ from tidelog.scenario.snapshot import (
     RemoteReplica,
     ReplicaState,
     Snapshot,
+    partition_snapshot,
 )
 from tidelog.scenario.verdict import Verdict, judge_end
 from tidelog.storage.memory import MemoryBatch
@@ -59,18 +61,9 @@ def take(world: World, *, inside: bool = True) -> Snapshot:
 def _partition(
     world: World, tp: TopicPartition, assignment: tuple[int, ...], *, inside: bool
 ) -> PartitionSnapshot:
-    state = world.partition_state(tp)
-    phase, replica_phases = _phases(world, tp, assignment) if inside else ("", ())
-    return PartitionSnapshot(
-        tp.topic,
-        tp.partition,
-        -1 if state is None else state.leader,
-        -1 if state is None else state.leader_epoch,
-        () if state is None else state.isr,
-        tuple(_replica(world, tp, broker, inside=inside) for broker in assignment),
-        phase,
-        replica_phases,
-    )
+    phases = _phases(world, tp, assignment) if inside else ("", ())
+    replicas = tuple(_replica(world, tp, broker, inside=inside) for broker in assignment)
+    return partition_snapshot(tp, world.partition_state(tp), replicas, phases)
 
 
 def _phases(

@@ -331,7 +331,7 @@ class World:
 
     def _leave(self, process: BrokerProcess) -> None:
         process.leaving = False
-        process.storage.sync()
+        process.storage.close()
         self.crash(process.id)
         self.quorum.end_session(process.id)
 

@@ -19,7 +19,7 @@ COMBINATIONS_MAX = 100_000
 Values = Sequence[str | int | bool]
 
 DEFAULT_AXES: dict[str, Values] = {
-    "generation": ("hw", "kip101", "epoch", "majority"),
+    "generation": ("hw", "kip101", "epoch", "elr", "majority"),
     "acks": ("1", "all"),
     "replicas": (3,),
     "min_insync": (1, 2),

@@ -15,7 +15,7 @@ from tidelog.pipeline.sweep.intervals import Share, percent
 from tidelog.pipeline.sweep.mixes import POWERFUL
 from tidelog.pipeline.sweep.summary import CellCount
 
-RULES = ("hw", "kip101", "epoch", "majority")
+RULES = ("hw", "kip101", "epoch", "elr", "majority")
 
 
 @dataclass(slots=True, frozen=True)
@@ -193,7 +193,7 @@ def _replaced(pool: Pool) -> Answer:
 
 def _which(pool: Pool) -> Answer:
     rows = []
-    for name in ("epoch", "majority"):
+    for name in ("epoch", "elr", "majority"):
         own = pool.where(generation=name, acks="all", unclean=False)
         groups = {"disks intact": own.where(power=False)}
         groups["power fails, no flush"] = own.where(power=True, flush="roll")

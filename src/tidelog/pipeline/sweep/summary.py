@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DATA_KINDS = ("lost", "diverged", "rewritten", "phantom")
 """What no setting may do to a record that was promised. Duplicates and disorder are the producer's choice."""
-SOUND = ("epoch", "majority")
+SOUND = ("epoch", "elr", "majority")
 """Generations without a known hole."""
 _MEASURES = ("sent", "acknowledged", "failed", "unknown", "unavailable_ms", "elapsed_ms")
 

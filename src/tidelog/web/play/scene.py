@@ -65,6 +65,8 @@ def small_scene(world: World) -> Scene:
             "leader": partition.leader,
             "epoch": partition.leader_epoch,
             "isr": list(partition.isr),
+            "elr": list(partition.elr),
+            "lastKnown": list(partition.last_known_elr),
         }
         tp = TopicPartition(partition.topic, partition.partition)
         for replica in partition.replicas:

@@ -21,7 +21,7 @@ function form() {
   const error = h("p", { class: "why", role: "alert" });
   const made = h("form", { class: "maker" },
     field("makeName", name),
-    field("makeRules", choice("generation", ["hw", "kip101", "epoch", "majority"], "epoch")),
+    field("makeRules", choice("generation", ["hw", "kip101", "epoch", "elr", "majority"], "epoch")),
     field("makeBrokers", number("brokers", 3, BROKERS_MAX)),
     field("makeReplicas", number("replicas", 3, BROKERS_MAX)),
     field("makeMinInsync", number("minInsync", 1, BROKERS_MAX)),

@@ -187,11 +187,25 @@ class _Generator:
             self.variable(kind, target, nullable, label)
         elif isinstance(kind, Array):
             self.array(kind.element, target, nullable, label)
+        elif nullable:
+            self.nullable_structure(kind.type, target)
         elif target.isidentifier():
             self.structure(kind.type, target)
         else:
             inner = self.source.fresh("inner")
             self.structure(kind.type, inner)
+            self.source.line(f"{target} = {inner}")
+
+    def nullable_structure(self, cls: type[Any], target: str) -> None:
+        """A byte in front of the struct: negative for null."""
+        present, inner = self.source.fresh("present"), self.source.fresh("inner")
+        self.run.append(("b", present))
+        self.flush()
+        with self.source.block(f"if {present} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.structure(cls, inner)
+            self.flush()
             self.source.line(f"{target} = {inner}")
 
     def variable(self, kind: Variable, target: str, nullable: bool, label: str) -> None:

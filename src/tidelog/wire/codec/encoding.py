@@ -130,12 +130,23 @@ class _Generator:
             self.run.append((kind.format, value))
         elif isinstance(kind, Array):
             self.array(kind.element, value, nullable)
+        elif isinstance(kind, Struct) and nullable:
+            self.nullable_structure(kind.type, self.local(value))
         elif isinstance(kind, Struct):
             self.structure(kind.type, self.local(value))
         elif kind is RECORDS:
             self.records(value, nullable)
         else:
             self.variable(kind, value, nullable)
+
+    def nullable_structure(self, cls: type[Any], value: str) -> None:
+        self.flush()
+        with self.source.block(f"if {value} is None:"):
+            self.source.line("out.append(255)")
+        with self.source.block("else:"):
+            self.source.line("out.append(1)")
+            self.structure(cls, value)
+            self.flush()
 
     def variable(self, kind: Variable, value: str, nullable: bool) -> None:
         data = self.source.fresh("data")

@@ -12,7 +12,7 @@ from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
 
 @struct
 class UpdateMetadataPartitionState:
-    """`zk_version` is the version of the state in the keeper."""
+    """`zk_version` is the version of the state in the keeper. The tagged fields are tidelog's own."""
 
     topic_name: String = field("", until=4)
     partition_index: Int32
@@ -23,6 +23,8 @@ class UpdateMetadataPartitionState:
     zk_version: Int32
     replicas: list[Int32]
     offline_replicas: list[Int32] = field([], since=4)
+    eligible_leader_replicas: list[Int32] = field([], since=6, tag=1000)
+    last_known_elr: list[Int32] = field([], since=6, tag=1001)
 
 
 @struct

@@ -14,11 +14,14 @@ from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS
 from tidelog.pipeline.sweep.summary import CellCount
 
+_ELR = ("eligible_election", "last_known_election")
 CANNOT_BE = {
-    "hw": ("majority_election", "follower_fenced", "truncated_by_epoch", "truncated_again"),
-    "kip101": ("majority_election", "follower_fenced", "truncated_again"),
-    "epoch": ("majority_election", "truncated_to_watermark"),
+    "hw": (*_ELR, "majority_election", "follower_fenced", "truncated_by_epoch", "truncated_again"),
+    "kip101": (*_ELR, "majority_election", "follower_fenced", "truncated_again"),
+    "epoch": (*_ELR, "majority_election", "truncated_to_watermark"),
+    "elr": ("majority_election", "truncated_to_watermark"),
     "majority": (
+        *_ELR,
         "truncated_to_watermark",
         *("clean_election", "unclean_election", "preferred_election"),
         *("isr_shrunk", "isr_grown", "isr_refused", "refused_too_few"),

@@ -20,6 +20,7 @@ _GENERATIONS = {
     "hw": "hw (Kafka up to 0.10)",
     "kip101": "kip101 (0.11 to 1.1)",
     "epoch": "epoch (2.7)",
+    "elr": "elr (4.1)",
     "majority": "majority (like Raft)",
 }
 
