@@ -17,7 +17,7 @@ def test_the_page_marks_where_they_part():
     at = next(number for number, line in enumerate(answer.lines) if "here they part" in line)
     assert "hw | epoch" in answer.lines[at]
     assert not any("≠ 1" in line or "truncates its log from" in line for line in answer.lines[:at])
-    below = "\n".join(answer.lines[at : at + 8])
+    below = "\n".join(answer.lines[at : at + 20])
     assert "truncates its log from 3" in below
     assert "≠ 1 follower  a₀ b₀|c₀" in below
     (verdicts,) = [line for line in answer.lines if "hw: VIOLATED" in line]

@@ -99,6 +99,9 @@ REST = """
     elect-preferred
     wait leads 0
     read c
+    produce p->1 x
+    delete /controller
+    produce p->0 e
     wait converged
 """
 

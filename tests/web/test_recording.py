@@ -69,8 +69,8 @@ def test_beats_lead_to_the_end_of_their_step() -> None:
 def test_a_record_is_lost_at_the_step_that_loses_it() -> None:
     """In hw-loss c is lost when a broker without it is elected; behind a cut, when the other side elects."""
     _, loss = record(catalogue.load("hw-loss").under("hw"))
-    assert loss["lost_at"] == {"c": 20}
-    assert loss["steps"][20]["command"] == "wait leader 1 times-out majority"
+    assert loss["lost_at"] == {"c": 21}
+    assert loss["steps"][21]["command"] == "wait leader 1 times-out majority"
     _, cut = record(catalogue.load("isolate-leader-zone"))
     assert {cut["steps"][at]["command"] for at in cut["lost_at"].values()} == {"wait leader 1"}
     _, kept = record(catalogue.load("hw-loss").under("epoch"))
@@ -90,7 +90,7 @@ def test_two_generations_part_where_the_command_line_says() -> None:
 
     text = catalogue.text("hw-loss")
     answer = play(text, "hw", "epoch")
-    assert answer["parts_at"] == Comparison.of(parse(text), ["hw", "epoch"]).parts_at == 17
+    assert answer["parts_at"] == Comparison.of(parse(text), ["hw", "epoch"]).parts_at == 18
 
 
 @pytest.mark.parametrize(

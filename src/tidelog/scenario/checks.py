@@ -155,7 +155,9 @@ def _check_replica(scenario: Scenario, line: Line, index: int, broker: object) -
 
 
 def zones(setup: Setup) -> list[str]:
-    return list(dict.fromkeys(setup.zone(index) for index in range(max(setup.brokers, setup.keepers))))
+    """Those of brokers and keeper members, and those that ``zones=`` names beyond them, for clients alone."""
+    used = (setup.zone(index) for index in range(max(setup.brokers, setup.keepers)))
+    return list(dict.fromkeys([*used, *setup.zones]))
 
 
 def _places(scenario: Scenario) -> list[str]:

@@ -394,9 +394,13 @@ def test_a_client_keeps_its_cache_until_an_error_tells_it_otherwise() -> None:
     assert story.verdict.held
 
 
+FAR = THREE.replace("controller=2", "controller=2 zones=az1,az2,az3,far")
+"""A zone without a broker."""
+
+
 def test_a_client_without_any_reachable_broker_gives_up_in_time() -> None:
     """delivery.timeout.ms bounds the wait; nothing was sent, so the outcome is certain."""
-    head = THREE.replace("zone=az3", "zone=far delivery.timeout.ms=4000")
+    head = FAR.replace("zone=az3", "zone=far delivery.timeout.ms=4000")
     story = play(head, "cut far az1\ncut far az2\ncut far az3\nproduce p a\nheal\nadvance 1s")
     (record,) = story.ledger
     assert (record.outcome, record.attempts, record.error) == (
@@ -409,7 +413,7 @@ def test_a_client_without_any_reachable_broker_gives_up_in_time() -> None:
 
 def test_an_isolated_client_and_an_isolated_broker_are_two_things() -> None:
     """A zone that holds nothing but a client can be cut off without anybody else noticing."""
-    head = THREE.replace("zone=az3", "zone=far request.timeout.ms=1000 delivery.timeout.ms=2000")
+    head = FAR.replace("zone=az3", "zone=far request.timeout.ms=1000 delivery.timeout.ms=2000")
     story = play(head, "produce p a\nisolate far\nproduce p b\nadvance 60s")
     assert state(story) == (0, 0, [0, 1, 2])
     assert [record.outcome for record in story.ledger] == [Outcome.OK, Outcome.FAILED]
