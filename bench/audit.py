@@ -40,7 +40,7 @@ from bench.processes import spawn, stop
 from bench.synthetic_evidence import Shape, make_evidence
 
 from tidelog.pipeline.segments.reader import read_segment
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.sources.finding import find_segments
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.compression import Compression
@@ -113,7 +113,7 @@ def measure_decoders(folder: Path, records: int) -> Iterable[Row]:
     yield _cpu("tidelog, numpy, zstd", lambda: _with_tidelog(packed, records))
 
 
-def _with_tidelog(segments: list[Segment], records: int, columns: tuple[str, ...] = COLUMNS) -> int:
+def _with_tidelog(segments: list[SegmentFile], records: int, columns: tuple[str, ...] = COLUMNS) -> int:
     read = 0
     for segment in segments:
         for rows in read_segment(segment, columns):
@@ -123,19 +123,19 @@ def _with_tidelog(segments: list[Segment], records: int, columns: tuple[str, ...
     return read
 
 
-def _with_aiokafka(segments: list[Segment], records: int) -> int:
+def _with_aiokafka(segments: list[SegmentFile], records: int) -> int:
     from aiokafka.record import MemoryRecords
 
     return _record_by_record(MemoryRecords, segments, records)
 
 
-def _with_kafka_python(segments: list[Segment], records: int) -> int:
+def _with_kafka_python(segments: list[SegmentFile], records: int) -> int:
     from kafka.record import MemoryRecords
 
     return _record_by_record(MemoryRecords, segments, records)
 
 
-def _record_by_record(memory_records: Any, segments: list[Segment], records: int) -> int:
+def _record_by_record(memory_records: Any, segments: list[SegmentFile], records: int) -> int:
     """Both peers descend from one library and are used alike."""
     columns: tuple[list[Any], ...] = ([], [], [], [], [])
     offsets, times, ids, sizes, sums = columns

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tidelog.evidence.tables import value_id
 from tidelog.pipeline.segments.reader import read_segment
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.wire.batch import CRC_START, HEADER_SIZE, CorruptBatch, RecordBatch, TimestampType
 from tidelog.wire.compression import Compression
 from tidelog.wire.records import Record, build_batch, read_records
@@ -60,17 +60,17 @@ def chained(parts: Sequence[bytes], first: int = 0) -> bytes:
     return bytes(stored)
 
 
-def written(folder: Path, data: bytes) -> Segment:
+def written(folder: Path, data: bytes) -> SegmentFile:
     path = folder / NAME
     path.write_bytes(data)
-    return Segment(path, 1, "t", 0)
+    return SegmentFile(path, 1, "t", 0)
 
 
-def rows(segment: Segment, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+def rows(segment: SegmentFile, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
     return [row for part in read_segment(segment, columns, **options) for row in part.to_pylist()]
 
 
-def expected(data: bytes, segment: Segment) -> list[dict[str, Any]]:
+def expected(data: bytes, segment: SegmentFile) -> list[dict[str, Any]]:
     """The same rows, slowly, by the reader that everything else uses: of each batch as many as it gives."""
     found, at = [], 0
     while at < len(data):
@@ -93,7 +93,7 @@ def altered(data: bytes, changes: Sequence[tuple[int, int]]) -> bytes:
     return bytes(batch)
 
 
-def _expected_row(batch: RecordBatch, record: Record, at: int, segment: Segment) -> dict[str, Any]:
+def _expected_row(batch: RecordBatch, record: Record, at: int, segment: SegmentFile) -> dict[str, Any]:
     value = record.value
     sequence = batch.base_sequence + record.offset - batch.base_offset
     return {

@@ -9,7 +9,7 @@ from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import FAULTS, LEDGER, READS, Table
-from tidelog.trials.summary import TrialSummary, Window, summarize
+from tidelog.trials.summary import Outage, TrialSummary, summarize
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_partition_is_unavailable_while_a_send_waits_and_none_is_acknowledged(
         ],
         [],
     )
-    assert closing.unavailable == [Window(0, 2, 3_002), Window(1, 1_000, 2_500)]
+    assert closing.unavailable == [Outage(0, 2, 3_002), Outage(1, 1_000, 2_500)]
     assert closing.unavailable[0].duration_ms == 3_000
 
 

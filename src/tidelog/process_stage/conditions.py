@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.types import PartitionState, TopicPartition
 from tidelog.faults.places import Channel
-from tidelog.process_stage.observation import BrokerView, Observation, ReplicaView
+from tidelog.process_stage.observation import BrokerView, Observation, ObservedReplica
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.conditions import CONVERGED, OF_REPLICA, Condition, converged, holds
@@ -62,7 +62,7 @@ class Conditions:
     def is_registered(self, broker: int) -> bool:
         return self._observation.is_registered(broker)
 
-    def replica(self, broker: int, tp: TopicPartition) -> ReplicaView | None:
+    def replica(self, broker: int, tp: TopicPartition) -> ObservedReplica | None:
         view = self._asked.get(broker)
         return view.replicas.get(tp) if view is not None else None
 

@@ -35,7 +35,7 @@ _SAMPLE = re.compile(r'^tidelog_(\w+)(?:\{partition="(\d+)",topic="([^"]*)"\})? 
 
 
 @dataclass(slots=True)
-class ReplicaView:
+class ObservedReplica:
     """One replica in its broker's metrics."""
 
     values: dict[str, int] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class BrokerView:
     """One broker when it answered."""
 
     acts_as_controller: bool = False
-    replicas: dict[TopicPartition, ReplicaView] = field(default_factory=dict)
+    replicas: dict[TopicPartition, ObservedReplica] = field(default_factory=dict)
     isr_shrinks: int = 0
     believes: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     """Its Metadata response, if that was requested too."""
@@ -211,7 +211,7 @@ class Observation:
         return tuple((entry.epoch, entry.start_offset) for entry in entries)
 
 
-def _role(replica: ReplicaView | None) -> str:
+def _role(replica: ObservedReplica | None) -> str:
     if replica is None or replica.leader == NO_LEADER:
         return "-"
     return "leader" if replica.leads else "follower"
@@ -231,7 +231,7 @@ def _read_page(page: str) -> BrokerView:
     for name, partition, topic, value in _SAMPLE.findall(page):
         if topic:
             tp = TopicPartition(topic, int(partition))
-            replica = view.replicas.setdefault(tp, ReplicaView())
+            replica = view.replicas.setdefault(tp, ObservedReplica())
             replica.values[name.removeprefix("partition_")] = int(float(value))
         elif name == "active_controller":
             view.acts_as_controller = float(value) == 1

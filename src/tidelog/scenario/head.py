@@ -18,7 +18,7 @@ from tidelog.settings.kinds import Choice, Kind, Listed, Truth, Word, int32, int
 S = TypeVar("S", Setup, TopicSetup)
 
 
-class Field(NamedTuple):
+class HeadField(NamedTuple):
     """One KEY of a line: the attribute that holds its value, and the kind of the value."""
 
     attribute: str
@@ -27,21 +27,23 @@ class Field(NamedTuple):
     """The attribute is not the setup's, but that of the ``config`` in it."""
 
 
-Fields = Mapping[str, Field]
+Fields = Mapping[str, HeadField]
 
 
-def _of_brokers(name: str, attribute: str) -> Field:
-    return Field(attribute, BROKER[name].kind, in_config=True)
+def _of_brokers(name: str, attribute: str) -> HeadField:
+    return HeadField(attribute, BROKER[name].kind, in_config=True)
 
 
 # In the order in which they are printed.
 CLUSTER_LINE: Fields = {
-    "brokers": Field("brokers", int32(0)),
-    "controller": Field("controller", int32(0)),
-    "zones": Field("zones", Listed(Word())),
-    "keepers": Field("keepers", int32(0)),
-    "zookeeper.session.timeout.ms": Field("session_timeout_ms", BROKER["zookeeper.session.timeout.ms"].kind),
-    "latency.ms": Field("latency_ms", int64(0)),
+    "brokers": HeadField("brokers", int32(0)),
+    "controller": HeadField("controller", int32(0)),
+    "zones": HeadField("zones", Listed(Word())),
+    "keepers": HeadField("keepers", int32(0)),
+    "zookeeper.session.timeout.ms": HeadField(
+        "session_timeout_ms", BROKER["zookeeper.session.timeout.ms"].kind
+    ),
+    "latency.ms": HeadField("latency_ms", int64(0)),
     **{
         name: _of_brokers(name, name.replace(".", "_"))
         for name in (
@@ -55,27 +57,27 @@ CLUSTER_LINE: Fields = {
         "replica.high.watermark.checkpoint.interval.ms", "high_watermark_checkpoint_interval_ms"
     ),
     "isr.rule": _of_brokers("tidelog.isr.rule", "isr_rule"),
-    "flush": Field("sync_each_append", Choice({"always": True, "roll": False})),
-    "without": Field("without", Listed(words(*ALL_GUARDS.__slots__))),
+    "flush": HeadField("sync_each_append", Choice({"always": True, "roll": False})),
+    "without": HeadField("without", Listed(words(*ALL_GUARDS.__slots__))),
     # Which generations there are is checked with the whole setup.
-    "generation": Field("generation", Word()),
+    "generation": HeadField("generation", Word()),
 }
 TOPIC_LINE: Fields = {
-    "replicas": Field("replicas", Listed(int32(0))),
-    "isr": Field("isr", Listed(int32(0))),
-    "min.insync.replicas": Field("min_insync_replicas", ALTERABLE["min.insync.replicas"], in_config=True),
-    "unclean.leader.election.enable": Field(
+    "replicas": HeadField("replicas", Listed(int32(0))),
+    "isr": HeadField("isr", Listed(int32(0))),
+    "min.insync.replicas": HeadField("min_insync_replicas", ALTERABLE["min.insync.replicas"], in_config=True),
+    "unclean.leader.election.enable": HeadField(
         "unclean_leader_election", ALTERABLE["unclean.leader.election.enable"], in_config=True
     ),
 }
 PRODUCER_LINE: Fields = {
-    "acks": Field("acks", Choice({"0": 0, "1": 1, "all": -1, "-1": -1})),
-    "retries": Field("retries", int32(0)),
-    "request.timeout.ms": Field("request_timeout_ms", int32(0)),
-    "delivery.timeout.ms": Field("delivery_timeout_ms", int32(0)),
-    "retry.backoff.ms": Field("retry_backoff_ms", int64(0)),
-    "retry.backoff.max.ms": Field("retry_backoff_max_ms", int64(0)),
-    "enable.idempotence": Field("idempotent", Truth()),
+    "acks": HeadField("acks", Choice({"0": 0, "1": 1, "all": -1, "-1": -1})),
+    "retries": HeadField("retries", int32(0)),
+    "request.timeout.ms": HeadField("request_timeout_ms", int32(0)),
+    "delivery.timeout.ms": HeadField("delivery_timeout_ms", int32(0)),
+    "retry.backoff.ms": HeadField("retry_backoff_ms", int64(0)),
+    "retry.backoff.max.ms": HeadField("retry_backoff_max_ms", int64(0)),
+    "enable.idempotence": HeadField("idempotent", Truth()),
 }
 
 

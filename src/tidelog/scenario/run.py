@@ -12,7 +12,7 @@ from tidelog.scenario.conditions import Condition
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.scenario.scenario import FACTS, VERDICT_KINDS, Scenario
 from tidelog.scenario.snapshot import Snapshot
-from tidelog.scenario.verdict import Verdict
+from tidelog.scenario.verdict import RunVerdict
 from tidelog.scenario.violations import Broken
 
 
@@ -36,7 +36,7 @@ class Played:
 class Run:
     scenario: Scenario
     played: list[Played]
-    verdict: Verdict
+    verdict: RunVerdict
     ledger: list[Sent]
     broken: list[Broken] = field(default_factory=list)
     """Invariants that did not hold, the first time each was seen, in order."""

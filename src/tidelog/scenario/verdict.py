@@ -21,7 +21,7 @@ _OK = Outcome.OK
 
 
 @dataclass(slots=True)
-class Verdict:
+class RunVerdict:
     lost: list[Finding] = field(default_factory=list)
     """Acknowledged, and not in the committed log at the end."""
     duplicated: list[Finding] = field(default_factory=list)
@@ -52,11 +52,11 @@ class Verdict:
         }
 
 
-def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> Verdict:
+def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> RunVerdict:
     """The state in which a run ended on any stage, against what its clients were told and what they read."""
     ledger = ledger_of(clients)
     reads = [read for client in clients if isinstance(client, Consumer) for read in client.reads]
-    verdict = Verdict()
+    verdict = RunVerdict()
     for partition in end.partitions:
         place = partition.topic, partition.partition
         sent = [record for record in ledger if (record.tp.topic, record.tp.partition) == place]
@@ -80,7 +80,7 @@ def final_log(partition: PartitionSnapshot) -> Sequence[Record]:
 
 
 def _judge_partition(
-    verdict: Verdict, partition: PartitionSnapshot, ledger: list[Sent], reads: list[RecordRead]
+    verdict: RunVerdict, partition: PartitionSnapshot, ledger: list[Sent], reads: list[RecordRead]
 ) -> None:
     log = final_log(partition)
     offsets: dict[str, list[int]] = {}
@@ -139,7 +139,7 @@ def diverged(partition: PartitionSnapshot) -> list[Finding]:
     return found
 
 
-def _find_reordered(verdict: Verdict, acknowledged: list[Sent], offsets: dict[str, list[int]]) -> None:
+def _find_reordered(verdict: RunVerdict, acknowledged: list[Sent], offsets: dict[str, list[int]]) -> None:
     last: dict[str, Sent] = {}
     for record in acknowledged:
         if record.value not in offsets:

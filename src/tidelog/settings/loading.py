@@ -25,7 +25,7 @@ class Level(Enum):
     WARNING = "WARN"
 
 
-class Remark(NamedTuple):
+class SettingRemark(NamedTuple):
     level: Level
     text: str
 
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
     """The settings, and remarks about the input."""
 
     settings: Settings
-    remarks: list[Remark]
+    remarks: list[SettingRemark]
 
 
 def load(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--set") -> Loaded:
@@ -65,30 +65,30 @@ def settle(entries: Iterable[Property]) -> Loaded:
     return Loaded(settings, [*remarks(unknown), *_doubts(settings)])
 
 
-def _doubts(settings: Settings) -> list[Remark]:
+def _doubts(settings: Settings) -> list[SettingRemark]:
     """Remarks about values that are accepted but have no effect."""
     if settings.compression_type == "producer":
         return []
     text = f"compression.type={settings.compression_type} has no effect: batches stay as producers send them"
-    return [Remark(Level.WARNING, text)]
+    return [SettingRemark(Level.WARNING, text)]
 
 
-def remarks(unknown: Iterable[Property]) -> list[Remark]:
+def remarks(unknown: Iterable[Property]) -> list[SettingRemark]:
     """Remarks about ignored and unknown names."""
     ignored, said = [], []
     for entry in unknown:
         if is_security(entry.name):
             text = f"{entry.name} has no effect: connections are neither encrypted nor authenticated"
-            said.append(Remark(Level.WARNING, f"{text}, {entry.where}"))
+            said.append(SettingRemark(Level.WARNING, f"{text}, {entry.where}"))
         elif entry.name in REPLACED:
             text = f"{entry.name} has no effect, {entry.where}: set {REPLACED[entry.name]} instead"
-            said.append(Remark(Level.WARNING, text))
+            said.append(SettingRemark(Level.WARNING, text))
         elif is_ignored(entry.name):
             ignored.append(entry.name)
         else:
-            said.append(Remark(Level.WARNING, BROKER.unknown(entry.name, f", {entry.where}")))
+            said.append(SettingRemark(Level.WARNING, BROKER.unknown(entry.name, f", {entry.where}")))
     if ignored:
         said.append(
-            Remark(Level.NOTE, f"settings of Kafka without effect here: {', '.join(sorted(ignored))}")
+            SettingRemark(Level.NOTE, f"settings of Kafka without effect here: {', '.join(sorted(ignored))}")
         )
     return said

@@ -110,12 +110,12 @@ def end_of(segment: Path) -> int:
 
 
 @dataclass(slots=True)
-class Recovered:
+class RecoveredTrial:
     processes_ended: int
     sealed: Sealed
 
 
-def recover(path: Path) -> tuple[EvidenceFolder, Recovered]:
+def recover(path: Path) -> tuple[EvidenceFolder, RecoveredTrial]:
     """Bring the evidence of a killed trial into order. Raises `EvidenceError` if there is none, or if the
     trial still runs. Repeating it does no harm. The caller releases the folder."""
     folder = EvidenceFolder.claim(path)
@@ -133,7 +133,7 @@ def recover(path: Path) -> tuple[EvidenceFolder, Recovered]:
     except BaseException:
         folder.release()
         raise
-    return folder, Recovered(ended, sealed)
+    return folder, RecoveredTrial(ended, sealed)
 
 
 def _wait_for_writers(folder: EvidenceFolder) -> None:

@@ -29,7 +29,7 @@ from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
 from tidelog.trials.collection import stop_leftovers
 from tidelog.trials.load.workload import Idempotence, Workload
-from tidelog.trials.targets import ExistingKafka, OwnCluster, TrialTarget
+from tidelog.trials.targets import ExistingKafka, LoadTarget, OwnCluster
 from tidelog.trials.trial import LoadTrial, Silent, TrialFailed, TrialPlan, Watcher
 
 ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
@@ -167,7 +167,7 @@ class TrialOptions:
 
     # ------------------------------------------------------------ the plan
 
-    def target(self, folder: EvidenceFolder) -> TrialTarget:
+    def target(self, folder: EvidenceFolder) -> LoadTarget:
         if self.bootstrap_servers is not None:
             return ExistingKafka(self.bootstrap_servers)
         return OwnCluster(self.cluster_spec(folder), folder)

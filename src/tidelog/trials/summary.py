@@ -27,7 +27,7 @@ _SHOWN: Final = 10
 
 
 @dataclass(slots=True, frozen=True)
-class Window:
+class Outage:
     """A time in which a partition acknowledged no send, though one waited; in ms since the load began."""
 
     partition: int
@@ -56,7 +56,7 @@ class TrialSummary:
     latency_ms: dict[str, float] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     """How many of each kind were done."""
-    unavailable: list[Window] = field(default_factory=list)
+    unavailable: list[Outage] = field(default_factory=list)
     lost: int = 0
     """Acknowledged with acks=1 or acks=all, and not in the final log."""
     lost_by_acks: dict[str, int] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def _find_windows(summary: TrialSummary, path: Path, manifest: Manifest) -> None
     started = manifest.load_started_us or 0
     summary.unavailable = sorted(
         (
-            Window(row["partition"], (row["began"] - started) // 1000, (row["ended"] - started) // 1000)
+            Outage(row["partition"], (row["began"] - started) // 1000, (row["ended"] - started) // 1000)
             for row in found.filter(pc.and_(silent, same)).to_pylist()
         ),
         key=lambda window: (window.from_ms, window.partition),

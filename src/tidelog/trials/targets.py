@@ -21,7 +21,7 @@ from tidelog.trials.collection import collect_replicas
 from tidelog.trials.load.topic import Topic
 
 
-class TrialTarget(Protocol):
+class LoadTarget(Protocol):
     stage: str
 
     def start(self) -> None: ...

@@ -30,7 +30,7 @@ from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Role, Worker
 from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
 from tidelog.trials.nemesis import Nemesis
-from tidelog.trials.targets import TrialTarget
+from tidelog.trials.targets import LoadTarget
 
 PHASES: Final = ("start", "load", "heal", "settle", "drain", "stop", "collect")
 
@@ -83,9 +83,7 @@ class Silent:
 
 
 class LoadTrial:
-    def __init__(
-        self, plan: TrialPlan, target: TrialTarget, folder: EvidenceFolder, watcher: Watcher
-    ) -> None:
+    def __init__(self, plan: TrialPlan, target: LoadTarget, folder: EvidenceFolder, watcher: Watcher) -> None:
         self._plan = plan
         self._target = target
         self.folder = folder

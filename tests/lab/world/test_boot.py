@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.search.count import CountedTrial, play
-from tidelog.lab.search.schedule import ALL_FAULT_KINDS, FaultChoice, Finding, decide_randomly
+from tidelog.lab.search.schedule import ALL_FAULT_KINDS, FaultChoice, Violation, decide_randomly
 from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.search.shrink import shrink
 from tidelog.lab.world.boot import booted
@@ -64,6 +64,6 @@ def test_a_stopped_keeper_is_started_again_in_the_end() -> None:
         verbs = [step.verb for step in tried.steps]
         return Broken("stopped", "it does") if "keeper-stop" in verbs else None
 
-    small = shrink(Finding(stories[0], "stopped", "it does", 0), budget=300, trouble=keeper_stops)
+    small = shrink(Violation(stories[0], "stopped", "it does", 0), budget=300, trouble=keeper_stops)
     verbs = [step.verb for step in small.scenario.steps]
     assert verbs.count("keeper-stop") == verbs.count("keeper-start") == 1

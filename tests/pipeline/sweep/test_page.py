@@ -12,7 +12,7 @@ import pytest
 
 from tidelog.pipeline.sweep.atlas import render
 from tidelog.pipeline.sweep.atlas.choosing import HARMS, cheapest
-from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.campaign import Atlas
 from tidelog.pipeline.sweep.grid import make_grid
 from tidelog.pipeline.sweep.schedules import Shown
@@ -96,7 +96,7 @@ def test_the_script_chooses_as_python_does(browser: Any, tmp_path: Path) -> None
     """For every choice of faults and of what must not happen: the same configuration, or none."""
     atlas = made_up()
     (tmp_path / "atlas.html").write_text(render(atlas), "utf-8")
-    table = Table(atlas)
+    table = AtlasTable(atlas)
     page = browser.new_page(viewport={"width": 390, "height": 844})
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))

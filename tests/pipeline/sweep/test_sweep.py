@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tidelog.lab.play import run
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.sweep.atlas import render
-from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Listener
+from tidelog.pipeline.sweep.campaign import Atlas, Campaign, CampaignListener
 from tidelog.pipeline.sweep.grid import make_grid
 from tidelog.pipeline.sweep.player import Block, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS
@@ -27,7 +27,7 @@ AXES = {"generation": ["hw", "epoch"], "acks": ["1", "all"], "faults": ["crash",
 SEEDS = 14
 
 
-class Heard(Listener):
+class Heard(CampaignListener):
     def __init__(self) -> None:
         self.phases: list[str] = []
 
@@ -155,13 +155,13 @@ def test_a_cell_whose_faults_never_came_about_is_unknown(done: tuple[Path, Atlas
     from dataclasses import replace
 
     from tidelog.pipeline.sweep.atlas.choosing import cheapest
-    from tidelog.pipeline.sweep.atlas.table import Table
+    from tidelog.pipeline.sweep.atlas.table import AtlasTable
 
     _, atlas = done
     blank = [replace(c, faults={}) if c.cell.faults == "crash" else c for c in atlas.counts]
     assert not any(count.exercised for count in blank if count.cell.faults == "crash")
-    assert cheapest(Table(replace(atlas, counts=blank)), "epoch", ["crash"], ["phantom"]) is None
-    assert cheapest(Table(atlas), "epoch", ["crash"], ["phantom"]) is not None
+    assert cheapest(AtlasTable(replace(atlas, counts=blank)), "epoch", ["crash"], ["phantom"]) is None
+    assert cheapest(AtlasTable(atlas), "epoch", ["crash"], ["phantom"]) is not None
     page = render(replace(atlas, counts=blank))
     assert "4 of 8 cells are unknown" in page
     assert page.count('m-lost hu"') == 4

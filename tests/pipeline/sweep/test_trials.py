@@ -124,5 +124,5 @@ def player_dice(seed: int) -> object:
 
 def test_a_tally_of_a_crash_is_a_row_of_zeros() -> None:
     """Nothing is counted that was not judged."""
-    row = dict(zip(COLUMNS, row_of("c", 1, count.Tally("crashed", "why")), strict=True))
+    row = dict(zip(COLUMNS, row_of("c", 1, count.TrialCounts("crashed", "why")), strict=True))
     assert (row["outcome"], row["reason"], row["lost"], row["sent"]) == ("crashed", "why", 0, 0)

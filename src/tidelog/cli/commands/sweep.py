@@ -19,7 +19,7 @@ from tidelog.faults import SEARCH_FAULTS
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
-    from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate, Listener
+    from tidelog.pipeline.sweep.campaign import Atlas, Campaign, CampaignListener, Estimate
     from tidelog.pipeline.sweep.grid import Grid, Values
 
 EXAMPLES = """\b
@@ -178,7 +178,7 @@ def sweep(
 
 def _run(
     campaign: Campaign,
-    listener: Listener,
+    listener: CampaignListener,
     *,
     master: str | None,
     remote: str | None,

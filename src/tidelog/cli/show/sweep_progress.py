@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidelog.cli.show.output import console
-from tidelog.pipeline.sweep.campaign import Listener
+from tidelog.pipeline.sweep.campaign import CampaignListener
 from tidelog.pipeline.sweep.sizing import span
 
 _LINE_EVERY_S = 20.0
 
 
-class _Counter(Listener):
+class _Counter(CampaignListener):
     """The state that both outputs share."""
 
     def __init__(self) -> None:
@@ -81,9 +81,9 @@ class _Bar(_Counter):
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Listener]:
+def progress(*, quiet: bool) -> Iterator[CampaignListener]:
     if quiet:
-        yield Listener()
+        yield CampaignListener()
     elif not sys.stderr.isatty():
         yield _Lines()
     else:

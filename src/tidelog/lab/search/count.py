@@ -70,7 +70,7 @@ MEASURES = (
 
 
 @dataclass(slots=True)
-class Tally:
+class TrialCounts:
     """What became of one trial."""
 
     outcome: str
@@ -83,7 +83,7 @@ class Tally:
     marks: dict[str, int] = field(default_factory=lambda: dict.fromkeys(MARKS, 0))
 
 
-class Census:
+class EventCounter:
     """The witness of a trial that only counts."""
 
     __slots__ = ("_acks", "_handlers", "_min_insync", "_since", "_tp", "_world", "marks", "unavailable_ms")
@@ -218,7 +218,7 @@ class CountedTrial(Schedule):
 
     def __init__(self, scenario: Scenario, operations: int, faults: FaultChoice) -> None:
         acks = next(client.producer.acks for client in scenario.clients if client.producer is not None)
-        self.census = Census(acks)
+        self.census = EventCounter(acks)
         super().__init__(scenario, operations, faults, self.census)
         self.allowed = faults
         """Before ``focus`` left some out."""
@@ -237,7 +237,7 @@ class CountedTrial(Schedule):
 
 def play(
     scenario: Scenario, seed: int, *, operations: int, faults: FaultChoice, decide: Decider = decide_randomly
-) -> Tally:
+) -> TrialCounts:
     """Make and play the schedule of one seed, and say what became of it. Never raises what a trial raises."""
     try:
         trial = CountedTrial(scenario, operations, faults)
@@ -245,11 +245,11 @@ def play(
         decide(trial, Random(seed))
         trial.finish()
     except Stuck as stuck:
-        return Tally("stuck", str(stuck))
+        return TrialCounts("stuck", str(stuck))
     except InvariantViolation as violation:
-        return Tally("crashed", _one_line(f"a state that the rules exclude: {violation}"))
+        return TrialCounts("crashed", _one_line(f"a state that the rules exclude: {violation}"))
     except Exception as error:  # a bug of the simulation must cost one row, not the sweep
-        return Tally("crashed", _one_line(f"{type(error).__name__}: {error}"))
+        return TrialCounts("crashed", _one_line(f"{type(error).__name__}: {error}"))
     return _tally(trial)
 
 
@@ -265,7 +265,7 @@ def schedule(scenario: Scenario, seed: int, *, operations: int, faults: FaultCho
     return trial.as_scenario()
 
 
-def _tally(trial: CountedTrial) -> Tally:
+def _tally(trial: CountedTrial) -> TrialCounts:
     world, census = trial.world, trial.census
     verdict = {kind: len(found) for kind, found in judge(world).as_json().items()}
     ledger = ledger_of(world.clients.values())
@@ -286,7 +286,7 @@ def _tally(trial: CountedTrial) -> Tally:
         "messages": world.network.messages_sent,
     }
     outcome = "violated" if any(verdict.values()) else "held" if is_converged(world) else "unrecovered"
-    return Tally(outcome, "", verdict, measures, trial.inflicted, marks)
+    return TrialCounts(outcome, "", verdict, measures, trial.inflicted, marks)
 
 
 def _one_line(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tidelog.lab.invariants import INVARIANTS
 from tidelog.lab.play import run
-from tidelog.lab.search.schedule import USUAL_KINDS, Finding
+from tidelog.lab.search.schedule import USUAL_KINDS, Violation
 from tidelog.lab.search.search import SearchOptions
 from tidelog.scenario.narration import wrap_comment
 from tidelog.scenario.run import Run
@@ -22,7 +22,7 @@ _GRADES = {
 }
 
 
-def named(finding: Finding, options: SearchOptions) -> Finding:
+def named(finding: Violation, options: SearchOptions) -> Violation:
     """The finding, named by generation and seed, which identify it."""
     name = f"found-{options.generation}-{finding.seed}"
     title = f"{options.strategy} search: {finding.invariant} breaks"
@@ -64,7 +64,7 @@ def command_line(options: SearchOptions, seed: int) -> str:
     return shlex.join(words)
 
 
-def as_file(finding: Finding, options: SearchOptions, *, shrunk: bool, path: str) -> str:
+def as_file(finding: Violation, options: SearchOptions, *, shrunk: bool, path: str) -> str:
     """The scenario with comments at the top. ``path`` is the file name for the commands in them."""
     played = run(finding.scenario)
     lines = wrap_comment(f"Breaks {finding.invariant}: {finding.message}.")

@@ -67,7 +67,7 @@ class FaultChoice:
 
 
 @dataclass(slots=True)
-class Finding:
+class Violation:
     """A schedule that breaks an invariant."""
 
     scenario: Scenario
@@ -213,7 +213,7 @@ Decider = Callable[[Schedule, Random], None]
 
 def explore_one(
     scenario: Scenario, seed: int, decide: Decider, *, operations: int, faults: FaultChoice
-) -> Finding | None:
+) -> Violation | None:
     """Make and play the schedule of one seed."""
     trial = Schedule(scenario, operations, faults)
     rng = Random(seed)
@@ -222,9 +222,9 @@ def explore_one(
         decide(trial, rng)
         trial.finish()
     except Broken as broken:
-        return Finding(trial.as_scenario(), broken.name, broken.message, seed, broken.grade)
+        return Violation(trial.as_scenario(), broken.name, broken.message, seed, broken.grade)
     except InvariantViolation as violation:
-        return Finding(trial.as_scenario(), "core", str(violation), seed)
+        return Violation(trial.as_scenario(), "core", str(violation), seed)
     return None
 
 

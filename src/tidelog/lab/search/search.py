@@ -14,7 +14,7 @@ from typing import Protocol
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.types import TopicConfig
-from tidelog.lab.search.schedule import DECIDERS, Decider, FaultChoice, Finding, deviations, explore_one
+from tidelog.lab.search.schedule import DECIDERS, Decider, FaultChoice, Violation, deviations, explore_one
 from tidelog.lab.search.shrink import shrink
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.scenario import ClientSetup, Scenario
@@ -102,7 +102,7 @@ class SearchOptions:
 class SearchResult:
     schedules: int = 0
     """How many schedules were played."""
-    finding: Finding | None = None
+    finding: Violation | None = None
     """The worst finding."""
     shrunk: bool = False
     broken: dict[str, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class SearchResult:
     time_up: bool = False
     interrupted: bool = False
 
-    def add(self, finding: Finding | None) -> int:
+    def add(self, finding: Violation | None) -> int:
         """Count one more schedule, and keep the worst finding."""
         self.schedules += 1
         if finding is not None:

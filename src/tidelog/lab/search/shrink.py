@@ -14,7 +14,7 @@ from dataclasses import replace
 from tidelog.faults.active import Active
 from tidelog.faults.step import Duration, Step
 from tidelog.lab.play import first_failure
-from tidelog.lab.search.schedule import CONVERGENCE_LIMIT_MS, Finding
+from tidelog.lab.search.schedule import CONVERGENCE_LIMIT_MS, Violation
 from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.violations import Broken
@@ -32,7 +32,7 @@ def _first_failure(scenario: Scenario, judge_end: bool) -> Broken | None:
 
 class _Shrinker:
     def __init__(
-        self, finding: Finding, budget: int, progress: Callable[[int], None], trouble: Trouble
+        self, finding: Violation, budget: int, progress: Callable[[int], None], trouble: Trouble
     ) -> None:
         self._scenario = finding.scenario
         self.body, self.recovery = _split(finding.scenario)
@@ -107,12 +107,12 @@ class _Shrinker:
 
 
 def shrink(
-    finding: Finding,
+    finding: Violation,
     *,
     budget: int = 4_000,
     progress: Callable[[int], None] = lambda _: None,
     trouble: Trouble = _first_failure,
-) -> Finding:
+) -> Violation:
     """The smallest schedule found within ``budget`` replays. It breaks the same invariant, or whatever else
     ``trouble`` gives the finding's name to."""
     shrinker = _Shrinker(finding, budget, progress, trouble)

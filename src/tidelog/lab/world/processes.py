@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidelog.lab.world.world import World
 
 
-class BrokerProcess:
+class SimProcess:
     __slots__ = (
         "_setup",
         "core",

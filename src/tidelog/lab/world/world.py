@@ -27,7 +27,7 @@ from tidelog.core.types import (
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.lab.world.keeper import KeeperNotice, Quorum
 from tidelog.lab.world.network import Network
-from tidelog.lab.world.processes import BrokerProcess
+from tidelog.lab.world.processes import SimProcess
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
@@ -54,7 +54,7 @@ class World:
         self.now: Millis = 0
         self.network = Network(setup.latency_ms)
         self.observe = observer
-        self.processes = [BrokerProcess(BrokerId(b), setup) for b in range(setup.brokers)]
+        self.processes = [SimProcess(BrokerId(b), setup) for b in range(setup.brokers)]
         self.clients: dict[str, Producer | Consumer] = {}
         self.paused: dict[Node, None] = {}
         members = tuple(f"keeper-{i}" for i in range(setup.keepers))
@@ -231,7 +231,7 @@ class World:
             if target in self.clients:
                 self.clients[target].replied(correlation, reply)
 
-    def _carry_out(self, process: BrokerProcess) -> None:
+    def _carry_out(self, process: SimProcess) -> None:
         """Tell what happened in the step that a core has taken. What it asked for is on its way already."""
         core = process.core
         if core is None or not core.effects:
@@ -329,7 +329,7 @@ class World:
             process.core.stop(self.now)
             self._carry_out(process)
 
-    def _leave(self, process: BrokerProcess) -> None:
+    def _leave(self, process: SimProcess) -> None:
         process.leaving = False
         process.storage.close()
         self.crash(process.id)
@@ -353,7 +353,7 @@ class World:
             self._connected(process, peer)
         process.missed_connections.clear()
 
-    def _connected(self, process: BrokerProcess, peer: int) -> None:
+    def _connected(self, process: SimProcess, peer: int) -> None:
         if process.core is None:
             return
         if process.id in self.paused:

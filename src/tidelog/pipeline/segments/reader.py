@@ -1,6 +1,6 @@
 """A segment file as Arrow record batches: the way in.
 
-    for rows in read_segment(Segment(path, broker=1, topic="events", partition=0), ["offset", "value"]):
+    for rows in read_segment(SegmentFile(path, broker=1, topic="events", partition=0), ["offset", "value"]):
         …
 
 Rules of the file:
@@ -19,12 +19,12 @@ from typing import Any
 
 from tidelog.pipeline.files import Place, Source
 from tidelog.pipeline.segments.decoding import INFLATED_MAX, ROWS_MAX, ChunkDecoder
-from tidelog.pipeline.segments.rows import Rows, Segment
+from tidelog.pipeline.segments.rows import Rows, SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
 
 
 def read_segment(
-    segment: Segment,
+    segment: SegmentFile,
     columns: Sequence[str] | None = None,
     *,
     offsets: range | None = None,
@@ -60,7 +60,9 @@ def read_opened(
     yield from decoder.told()
 
 
-def read_piece(segments: Iterable[Segment], columns: Sequence[str], offsets: range | None) -> Iterator[Any]:
+def read_piece(
+    segments: Iterable[SegmentFile], columns: Sequence[str], offsets: range | None
+) -> Iterator[Any]:
     """Several segments one after the other; one that cannot be opened is a row with a `problem`."""
     for segment in segments:
         try:

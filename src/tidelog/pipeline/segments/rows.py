@@ -30,7 +30,7 @@ _CODECS: Final = pa.array([codec.name.lower() for codec in Compression], pa.stri
 
 
 @dataclass(slots=True, frozen=True)
-class Segment:
+class SegmentFile:
     """A segment file, and whose it is. `start` and `end` are positions of batches; `end` None: all of it."""
 
     path: Path
@@ -49,7 +49,7 @@ class Segment:
 class Rows:
     """Makes the rows of one segment."""
 
-    def __init__(self, segment: Segment, columns: Sequence[str] | None) -> None:
+    def __init__(self, segment: SegmentFile, columns: Sequence[str] | None) -> None:
         self.schema = arrow_schema(NAMES if columns is None else columns)
         self._constants = {
             "broker": segment.broker,

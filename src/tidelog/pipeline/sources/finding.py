@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.storage.log_folder import META
 
 _SEGMENT: Final = re.compile(r"\d{20}\.log")
@@ -28,7 +28,7 @@ _OWNER: Final = re.compile(r"^\s*(?:node|broker)\.id\s*=\s*(?P<id>\d{1,9})\s*$",
 _DEPTH_MAX: Final = 4
 
 
-def find_segments(path: Path) -> list[Segment]:
+def find_segments(path: Path) -> list[SegmentFile]:
     """The segment files at or below `path`, those of a partition in the order of their offsets."""
     path = path.absolute()
     if not path.exists():
@@ -46,14 +46,14 @@ def find_segments(path: Path) -> list[Segment]:
     return found
 
 
-def identified(path: Path) -> Segment:
+def identified(path: Path) -> SegmentFile:
     """A segment file with what its place says about it; what that does not say is None."""
     path = path.absolute()
     named = _PARTITION.fullmatch(path.parent.name)
     broker = _broker(path.parent.parent)
     if not named:
-        return Segment(path, broker)
-    return Segment(path, broker, named["topic"], int(named["partition"]))
+        return SegmentFile(path, broker)
+    return SegmentFile(path, broker, named["topic"], int(named["partition"]))
 
 
 def _files(folder: Path, depth: int) -> Iterator[Path]:

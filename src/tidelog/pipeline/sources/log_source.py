@@ -36,10 +36,10 @@ from pyspark.sql.types import StructType
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
 from tidelog.pipeline.segments.reader import read_piece
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.sources.choosing import chosen_columns
 from tidelog.pipeline.sources.finding import find_segments
-from tidelog.pipeline.sources.planning import OFFSET_END, Wanted, plan
+from tidelog.pipeline.sources.planning import OFFSET_END, ReadPlan, plan
 
 
 class LogSource(DataSource):
@@ -55,11 +55,11 @@ class LogSource(DataSource):
         return _LogReader(_segments(self.options), columns)
 
 
-def _segments(options: Mapping[str, str]) -> list[Segment]:
+def _segments(options: Mapping[str, str]) -> list[SegmentFile]:
     if listed := options.get("segments"):
         try:
             return [
-                Segment(Path(each["file"]).absolute(), each["broker"], each["topic"], each["partition"])
+                SegmentFile(Path(each["file"]).absolute(), each["broker"], each["topic"], each["partition"])
                 for each in json.loads(listed)
             ]
         except (ValueError, TypeError, KeyError):
@@ -75,20 +75,20 @@ def _segments(options: Mapping[str, str]) -> list[Segment]:
 class _Piece(InputPartition):
     """What one task reads."""
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, segments: list[SegmentFile]) -> None:
         super().__init__(None)
         self.segments = segments
 
 
 class _LogReader(DataSourceReader):
-    def __init__(self, segments: list[Segment], columns: list[str]) -> None:
+    def __init__(self, segments: list[SegmentFile], columns: list[str]) -> None:
         self._segments = segments
         self._columns = columns
-        self._wanted = Wanted()
+        self._wanted = ReadPlan()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """They only spare work: all are handed back, so that Spark holds every row to them."""
-        self._wanted = Wanted(
+        self._wanted = ReadPlan(
             brokers=_values("broker", filters),
             topics=_values("topic", filters),
             partitions=_values("partition", filters),

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.varints import Ints
 from tidelog.wire.batch import HEADER, HEADER_SIZE, MAGIC
 
@@ -29,7 +29,7 @@ _ENTRY: Final = Struct(">ii")
 
 
 @dataclass(slots=True, frozen=True)
-class Wanted:
+class ReadPlan:
     """What a query can use. None: no matter."""
 
     brokers: frozenset[Any] | None = None
@@ -37,7 +37,7 @@ class Wanted:
     partitions: frozenset[Any] | None = None
     offsets: range | None = None
 
-    def allows(self, segment: Segment) -> bool:
+    def allows(self, segment: SegmentFile) -> bool:
         return (
             (self.brokers is None or segment.broker in self.brokers)
             and (self.topics is None or segment.topic in self.topics)
@@ -45,14 +45,14 @@ class Wanted:
         )
 
 
-def plan(segments: Iterable[Segment], wanted: Wanted) -> list[list[Segment]]:
+def plan(segments: Iterable[SegmentFile], wanted: ReadPlan) -> list[list[SegmentFile]]:
     """Parts of segments, together as one task each."""
     chosen = [segment for segment in segments if wanted.allows(segment)]
     if wanted.offsets is not None:
         chosen = _in_range(chosen, wanted.offsets)
     sizes = [_size(segment) for segment in chosen]
     target = max(_PIECE_BYTES_MIN, min(PIECE_BYTES_MAX, sum(sizes) // _PIECES_WANTED))
-    tasks: list[list[Segment]] = []
+    tasks: list[list[SegmentFile]] = []
     filled = 0
     for segment, size in zip(chosen, sizes, strict=True):
         pieces = [segment] if size <= 2 * target else _cut(segment, size, target)
@@ -66,7 +66,7 @@ def plan(segments: Iterable[Segment], wanted: Wanted) -> list[list[Segment]]:
     return tasks
 
 
-def _size(segment: Segment) -> int:
+def _size(segment: SegmentFile) -> int:
     if segment.end is not None:
         return segment.end - segment.start
     with suppress(OSError):
@@ -77,7 +77,7 @@ def _size(segment: Segment) -> int:
 # ---------------------------------------------------------------- by offsets
 
 
-def _in_range(segments: Sequence[Segment], offsets: range) -> list[Segment]:
+def _in_range(segments: Sequence[SegmentFile], offsets: range) -> list[SegmentFile]:
     """Those that may hold such offsets, each narrowed to where these may be."""
     bases: dict[Path, list[int]] = {}
     for segment in segments:
@@ -94,7 +94,7 @@ def _in_range(segments: Sequence[Segment], offsets: range) -> list[Segment]:
     ]
 
 
-def _narrowed(segment: Segment, offsets: range) -> Segment:
+def _narrowed(segment: SegmentFile, offsets: range) -> SegmentFile:
     lasts, positions = _index(segment)
     start, end = segment.start, segment.end
     # The batch of an entry ends at or before the wanted offsets: everything before it does as well.
@@ -108,7 +108,7 @@ def _narrowed(segment: Segment, offsets: range) -> Segment:
     return replace(segment, start=start, end=end)
 
 
-def _cut(segment: Segment, size: int, target: int) -> list[Segment]:
+def _cut(segment: SegmentFile, size: int, target: int) -> list[SegmentFile]:
     """Pieces of about the target's size."""
     lasts, positions = _index(segment)
     stop = segment.start + size
@@ -126,7 +126,7 @@ def _cut(segment: Segment, size: int, target: int) -> list[Segment]:
 # ---------------------------------------------------------------- the index
 
 
-def _index(segment: Segment) -> tuple[Ints, Ints]:
+def _index(segment: SegmentFile) -> tuple[Ints, Ints]:
     """The last offsets and the positions of the batches that the offset index knows, in order."""
     try:
         content = segment.path.with_suffix(".index").read_bytes()
@@ -146,7 +146,7 @@ def index_entries(content: bytes, base_offset: int) -> tuple[Ints, Ints]:
     return entries[:count, 0] + base_offset, entries[:count, 1]
 
 
-def _is_batch(segment: Segment, last_offset: int, position: int) -> bool:
+def _is_batch(segment: SegmentFile, last_offset: int, position: int) -> bool:
     try:
         descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -1,7 +1,7 @@
 """A sweep from its grid to its atlas: size it, play what is missing, count, shrink, draw.
 
-Rules of the file: it prints nothing and asks nobody; whoever runs it passes a `Listener`. Every step can be
-repeated: what is done already is found done.
+Rules of the file: it prints nothing and asks no questions; the caller passes a `CampaignListener`. Every step
+can be repeated: finished work is found and kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TASKS_PER_CORE_MIN = 4
 """So that the last task of a short sweep does not leave the other cores idle for long."""
 
 
-class Listener:
+class CampaignListener:
     """Told how a sweep goes; this one does not care."""
 
     def phase(self, words: str, trials: int | None = None) -> None:
@@ -96,7 +96,7 @@ class Campaign:
     grid: Grid
     seeds: int
     store: Store
-    listener: Listener = field(default_factory=Listener)
+    listener: CampaignListener = field(default_factory=CampaignListener)
     _blocks: list[Block] = field(default_factory=list)
     _estimate: Estimate | None = None
 

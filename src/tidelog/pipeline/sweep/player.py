@@ -21,7 +21,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from tidelog.lab.search.count import Tally, play
+from tidelog.lab.search.count import TrialCounts, play
 from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named
 from tidelog.pipeline.sweep.mixes import faults_of
 from tidelog.pipeline.sweep.rows import Row, row_of
@@ -109,17 +109,17 @@ class _Child:
             except EOFError:
                 return
 
-    def end(self) -> Tally:
+    def end(self) -> TrialCounts:
         """Make sure that it is gone, and say how it went, for the row of the trial it was at."""
         self._ears.close()
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
         if self._silent:
-            return Tally("stuck", "the simulation did not end in time")
+            return TrialCounts("stuck", "the simulation did not end in time")
         if os.WIFSIGNALED(status):
-            return Tally("crashed", f"the process was ended by signal {os.WTERMSIG(status)}")
-        return Tally("crashed", f"the process ended with code {os.WEXITSTATUS(status)}")
+            return TrialCounts("crashed", f"the process was ended by signal {os.WTERMSIG(status)}")
+        return TrialCounts("crashed", f"the process ended with code {os.WEXITSTATUS(status)}")
 
 
 def _tell(blocks: Sequence[Block], group: int, mouth: Connection) -> None:

@@ -19,7 +19,7 @@ RULES = ("hw", "kip101", "epoch", "elr", "majority")
 
 
 @dataclass(slots=True, frozen=True)
-class Answer:
+class SweepAnswer:
     question: str
     sentence: str
     columns: tuple[str, ...]
@@ -74,7 +74,7 @@ class Pool:
         return percent(1 - self._ratio("acknowledged", "sent"))
 
 
-def answers(counts: Sequence[CellCount]) -> list[Answer]:
+def answers(counts: Sequence[CellCount]) -> list[SweepAnswer]:
     """All that this sweep has something to say about."""
     pool = Pool(counts)
     made = [
@@ -100,9 +100,9 @@ def _list(names: Sequence[str]) -> str:
 # ---------------------------------------------------------------- one function for each question
 
 
-def _raft(pool: Pool) -> Answer:
+def _raft(pool: Pool) -> SweepAnswer:
     pools = pool.where(acks="all", unclean=False, power=False).by_rules()
-    return Answer(
+    return SweepAnswer(
         "How do Raft and ZAB avoid losing acknowledged records?",
         "A follower there cuts its log only where it contradicts the leader's. With acks=all, clean "
         "elections and disks that keep what was written: "
@@ -112,7 +112,7 @@ def _raft(pool: Pool) -> Answer:
     )
 
 
-def _why_not_majority(pool: Pool) -> Answer:
+def _why_not_majority(pool: Pool) -> SweepAnswer:
     rows = []
     for name in ("epoch", "majority"):
         own = pool.where(generation=name, acks="all", unclean=False, min_insync=1, power=False)
@@ -120,7 +120,7 @@ def _why_not_majority(pool: Pool) -> Answer:
             some = own.where(replicas=copies)
             words = f"{name}, {copies} copies"
             rows.append((words, f"{some.trials:,}", some.leaderless, some.unanswered, some.words("lost")))
-    return Answer(
+    return SweepAnswer(
         "Why does Kafka not acknowledge on a majority?",
         "Copies are what costs: an ISR goes on with the last one, a majority of three stops when two are "
         "gone. Here is what both paid with the same copies under crashes, pauses and cuts.",
@@ -129,7 +129,7 @@ def _why_not_majority(pool: Pool) -> Answer:
     )
 
 
-def _min_insync(pool: Pool) -> Answer:
+def _min_insync(pool: Pool) -> SweepAnswer:
     rows = []
     for unclean in (False, True):
         own = pool.where(generation="epoch", acks="all", unclean=unclean)
@@ -138,7 +138,7 @@ def _min_insync(pool: Pool) -> Answer:
             mild, power = some.where(power=False), some.where(power=True, flush="roll")
             words = f"{least}, {'unclean' if unclean else 'clean'} elections"
             rows.append((words, mild.words("lost"), power.words("lost"), mild.unanswered))
-    return Answer(
+    return SweepAnswer(
         "When to use min.insync.replicas?",
         "When a record must be on several machines before it is promised. Under epoch with acks=all, what "
         "each value lost, and what it cost in sends that were not acknowledged.",
@@ -147,7 +147,7 @@ def _min_insync(pool: Pool) -> Answer:
     )
 
 
-def _order(pool: Pool) -> Answer:
+def _order(pool: Pool) -> SweepAnswer:
     rows = []
     for idempotent in (False, True):
         own = pool.where(generation="epoch", acks="all", unclean=False, power=False, idempotent=idempotent)
@@ -155,7 +155,7 @@ def _order(pool: Pool) -> Answer:
             some = own.where(retries=retries)
             words = f"{'idempotent' if idempotent else 'plain'}, retries={retries}"
             rows.append((words, f"{some.trials:,}", some.words("reordered"), some.words("duplicated")))
-    return Answer(
+    return SweepAnswer(
         "Order within a partition, or over everything?",
         "Within a partition, and there in the order in which sends arrive: a producer that tries again may "
         "overtake itself, and write twice. Under epoch, with acks=all and disks intact:",
@@ -164,14 +164,14 @@ def _order(pool: Pool) -> Answer:
     )
 
 
-def _truncation(pool: Pool) -> Answer:
+def _truncation(pool: Pool) -> SweepAnswer:
     pools = pool.where(acks="all", unclean=False, power=False).by_rules()
     rows = []
     for name, own in pools.items():
         rows.append(
             (name, f"{own.seen('truncated'):,} of {own.trials:,}", own.words("lost"), own.words("rewritten"))
         )
-    return Answer(
+    return SweepAnswer(
         "Does truncation remove only what nobody needs?",
         "That depends on the rules: logs are cut under all of them. With acks=all, clean elections and disks "
         f"intact, {_found(pools, 'lost', 'cut away what had been acknowledged')}",
@@ -180,9 +180,9 @@ def _truncation(pool: Pool) -> Answer:
     )
 
 
-def _replaced(pool: Pool) -> Answer:
+def _replaced(pool: Pool) -> SweepAnswer:
     pools = pool.where(acks="all", unclean=False, power=False).by_rules()
-    return Answer(
+    return SweepAnswer(
         "Can truncation by high watermark be replaced?",
         "By leader epochs, asked for until both logs agree. With acks=all, clean elections and disks "
         f"intact: {_found(pools, 'diverged', 'ended with replicas that differ for ever')}",
@@ -191,7 +191,7 @@ def _replaced(pool: Pool) -> Answer:
     )
 
 
-def _which(pool: Pool) -> Answer:
+def _which(pool: Pool) -> SweepAnswer:
     rows = []
     for name in ("epoch", "elr", "majority"):
         own = pool.where(generation=name, acks="all", unclean=False)
@@ -201,7 +201,7 @@ def _which(pool: Pool) -> Answer:
         for words, some in groups.items():
             if some.trials:
                 rows.append((f"{name}, {words}", f"{some.trials:,}", some.words("lost"), some.leaderless))
-    return Answer(
+    return SweepAnswer(
         "ISR or majority: which one?",
         "Both are compared with acks=all and clean elections. What decides is less the rule than whether a "
         "machine that comes back still has what it acknowledged.",

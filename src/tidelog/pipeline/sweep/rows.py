@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tidelog.lab.search.count import MARKS, MEASURES, Tally
+from tidelog.lab.search.count import MARKS, MEASURES, TrialCounts
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.scenario.scenario import VERDICT_KINDS
 
@@ -35,7 +35,7 @@ def spark_schema() -> str:
     return ", ".join(f"{name} {kinds.get(name, 'int')}" for name in COLUMNS)
 
 
-def row_of(cell: str, seed: int, tally: Tally) -> Row:
+def row_of(cell: str, seed: int, tally: TrialCounts) -> Row:
     return (
         cell,
         seed,

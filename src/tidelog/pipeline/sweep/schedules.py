@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.core.types import InvariantViolation
 from tidelog.faults.step import Step
 from tidelog.lab.search.count import schedule
-from tidelog.lab.search.schedule import Finding
+from tidelog.lab.search.schedule import Violation
 from tidelog.lab.search.shrink import shrink
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.snapshot import judge
@@ -40,7 +40,7 @@ REPLAYS_MAX = 600
 _SCHEMA = "cell string, kind string, seed long, steps int, message string, text string"
 
 
-class Wanted(NamedTuple):
+class ScheduleRequest(NamedTuple):
     """A trial to be made small: it shows ``kind`` in ``cell``."""
 
     cell: str
@@ -65,21 +65,21 @@ class Shown:
         return f"{SCHEDULES}/{self.cell}.{self.kind}.scenario"
 
 
-def wanted(counts: Sequence[CellCount]) -> list[Wanted]:
+def wanted(counts: Sequence[CellCount]) -> list[ScheduleRequest]:
     """Of every cell in which something went wrong, the worst."""
     found = []
     for count in counts:
         kind = count.worst()
         if kind is not None:
-            found.append(Wanted(count.cell.name, kind, count.examples[kind]))
+            found.append(ScheduleRequest(count.cell.name, kind, count.examples[kind]))
     return found
 
 
 def shrink_on_spark(
-    spark: SparkSession, store: Store, trials: Sequence[Wanted], *, replays: int = REPLAYS_MAX
+    spark: SparkSession, store: Store, trials: Sequence[ScheduleRequest], *, replays: int = REPLAYS_MAX
 ) -> list[Shown]:
     """Make them small and write the files. Raises `PipelineError`."""
-    groups: dict[tuple[str, str], list[Wanted]] = {}
+    groups: dict[tuple[str, str], list[ScheduleRequest]] = {}
     for trial in trials:
         groups.setdefault((trial.kind, cell_named(trial.cell).faults), []).append(trial)
     if not groups:
@@ -113,7 +113,7 @@ def shrink_on_spark(
     return shown
 
 
-def shrink_group(trials: Sequence[Wanted], replays: int) -> Iterator[Shown]:
+def shrink_group(trials: Sequence[ScheduleRequest], replays: int) -> Iterator[Shown]:
     """Failures of one kind under one mix: what is small already is tried on the next one first."""
     small: list[list[Step]] = []
     for trial in trials:
@@ -128,19 +128,19 @@ def shrink_group(trials: Sequence[Wanted], replays: int) -> Iterator[Shown]:
         yield _shown(cell, trial, finding)
 
 
-def _same(cell: Cell, trial: Wanted, steps: list[Step]) -> Finding | None:
+def _same(cell: Cell, trial: ScheduleRequest, steps: list[Step]) -> Violation | None:
     """Whether steps that failed elsewhere fail in the same way here."""
     scenario = replace(cell.scenario(), steps=steps)
     broken = verdict_of(scenario, trial.kind)
-    return None if broken is None else Finding(scenario, trial.kind, broken.message, trial.seed)
+    return None if broken is None else Violation(scenario, trial.kind, broken.message, trial.seed)
 
 
-def _shrunk(cell: Cell, trial: Wanted, replays: int) -> Finding | None:
+def _shrunk(cell: Cell, trial: ScheduleRequest, replays: int) -> Violation | None:
     scenario = schedule(cell.scenario(), trial.seed, operations=OPERATIONS, faults=faults_of(cell.faults))
     broken = verdict_of(scenario, trial.kind)
     if broken is None:
         return None
-    finding = Finding(scenario, trial.kind, broken.message, trial.seed)
+    finding = Violation(scenario, trial.kind, broken.message, trial.seed)
     return shrink(finding, budget=replays, trouble=lambda tried, _end: verdict_of(tried, trial.kind))
 
 
@@ -165,7 +165,7 @@ def _nobody(_event: object) -> None:
     pass
 
 
-def _shown(cell: Cell, trial: Wanted, finding: Finding) -> Shown:
+def _shown(cell: Cell, trial: ScheduleRequest, finding: Violation) -> Shown:
     name = f"{trial.cell}.{trial.kind}"
     title = f"{cell.generation} under {cell.faults}: {finding.message}"
     used = {step.client for step in finding.scenario.steps}

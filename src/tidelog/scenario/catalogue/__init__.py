@@ -1,6 +1,6 @@
 """The catalogue of known failures: scenario files that are installed with the package, found by name.
 
-``catalogue.txt`` gives the order in which they are told: a line ``# Group title``, then one name a
+``catalogue.txt`` gives the order in which they are told: a line ``# Section title``, then one name a
 line. It is optional, and so is a mention in it: what it does not name comes last, by the alphabet, under
 "More". A name in it without a file is passed over.
 """
@@ -31,7 +31,7 @@ class UnknownScenario(Refusal, LookupError):
 
 
 @dataclass(slots=True)
-class Group:
+class CatalogueSection:
     title: str
     names: list[str] = field(default_factory=list)
 
@@ -49,23 +49,23 @@ def _present() -> list[str]:
     )
 
 
-def groups() -> list[Group]:
+def groups() -> list[CatalogueSection]:
     """All scenarios in the order of the catalogue. Groups without any are left out."""
     order = _folder() / ORDER_FILE
     return arrange(order.read_text("utf-8") if order.is_file() else "", _present())
 
 
-def arrange(order: str, present: list[str]) -> list[Group]:
+def arrange(order: str, present: list[str]) -> list[CatalogueSection]:
     """Put the names that are present into the groups that ``order`` describes."""
-    found = [Group("")]
+    found = [CatalogueSection("")]
     left = dict.fromkeys(present)
     for line in map(str.strip, order.splitlines()):
         if line.startswith("#"):
-            found.append(Group(line.lstrip("#").strip()))
+            found.append(CatalogueSection(line.lstrip("#").strip()))
         elif line in left:
             del left[line]
             found[-1].names.append(line)
-    found.append(Group(REST, sorted(left)))
+    found.append(CatalogueSection(REST, sorted(left)))
     return [group for group in found if group.names]
 
 

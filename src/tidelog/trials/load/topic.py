@@ -27,7 +27,7 @@ class TopicError(Refusal):
 
 
 @dataclass(slots=True, frozen=True)
-class PartitionState:
+class PartitionInfo:
     partition: int
     leader: int
     replicas: tuple[int, ...]
@@ -78,14 +78,14 @@ class Topic:
 
     # ------------------------------------------------------------ watching
 
-    def states(self) -> list[PartitionState]:
+    def states(self) -> list[PartitionInfo]:
         """Its partitions, as some broker sees them; none if no broker answers."""
         try:
             metadata = self._admin.list_topics(self.name, timeout=2.0).topics[self.name]
         except (KafkaException, KeyError):
             return []
         return [
-            PartitionState(number, part.leader, tuple(part.replicas), tuple(part.isrs))
+            PartitionInfo(number, part.leader, tuple(part.replicas), tuple(part.isrs))
             for number, part in sorted(metadata.partitions.items())
         ]
 
@@ -100,7 +100,7 @@ class Topic:
                 return self._complaint(states)
             time.sleep(_POLL_SECONDS)
 
-    def _complaint(self, states: list[PartitionState]) -> str:
+    def _complaint(self, states: list[PartitionInfo]) -> str:
         for state in states:
             if state.leader < 0:
                 return f"partition {state.partition} has no leader"

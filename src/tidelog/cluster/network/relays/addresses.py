@@ -25,7 +25,7 @@ a node that lost a connection must not learn of that before the port is right.""
 Address = tuple[str, int]
 
 
-class Places:
+class Addresses:
     def __init__(self, on_change: Callable[[Node], None]) -> None:
         """``on_change`` gets a node that listens elsewhere, or again, or no more."""
         self._loop = asyncio.get_running_loop()

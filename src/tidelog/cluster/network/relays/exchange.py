@@ -6,10 +6,10 @@ import asyncio
 import itertools
 from collections.abc import Iterable
 
-from tidelog.cluster.network.relays.addresses import Address, Places
+from tidelog.cluster.network.relays.addresses import Address, Addresses
 from tidelog.cluster.network.relays.lane import Lane, Sort, Tap, Waiting
 from tidelog.cluster.network.relays.relay import Relay
-from tidelog.cluster.network.relays.relayed_connection import Connection
+from tidelog.cluster.network.relays.relayed_connection import RelayedConnection
 from tidelog.cluster.network.relays.rules import Links, Pair
 from tidelog.faults.places import Channel, Node
 
@@ -20,7 +20,7 @@ class Exchange:
     def __init__(self, hang_s: float) -> None:
         self.hang_s = hang_s
         self.links = Links()
-        self.places = Places(self._place_changed)
+        self.places = Addresses(self._place_changed)
         self.tap: Tap | None = None
         self._relays: dict[Pair, Relay] = {}
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -118,7 +118,7 @@ class Exchange:
         connection.reset()
         return True
 
-    def _oldest(self, channel: Channel) -> tuple[Waiting, Connection, Lane] | None:
+    def _oldest(self, channel: Channel) -> tuple[Waiting, RelayedConnection, Lane] | None:
         relays = self._between(channel.source, channel.target)
         heads = [head for relay in relays for head in relay.heads(channel)]
         return min(heads, key=lambda head: head[0].sequence, default=None)

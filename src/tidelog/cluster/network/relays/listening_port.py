@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 BACKLOG = 1024
 
 
-class State(Enum):
+class PortState(Enum):
     OPEN = "open"
     SILENT = "silent"
     REFUSING = "refusing"
@@ -33,19 +33,19 @@ class ListeningPort:
         self._on_caller = on_caller
         self._reserved = _bound(0)
         self.port: int = self._reserved.getsockname()[1]
-        self.state = State.REFUSING
+        self.state = PortState.REFUSING
         self._listener: socket.socket | None = None
         self._filler: socket.socket | None = None
 
-    def set(self, state: State) -> None:
+    def set(self, state: PortState) -> None:
         if state is self.state:
             return
         self._shut()
         self.state = state
-        if state is State.REFUSING:
+        if state is PortState.REFUSING:
             return
         self._listener = _bound(self.port)
-        if state is State.OPEN:
+        if state is PortState.OPEN:
             self._listener.listen(BACKLOG)
             self._loop.add_reader(self._listener, self._accept)
         else:
@@ -64,7 +64,7 @@ class ListeningPort:
 
     def _shut(self) -> None:
         if self._listener is not None:
-            if self.state is State.OPEN:
+            if self.state is PortState.OPEN:
                 self._loop.remove_reader(self._listener)
             self._listener.close()  # who waits in its queue is reset
             self._listener = None
@@ -74,7 +74,7 @@ class ListeningPort:
 
     def close(self) -> None:
         self._shut()
-        self.state = State.REFUSING
+        self.state = PortState.REFUSING
         self._reserved.close()
 
 

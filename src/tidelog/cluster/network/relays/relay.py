@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tidelog.cluster.network.relays.addresses import Address
 from tidelog.cluster.network.relays.labels import REPLY_HEADER, REQUEST_HEADER, SIZE, KeeperTalk, LinkProtocol
 from tidelog.cluster.network.relays.lane import Lane, Waiting
-from tidelog.cluster.network.relays.listening_port import HOST, ListeningPort, State
-from tidelog.cluster.network.relays.relayed_connection import Connection, reset_on_close
+from tidelog.cluster.network.relays.listening_port import HOST, ListeningPort, PortState
+from tidelog.cluster.network.relays.relayed_connection import RelayedConnection, reset_on_close
 from tidelog.cluster.network.relays.rewriting import Rewriting
 from tidelog.cluster.network.relays.rules import Pair, is_client, is_keeper
 from tidelog.faults.places import Channel, Node
@@ -39,7 +39,7 @@ class Relay:
         self._hanging: asyncio.TimerHandle | None = None
         self._gave_up = False
         """The link has been cut for so long that attempts are refused."""
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[RelayedConnection, None] = {}
         rewriting = Rewriting(self._lead).of if is_client(source) else None
         self._dialect = LinkProtocol(source, target, rewriting)
         self.rules_changed()
@@ -66,18 +66,18 @@ class Relay:
             self._gave_up = False
             self._stop_hanging()
             up = self._exchange.places.is_up(self.target)
-            self._door.set(State.OPEN if up else State.REFUSING)
+            self._door.set(PortState.OPEN if up else PortState.REFUSING)
         elif self._gave_up or self._exchange.hang_s <= 0:
-            self._door.set(State.REFUSING)
+            self._door.set(PortState.REFUSING)
         else:
-            self._door.set(State.SILENT)
+            self._door.set(PortState.SILENT)
             if self._hanging is None:
                 self._hanging = self._loop.call_later(self._exchange.hang_s, self._give_up)
 
     def _give_up(self) -> None:
         self._hanging = None
         self._gave_up = True
-        self._door.set(State.REFUSING)
+        self._door.set(PortState.REFUSING)
 
     def _stop_hanging(self) -> None:
         if self._hanging is not None:
@@ -104,7 +104,7 @@ class Relay:
             return
         finally:
             self._reaching.discard(reaching)
-        connection = Connection(caller, far, *self._lanes())
+        connection = RelayedConnection(caller, far, *self._lanes())
         connection.on_end = self._ended
         connection.on_far_end = self._far_ended
         self.connections[connection] = None
@@ -142,7 +142,7 @@ class Relay:
             self._exchange.lane(back, conversation.reply, REPLY_HEADER.size, whole=False),
         )
 
-    def _ended(self, connection: Connection) -> None:
+    def _ended(self, connection: RelayedConnection) -> None:
         self.connections.pop(connection, None)
 
     def _far_ended(self) -> None:
@@ -151,7 +151,7 @@ class Relay:
 
     # ------------------------------------------------------------ what a trial does
 
-    def lanes(self, pair: Pair) -> list[tuple[Connection, Lane]]:
+    def lanes(self, pair: Pair) -> list[tuple[RelayedConnection, Lane]]:
         """Of every connection the lane in that direction."""
         if pair == (self.source, self.target):
             return [(connection, connection.out) for connection in self.connections]
@@ -159,7 +159,7 @@ class Relay:
             return [(connection, connection.back) for connection in self.connections]
         return []
 
-    def heads(self, channel: Channel) -> list[tuple[Waiting, Connection, Lane]]:
+    def heads(self, channel: Channel) -> list[tuple[Waiting, RelayedConnection, Lane]]:
         """The messages of a channel that are next on their connections."""
         lanes = self.lanes((channel.source, channel.target))
         found = ((lane.head(channel), connection, lane) for connection, lane in lanes)

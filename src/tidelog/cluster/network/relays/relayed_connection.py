@@ -22,13 +22,13 @@ from tidelog.wire.errors import ProtocolError
 _LINGER = Struct("ii")
 
 
-class Connection:
+class RelayedConnection:
     """``near`` is the side of the node that opened it, ``far`` that of the node it leads to."""
 
     def __init__(self, near: socket.socket, far: socket.socket, out: Lane, back: Lane) -> None:
         self.out = out
         self.back = back
-        self.on_end: Callable[[Connection], None] = lambda connection: None
+        self.on_end: Callable[[RelayedConnection], None] = lambda connection: None
         self.on_far_end: Callable[[], None] = lambda: None
         """The far side ended by itself, and the near one does not know yet."""
         self._loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Connection:
 class _Side(asyncio.BufferedProtocol):
     """One socket: reads into its lane, and is written to by the other's."""
 
-    def __init__(self, connection: Connection, sock: socket.socket, lane: Lane) -> None:
+    def __init__(self, connection: RelayedConnection, sock: socket.socket, lane: Lane) -> None:
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._paused = False

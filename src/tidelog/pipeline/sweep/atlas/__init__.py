@@ -16,14 +16,14 @@ from importlib.resources import files
 from tidelog._version import __version__
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.sweep.atlas import choosing, coverage, maps, sections, stories
-from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.campaign import Atlas
 
 __all__ = ["render"]
 
 
 def render(atlas: Atlas) -> str:
-    table = Table(atlas)
+    table = AtlasTable(atlas)
     ours, theirs = files(__package__), files("tidelog.pipeline.report")
     style = theirs.joinpath("style.css").read_text("utf-8") + ours.joinpath("style.css").read_text("utf-8")
     head = el(

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.sweep.atlas.table import Table, generation_words
+from tidelog.pipeline.sweep.atlas.table import AtlasTable, generation_words
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS, NAMED_MIXES
@@ -47,7 +47,7 @@ def cost(cell: Cell, count: CellCount) -> tuple[float, ...]:
 
 
 def cheapest(
-    table: Table, generation: str, mixes: Sequence[str], forbidden: Sequence[str]
+    table: AtlasTable, generation: str, mixes: Sequence[str], forbidden: Sequence[str]
 ) -> tuple[Cell, int] | None:
     """The cheapest configuration that did none of it under any of these mixes, and in how many trials it was
     tried at least. A mix that was not tried under a configuration is no evidence for it."""
@@ -64,7 +64,7 @@ def cheapest(
     return min(found)[1:] if found else None
 
 
-def section(table: Table) -> Markup:
+def section(table: AtlasTable) -> Markup:
     generations = list(dict.fromkeys(cell.generation for cell in table.configurations))
     usual = "epoch" if "epoch" in generations else generations[0]
     faults = [mix for mix in table.mixes if mix != "none"]
@@ -114,7 +114,7 @@ def _harm(kind: str) -> Markup:
     return el("label", _input(type="checkbox", name="harm", value=kind, checked=checked), HARMS[kind])
 
 
-def _answer(table: Table, generation: str, mixes: Sequence[str]) -> Markup:
+def _answer(table: AtlasTable, generation: str, mixes: Sequence[str]) -> Markup:
     """For whoever has no script: what is crossed at first."""
     crossed = [mix for mix in mixes if "power" not in NAMED_MIXES.get(mix, tuple(mix.split("+")))]
     found = cheapest(table, generation, crossed, FORBIDDEN)
@@ -130,7 +130,7 @@ def _answer(table: Table, generation: str, mixes: Sequence[str]) -> Markup:
     )
 
 
-def data(table: Table) -> Markup:
+def data(table: AtlasTable) -> Markup:
     """The numbers that the script chooses among. `<` is escaped, so no text can end the element."""
     cells = {}
     for count in table.atlas.counts:

@@ -9,7 +9,7 @@ from tidelog.lab.search.count import MARKS
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.narrate.phrasebook import ENGLISH
 from tidelog.pipeline.report.html import Markup, el
-from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.mixes import KINDS
 from tidelog.pipeline.sweep.summary import CellCount
@@ -30,7 +30,7 @@ CANNOT_BE = {
 """Transitions that rules do not have: not reaching them is no gap."""
 
 
-def section(table: Table) -> Markup:
+def section(table: AtlasTable) -> Markup:
     counts = table.atlas.counts
     unknown = [count for count in counts if not count.exercised]
     return el(
@@ -54,7 +54,7 @@ def _sentence(counts: list[CellCount], unknown: list[CellCount]) -> str:
     return words + f"{len(unknown)} of {len(counts)} cells are unknown: none of their faults came about."
 
 
-def _transitions(table: Table) -> Markup:
+def _transitions(table: AtlasTable) -> Markup:
     generations = list(dict.fromkeys(count.cell.generation for count in table.atlas.counts))
     head = el("tr", el("th", "in how many trials"), [el("th", name, class_="n") for name in generations])
     rows = []

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.sweep.atlas.table import Table, generation_words
+from tidelog.pipeline.sweep.atlas.table import AtlasTable, generation_words
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.summary import CellCount
@@ -75,7 +75,7 @@ MEASURES = (
 )
 
 
-def section(table: Table) -> Markup:
+def section(table: AtlasTable) -> Markup:
     tabs = [
         el(
             "button",
@@ -124,7 +124,7 @@ def section(table: Table) -> Markup:
     )
 
 
-def _generations(table: Table) -> list[str]:
+def _generations(table: AtlasTable) -> list[str]:
     return list(dict.fromkeys(cell.generation for cell in table.configurations))
 
 
@@ -146,7 +146,7 @@ def _legend() -> Markup:
     )
 
 
-def _map(table: Table, generation: str) -> Markup:
+def _map(table: AtlasTable, generation: str) -> Markup:
     head = el(
         "tr",
         el("th", generation_words(generation), scope="col"),
@@ -161,14 +161,14 @@ def _map(table: Table, generation: str) -> Markup:
     return el("div", el("table", el("thead", head), el("tbody", rows), class_="heat"), class_="wide map")
 
 
-def _row(table: Table, cell: Cell, *, apart: bool) -> Markup:
+def _row(table: AtlasTable, cell: Cell, *, apart: bool) -> Markup:
     """``apart``: something else begins here, so leave a little room."""
     fields = [_field(table, table.count(cell, mix)) for mix in table.mixes]
     words = el("th", " · ".join(table.settings(cell)), scope="row")
     return el("tr", words, fields, class_="apart" if apart else None)
 
 
-def _field(table: Table, count: CellCount | None) -> Markup:
+def _field(table: AtlasTable, count: CellCount | None) -> Markup:
     if count is None:
         return el("td", "–", class_="none", title="this combination cannot be, or was not played")
     numbers = []

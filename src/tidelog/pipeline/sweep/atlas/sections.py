@@ -4,13 +4,13 @@ make it again."""
 from __future__ import annotations
 
 from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.intervals import percent
-from tidelog.pipeline.sweep.questions import Answer, answers
+from tidelog.pipeline.sweep.questions import SweepAnswer, answers
 from tidelog.pipeline.sweep.summary import excludes_loss
 
 
-def head_section(table: Table) -> Markup:
+def head_section(table: AtlasTable) -> Markup:
     atlas = table.atlas
     counts = [count for count in atlas.counts if count.exercised]
     harmed = [count for count in counts if count.harmed]
@@ -44,7 +44,7 @@ def _expectation(failed: int, sound: int) -> str | None:
     return f"In {sound} of these cells the rules exclude it, and it never happened there." if sound else None
 
 
-def _numbers(table: Table) -> Markup:
+def _numbers(table: AtlasTable) -> Markup:
     atlas = table.atlas
     counts = atlas.counts
     sent = sum(count.measures.get("sent", 0) for count in counts)
@@ -67,7 +67,7 @@ def _numbers(table: Table) -> Markup:
     )
 
 
-def questions_section(table: Table) -> Markup | None:
+def questions_section(table: AtlasTable) -> Markup | None:
     told = answers(table.atlas.counts)
     if not told:
         return None
@@ -79,7 +79,7 @@ def questions_section(table: Table) -> Markup | None:
     )
 
 
-def _answer(answer: Answer) -> Markup:
+def _answer(answer: SweepAnswer) -> Markup:
     head = el(
         "tr", [el("th", name, class_="n" if place else None) for place, name in enumerate(answer.columns)]
     )
@@ -94,7 +94,7 @@ def _answer(answer: Answer) -> Markup:
     )
 
 
-def left_out_section(table: Table) -> Markup | None:
+def left_out_section(table: AtlasTable) -> Markup | None:
     grid = table.atlas.grid
     if not grid.dropped and not grid.same_as:
         return None
@@ -117,7 +117,7 @@ def left_out_section(table: Table) -> Markup | None:
     return el("section", el("h2", "What was left out"), el("ul", lines), id="left-out")
 
 
-def again_section(table: Table) -> Markup:
+def again_section(table: AtlasTable) -> Markup:
     atlas = table.atlas
     command = atlas.command or "tidelog sweep"
     return el(

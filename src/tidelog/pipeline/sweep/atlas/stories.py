@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.sweep.atlas.table import Table
+from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.cells import cell_named
 from tidelog.pipeline.sweep.schedules import Shown
 
@@ -13,7 +13,7 @@ _NAMES_MAX = 12
 _ORDER = ("lost", "rewritten", "diverged", "phantom", "duplicated", "reordered")
 
 
-def section(table: Table) -> Markup | None:
+def section(table: AtlasTable) -> Markup | None:
     stories = grouped(table.atlas.shown)
     if not stories:
         return None

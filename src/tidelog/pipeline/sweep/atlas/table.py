@@ -25,7 +25,7 @@ _GENERATIONS = {
 }
 
 
-class Table:
+class AtlasTable:
     def __init__(self, atlas: Atlas) -> None:
         self.atlas = atlas
         self._counts = {count.cell: count for count in atlas.counts}
