@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.core.generations import GENERATIONS
-from tidelog.pipeline.sweep.cells import Cell, cell_named
-from tidelog.pipeline.sweep.grid import DEFAULT_AXES, GridError, make_grid
-from tidelog.pipeline.sweep.grid_file import read_grid
-from tidelog.pipeline.sweep.mixes import KINDS, canonical, faults_of
+from tidelog.pipeline.sweep.cells import KINDS, Cell, canonical, cell_named, faults_of
+from tidelog.pipeline.sweep.grid import DEFAULT_AXES, GridError, make_grid, read_grid
 
 CELLS = st.builds(
     Cell,

@@ -14,8 +14,7 @@ from tidelog.lab.search.count import MARKS, play, schedule
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Schedule, decide_randomly
 from tidelog.lab.world.world import Stuck, World
 from tidelog.pipeline.sweep import player
-from tidelog.pipeline.sweep.cells import OPERATIONS, Cell
-from tidelog.pipeline.sweep.mixes import faults_of
+from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, faults_of
 from tidelog.pipeline.sweep.player import Block, play_guarded, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS, Row, as_arrow, row_of
 from tidelog.scenario.scenario import VERDICT_KINDS, parse, print_scenario

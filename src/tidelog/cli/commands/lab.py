@@ -99,7 +99,7 @@ def _fragment(named: str | None, generation: str | None) -> str:
 
 
 def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
-    from tidelog.web.serving import address, listen, serve
+    from tidelog.web.server import address, listen, serve
 
     try:
         listener = listen(host, port)

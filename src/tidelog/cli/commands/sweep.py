@@ -155,7 +155,7 @@ def sweep(
     grid, number = _grid(grid_file, {axis: words for axis, words in given.items() if words is not None})
     number = seeds or number
     make_folder(out)  # refuse a bad path before Spark starts, which takes a while
-    from tidelog.cli.show.sweep_progress import progress
+    from tidelog.cli.show.sweep import progress
     from tidelog.pipeline.sweep.campaign import Campaign
     from tidelog.pipeline.sweep.store import Store
 
@@ -236,8 +236,7 @@ _TRUTH = {"no": False, "yes": True, "false": False, "true": True}
 
 
 def _grid(path: Path | None, given: Mapping[str, str]) -> tuple[Grid, int]:
-    from tidelog.pipeline.sweep.grid import DEFAULT_AXES, DEFAULT_SEEDS, make_grid
-    from tidelog.pipeline.sweep.grid_file import read_grid
+    from tidelog.pipeline.sweep.grid import DEFAULT_AXES, DEFAULT_SEEDS, make_grid, read_grid
 
     if path is None:
         axes: dict[str, Values] = dict(DEFAULT_AXES)
@@ -269,8 +268,7 @@ def _replay(name: str, save: Path | None) -> int:
     from dataclasses import replace
 
     from tidelog.lab.search.count import play, schedule
-    from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named
-    from tidelog.pipeline.sweep.mixes import faults_of
+    from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named, faults_of
     from tidelog.scenario.scenario import print_scenario
 
     words, colon, seed = name.rpartition(":")

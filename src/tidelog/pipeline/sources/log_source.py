@@ -37,9 +37,8 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
-from tidelog.pipeline.sources.choosing import chosen_columns
 from tidelog.pipeline.sources.finding import find_segments
-from tidelog.pipeline.sources.planning import OFFSET_END, ReadPlan, plan
+from tidelog.pipeline.sources.planning import OFFSET_END, ReadPlan, chosen_columns, plan
 
 
 class LogSource(DataSource):

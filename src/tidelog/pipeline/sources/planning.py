@@ -16,7 +16,10 @@ from struct import Struct
 from typing import Any, Final
 
 import numpy as np
+from pyspark.sql.types import StructType
 
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.segments.columns import BY_NAME
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.varints import Ints
 from tidelog.wire.batch import HEADER, HEADER_SIZE, MAGIC
@@ -159,3 +162,17 @@ def _is_batch(segment: SegmentFile, last_offset: int, position: int) -> bool:
         return False
     base_offset, _, _, magic, _, _, last_offset_delta, *_ = HEADER.unpack(header)
     return bool(magic == MAGIC and base_offset + last_offset_delta == last_offset)
+
+
+# ---------------------------------------------------------------- columns
+
+
+def chosen_columns(schema: StructType, source: str, known: tuple[str, ...] = tuple(BY_NAME)) -> list[str]:
+    """The names of the schema's columns, in its order; `PipelineError` for one that cannot be given."""
+    for field in schema.fields:
+        if field.name not in known:
+            raise PipelineError(f"{source} has no column {field.name}; it has {', '.join(known)}")
+        own, asked = BY_NAME[field.name].spark, field.dataType.simpleString()
+        if asked != own:
+            raise PipelineError(f"the column {field.name} of {source} is {own}, not {asked}")
+    return list(schema.names)

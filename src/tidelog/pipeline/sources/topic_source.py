@@ -46,7 +46,7 @@ from pyspark.sql.types import StructType
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments import texts
 from tidelog.pipeline.segments.columns import BY_NAME, arrow_schema
-from tidelog.pipeline.sources.choosing import chosen_columns
+from tidelog.pipeline.sources.planning import chosen_columns
 from tidelog.pipeline.sources.topic_client import (
     ANSWER_WITHIN_S,
     Position,

@@ -16,10 +16,65 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
 from tidelog.core.types import TopicConfig
-from tidelog.pipeline.sweep.mixes import PARTING, POWERFUL, canonical, kinds_of
+from tidelog.faults import SEARCH_FAULTS
+from tidelog.lab.search.schedule import FaultChoice
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.scenario import ClientSetup, Scenario
 from tidelog.scenario.setup import Setup, TopicSetup
+
+# ---------------------------------------------------------------- faults
+
+# A mix is kinds of faults joined by ``+`` (``crash+power``), or one of the names below. The seed decides
+# which of them happen in a trial, when, and to which brokers.
+
+KINDS = {name: fault.words.en for name, fault in SEARCH_FAULTS.items()}
+"""Every kind, in one line each."""
+
+NAMED_MIXES = {
+    "none": (),
+    "network": ("cut", "reset"),
+    "all": ("crash", "pause", "cut", "reset", "keeper", "elect"),
+    "all-power": ("crash", "power", "pause", "cut", "reset", "keeper", "elect"),
+}
+"""``all`` is everything except loss of power."""
+
+POWERFUL = ("power", "blackout")
+"""Kinds after which it matters whether a log was flushed."""
+PARTING = ("cut", "zone")
+"""Kinds that need two zones at least."""
+BUDGET = 6
+"""Faults in one trial, at most; recoveries are free."""
+
+
+def kinds_of(mix: str) -> tuple[str, ...]:
+    """The kinds in a mix, in the order of `KINDS`. Raises `ValueError` with what to write instead."""
+    if mix in NAMED_MIXES:
+        return NAMED_MIXES[mix]
+    named = mix.split("+")
+    for kind in named:
+        if kind not in KINDS:
+            raise ValueError(
+                f"unknown fault {kind!r}: choose from {', '.join(KINDS)}, "
+                f"several at once with +, or {', '.join(NAMED_MIXES)}"
+            )
+    return tuple(kind for kind in KINDS if kind in named)
+
+
+def canonical(mix: str) -> str:
+    """The one name of a mix: `power+crash` and `crash+power` are the same."""
+    kinds = kinds_of(mix)
+    for name, members in NAMED_MIXES.items():
+        if sorted(members) == sorted(kinds):
+            return name
+    return "+".join(kinds)
+
+
+def faults_of(mix: str) -> FaultChoice:
+    kinds = kinds_of(mix)
+    return FaultChoice(kinds, BUDGET if kinds else 0)
+
+
+# ---------------------------------------------------------------- cells
 
 OPERATIONS = 16
 """Sends and polls in a trial."""

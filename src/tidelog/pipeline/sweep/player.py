@@ -22,8 +22,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from tidelog.lab.search.count import TrialCounts, play
-from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named
-from tidelog.pipeline.sweep.mixes import faults_of
+from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named, faults_of
 from tidelog.pipeline.sweep.rows import Row, row_of
 
 PATIENCE_S = 60.0

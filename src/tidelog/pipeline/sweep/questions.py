@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tidelog.pipeline.sweep.cells import POWERFUL
 from tidelog.pipeline.sweep.intervals import Share, percent
-from tidelog.pipeline.sweep.mixes import POWERFUL
 from tidelog.pipeline.sweep.summary import CellCount
 
 RULES = ("hw", "kip101", "epoch", "elr", "majority")

@@ -23,8 +23,7 @@ from tidelog.lab.world.snapshot import judge
 from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import Stuck
 from tidelog.pipeline.errors import PipelineError, first_line
-from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named
-from tidelog.pipeline.sweep.mixes import faults_of
+from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, cell_named, faults_of
 from tidelog.pipeline.sweep.store import SCHEDULES, Store
 from tidelog.pipeline.sweep.summary import CellCount
 from tidelog.scenario.narration import wrap_comment

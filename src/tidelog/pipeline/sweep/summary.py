@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from tidelog.lab.search.count import MARKS
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.pipeline.errors import PipelineError, first_line
-from tidelog.pipeline.sweep.cells import Cell, cell_named
+from tidelog.pipeline.sweep.cells import POWERFUL, Cell, cell_named
 from tidelog.pipeline.sweep.intervals import Share
-from tidelog.pipeline.sweep.mixes import POWERFUL
 from tidelog.pipeline.sweep.rows import OUTCOMES
 from tidelog.pipeline.sweep.store import Store
 from tidelog.scenario.scenario import VERDICT_KINDS

@@ -16,9 +16,8 @@ from typing import Any
 
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.sweep.atlas.table import AtlasTable, generation_words
-from tidelog.pipeline.sweep.cells import Cell
+from tidelog.pipeline.sweep.cells import KINDS, NAMED_MIXES, Cell
 from tidelog.pipeline.sweep.intervals import percent
-from tidelog.pipeline.sweep.mixes import KINDS, NAMED_MIXES
 from tidelog.pipeline.sweep.summary import CellCount
 
 HARMS = {

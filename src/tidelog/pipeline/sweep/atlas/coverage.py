@@ -10,8 +10,8 @@ from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.narrate.phrasebook import ENGLISH
 from tidelog.pipeline.report.html import Markup, el
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
+from tidelog.pipeline.sweep.cells import KINDS
 from tidelog.pipeline.sweep.intervals import percent
-from tidelog.pipeline.sweep.mixes import KINDS
 from tidelog.pipeline.sweep.summary import CellCount
 
 _ELR = ("eligible_election", "last_known_election")
