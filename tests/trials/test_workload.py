@@ -61,7 +61,7 @@ def test_processes_are_few_and_everybody_is_in_one(rate: float, producers: int, 
     ("settings", "message"),
     [
         ({"rate": 0}, "a rate of 0 records/s: give more than 0"),
-        ({"producers": 0}, "nobody sends"),
+        ({"producers": 0}, "no producers"),
         ({"idempotence": "on", "acks": (-1, 1)}, "an idempotent producer waits for all replicas"),
         ({"value_bytes": 2_000_000}, "brokers take about 1,000,000"),
     ],

@@ -27,10 +27,10 @@ def run(
     make_world: MakeWorld = World,
     after_step: Callable[[World], None] = lambda world: None,
 ) -> Run:
-    """Play all steps. A broken invariant is noted and the play goes on: watching it fail is the point.
+    """Play all steps. A broken invariant is noted, and the play continues.
 
-    Whoever wants to see more than a run tells may bring a world that takes notes, and look at it after each
-    step, the beginning included."""
+    A caller that needs more than the run can pass a world that records, and look at it in ``after_step``,
+    which is also called at the beginning."""
     watch = Watch()
     broken: list[Broken] = []
     broken_at: list[int] = []

@@ -1,4 +1,4 @@
-"""What clients were told, and what steps remark, as phrases."""
+"""Outcomes for clients, and remarks of steps, as phrases."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A run as text: the scenario file itself, with what happened below each step.
 
-A step after which nothing is different stands alone. The state is printed where it changed: one line for the
+A step that changes nothing has no state below it. The state is printed where it changed: one line for the
 partition as the keeper knows it, one for each replica. A replica's records are grouped by leader epoch,
 ``0:[a b] 1:[f g]``; ``·`` is a control record. ``epochs 0@0 1@2`` is its leader-epoch table,
 ``remote 1:2 2:?`` a leader's Remote LEO of each follower (``?``: it has not fetched yet).

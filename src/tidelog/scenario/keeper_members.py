@@ -1,7 +1,7 @@
 """The members of a keeper, and which of them can reach an agreement. Plain rules, no sessions, no network.
 
-A member serves only while it reaches the leading member and that one reaches a majority. Whoever can reach a
-serving member is connected to the keeper.
+A member serves only while it reaches the leading member and that one reaches a majority. A broker that can
+reach a serving member is connected to the keeper.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def with_retries(scenario: Scenario, *, idempotent: bool, retries: int = RETRIES
 
 
 def most_copies(run: Run) -> int:
-    """How often one value stood in one replica's log, at most, at any time."""
+    """How often one value was in one replica's log, at most, at any time."""
     logs = (
         replica.records
         for played in run.played

@@ -1,7 +1,7 @@
 """What became of the promises: ledger × final logs × reads, for one run.
 
 Names as everywhere in tidelog. A send has three outcomes: ok, failed (certainly not written) and unknown;
-an unknown one can be neither lost nor phantom. Control records belong to the protocol, not to anybody's
+an unknown one can be neither lost nor phantom. Control records belong to the protocol, not to a client's
 ledger.
 """
 
@@ -33,7 +33,7 @@ class RunVerdict:
     reordered: list[Finding] = field(default_factory=list)
     """Two acknowledged records of one producer stand in the opposite order."""
     phantom: list[Finding] = field(default_factory=list)
-    """A value that nobody sent, or whose send was certainly refused."""
+    """A value that no producer sent, or whose send was certainly refused."""
 
     @property
     def held(self) -> bool:
@@ -53,7 +53,7 @@ class RunVerdict:
 
 
 def judge_end(end: Snapshot, clients: Collection[Producer | Consumer]) -> RunVerdict:
-    """The state in which a run ended on any stage, against what its clients were told and what they read."""
+    """The state in which a run ended on any stage, against the outcomes and reads of its clients."""
     ledger = ledger_of(clients)
     reads = [read for client in clients if isinstance(client, Consumer) for read in client.reads]
     verdict = RunVerdict()

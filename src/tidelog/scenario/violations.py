@@ -9,7 +9,7 @@ class Grade(Enum):
     """How bad it is when an invariant does not hold."""
 
     DATA = "data"
-    """Records are lost, changed or different from replica to replica: somebody was told an untruth."""
+    """Records are lost, changed or different from replica to replica: a client got a wrong answer."""
     STRUCTURE = "structure"
     """A rule is broken from which loss can follow; a search goes on to see whether it does."""
     LIVENESS = "liveness"

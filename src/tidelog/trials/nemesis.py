@@ -43,12 +43,12 @@ class Nemesis:
         schedule: Sequence[PlannedFault],
         journal: LineJournal,
         *,
-        told: Callable[[str], None] = lambda text: None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`told` hears, in the nemesis's thread, what is done."""
+        """`say` is called with each fault, in the nemesis's thread."""
         self._bed = bed
         self._journal = journal
-        self._told = told
+        self._say = say
         self._moments = _moments(schedule)
         self._stop = threading.Event()
         self._active: dict[int, PlannedFault] = {}
@@ -114,7 +114,7 @@ class Nemesis:
         }
         # Written down first: if we die while doing it, the evidence says that it may have been done.
         self._journal.write(row | {"began_us": _now_us()})
-        self._told(f"{fault.kind} {', '.join(fault.targets)}".rstrip())
+        self._say(f"{fault.kind} {', '.join(fault.targets)}".rstrip())
         self._active[fault.number] = fault
         self._began[fault.number] = time.monotonic()
         try:

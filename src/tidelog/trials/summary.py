@@ -62,7 +62,7 @@ class TrialSummary:
     lost_by_acks: dict[str, int] = field(default_factory=dict)
     lost_examples: list[dict[str, Any]] = field(default_factory=list)
     unconfirmed_missing: int = 0
-    """Sent with acks=0 and not in the final log: nobody promised anything."""
+    """Sent with acks=0 and not in the final log: no broker acknowledged them."""
     repeated: int = 0
     """How often the final log holds a value once more: what retries without idempotence do."""
     duplicated: int = 0

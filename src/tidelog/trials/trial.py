@@ -1,12 +1,11 @@
-"""A long trial from its first process to its last file: load on a cluster while faults happen.
+"""A trial from its first process to its last file: load on a cluster while faults happen.
 
-The phases, in order: *start* the cluster and its topic; *load*, with faults; *heal* everything and wait until
-every replica is in sync; let the last sends *settle*; *drain*, until consumers have read to the end and one
-more has read everything from the beginning; *stop*; *collect*.
+The phases, in order: *start* the cluster and its topic; *load*, with faults; *heal* all faults and wait until
+every replica is in sync; *settle*: wait for outstanding sends; *drain*: consumers read to the end, and a
+final reader reads everything from the beginning; *stop*; *collect*.
 
-Whatever happens on the way, the end is the same: what was done is undone, nothing is left running, and what
-was written down becomes tables. `interrupt` ends the load early; the second time nothing is waited for any
-more.
+A trial that fails or is interrupted ends alike: faults are healed, processes are stopped, and the journals
+become tables. `interrupt` ends the load early; the second call skips the waits.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ _HEAL_SECONDS: Final = 60.0
 _ENDS_SECONDS: Final = 30.0
 _DRAIN_SECONDS: Final = 60.0
 _DRAIN_RECORDS_PER_SECOND: Final = 20_000
-"""A slow machine reads at least so fast; a drain may take as long as that."""
+"""A slow machine reads at least this fast; it limits the duration of a drain."""
 
 
 Client = ProducerPlan | ConsumerPlan
 
 
 class TrialFailed(Refusal):
-    """The trial could not be carried out, or not to its end. The message is one line."""
+    """The trial could not run, or not to its end. The message is one line."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,7 +94,7 @@ class LoadTrial:
         self._consumers: list[Worker] = []
         self._interrupts = 0
         self.notes: list[str] = []
-        """What did not go as it should, in words; no reason to stop."""
+        """Problems that did not end the trial, in words."""
 
     def interrupt(self) -> None:
         """End early. May be called from a signal handler."""
@@ -181,7 +180,7 @@ class LoadTrial:
         ]
 
     def _started(self, role: Role, clients: Sequence[Client], processes: int) -> list[Worker]:
-        """Clients dealt out to processes; those that stand on different machines cannot share one."""
+        """Clients dealt out to processes. Clients in different network namespaces cannot share one."""
         machines: dict[tuple[str, ...], list[Client]] = {}
         for client in clients:
             machines.setdefault(tuple(self._target.command_in(client.name)), []).append(client)
@@ -201,15 +200,15 @@ class LoadTrial:
         if faults is None:
             return
         self._fault_lines = LineJournal(self.folder.journal / "faults.jsonl")
-        self._nemesis = Nemesis(faults, self._plan.schedule, self._fault_lines, told=self._watcher.said)
+        self._nemesis = Nemesis(faults, self._plan.schedule, self._fault_lines, say=self._watcher.said)
         self._nemesis.start()
 
     def _workers(self) -> list[Worker]:
         return [*self._producers, *self._consumers]
 
     def _wait_for(self, is_so: Callable[[], bool], seconds: float, patience: int = 1) -> bool:
-        """Until it is so, the time is over or somebody interrupts (for the `patience`th time); numbers are
-        passed on meanwhile. Raises `TrialFailed` if a worker fails."""
+        """Wait until it is so, the time is over or the trial is interrupted (for the `patience`th time), and
+        report numbers meanwhile. Raises `TrialFailed` if a worker fails."""
         deadline = time.monotonic() + seconds
         while True:
             if is_so():
@@ -252,7 +251,7 @@ class LoadTrial:
             self.notes.append(f"{complaint}, {_HEAL_SECONDS:g} s after the last fault")
 
     def _settle(self) -> None:
-        """Producers stop; what they still have in flight is waited for."""
+        """Stop the producers, and wait for their outstanding sends."""
         self._phase("settle")
         for worker in self._producers:
             worker.stop()

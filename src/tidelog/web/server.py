@@ -1,8 +1,8 @@
 """The page's server: static files, the catalogue, and one question, ``play``. It keeps no state.
 
-It listens on this machine only, unless told otherwise, and still trusts nobody: a page from elsewhere must
-not be able to use it through a reader's browser. So the ``Host`` must be one we serve under (a foreign name
-that resolves to 127.0.0.1 is refused), an ``Origin`` must be our own, and the page may load nothing from
+It listens on this machine only, unless configured otherwise, and trusts no page from elsewhere: such a page
+must not be able to use it through a reader's browser. So the ``Host`` must be one we serve under (a foreign
+name that resolves to 127.0.0.1 is refused), an ``Origin`` must be our own, and the page may load nothing from
 elsewhere and run no script that is not a file of ours.
 """
 

@@ -98,10 +98,10 @@ def _step(layout: _Layout, step: int) -> list[Text]:
 def _narration(layout: _Layout, step: int) -> list[Text]:
     """What is true of all runs first; then, by name, what is true of some."""
     runs = layout.comparison.runs
-    told = [run.narration(step) if step < len(run.played) else [] for run in runs]
-    passages = dict.fromkeys(text for texts in told for text in texts)
+    narrated = [run.narration(step) if step < len(run.played) else [] for run in runs]
+    passages = dict.fromkeys(text for texts in narrated for text in texts)
     under = {
-        text: [g for g, texts in zip(layout.comparison.generations, told, strict=True) if text in texts]
+        text: [g for g, texts in zip(layout.comparison.generations, narrated, strict=True) if text in texts]
         for text in passages
     }
     common = " ".join(text for text, names in under.items() if len(names) == len(runs))

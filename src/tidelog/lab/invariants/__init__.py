@@ -45,7 +45,7 @@ class Watch:
     def attach(self, world: World) -> None:
         """Start watching: from here on, every event of the world must be passed to ``__call__``."""
         history = CommitHistory(world)
-        self._handlers[HighWatermarkAdvanced] = [history.note]  # before anybody asks what is committed
+        self._handlers[HighWatermarkAdvanced] = [history.note]  # before an invariant asks what is committed
         for kind in self._kinds:
             invariant = kind(world, history)
             self._invariants.append(invariant)

@@ -76,7 +76,7 @@ class CommitHistory:
         self._commits: dict[TopicPartition, list[Commit]] = {}
 
     def of(self, tp: TopicPartition) -> list[Commit]:
-        """By offset. What stands here once is never replaced, whatever later leaders say."""
+        """By offset. An entry is never replaced, whatever later leaders report."""
         return self._commits.setdefault(tp, [])
 
     def note(self, event: HighWatermarkAdvanced) -> None:

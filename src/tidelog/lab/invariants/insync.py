@@ -1,4 +1,4 @@
-"""The ISR is worth its name: whoever may be elected holds everything that is committed.
+"""Members of the ISR: a replica that may be elected has every committed record.
 
 ``WeakIsr`` and ``StrongIsr`` of the TLA+ specification of Kafka's replication, and its ``LeaderInIsr``.
 """

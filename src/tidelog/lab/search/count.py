@@ -94,7 +94,7 @@ class EventCounter:
         self.marks = dict.fromkeys(MARKS, 0)
         self.unavailable_ms: Millis = 0
         self._since: Millis | None = None
-        """Since when nobody could take a write."""
+        """Since when no broker could take a write."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             e.PartitionStateWritten: self._written,
             e.BecameLeader: self._changed,
@@ -254,13 +254,13 @@ def play(
 
 
 def schedule(scenario: Scenario, seed: int, *, operations: int, faults: FaultChoice) -> Scenario:
-    """The same trial as a scenario: the steps that the seed stands for, as far as it gets."""
+    """The same trial as a scenario: the steps of the seed, as far as it gets."""
     trial = CountedTrial(scenario, operations, faults)
     try:
         trial.begin()
         decide_randomly(trial, Random(seed))
         trial.finish()
-    except Exception:  # the steps up to here are what whoever looks into it needs
+    except Exception:  # the steps up to here are needed to look into it
         pass
     return trial.as_scenario()
 

@@ -1,6 +1,6 @@
 """Searching for schedules that break an invariant.
 
-A *trial* is a small cluster, a few clients with a handful of operations, and somebody who decides at every
+A *trial* is a small cluster, a few clients with a handful of operations, and a decider that chooses at every
 step what happens next: which message arrives, whether time passes, what fails. The decider is the only
 source of chance, seeded, so a seed names a schedule. Three ways to decide:
 
@@ -78,7 +78,7 @@ class Violation:
 
 
 class ScheduleObserver(Protocol):
-    """Who watches a trial: told every event, and asked for a judgement when all is quiet."""
+    """Receives every event of a trial, and checks the final state."""
 
     def attach(self, world: World) -> None: ...
     def __call__(self, event: object) -> None: ...
@@ -107,8 +107,8 @@ class Schedule:
         self.left = operations
         self.fault_budget = faults.budget
         self.active = Active()
-        told = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
-        self._letters = [letter for letter in _LETTERS if letter not in told] if told else _LETTERS
+        used = {value for step in scenario.steps if step.verb in ("send", "produce") for value in step.args}
+        self._letters = [letter for letter in _LETTERS if letter not in used] if used else _LETTERS
         """Values for new records: every record of a trial must be recognisable."""
         self.producers = [client.name for client in scenario.clients if client.producer is not None]
         self.consumers = [client.name for client in scenario.clients if client.producer is None]
@@ -233,7 +233,7 @@ def explore_one(
 
 def decide_randomly(trial: Schedule, rng: Random) -> None:
     """Half of the schedules are chaos, half are a good day on which some channels starve: chaos finds races
-    that nobody thinks of, a good day gets deep into the protocol before something fails."""
+    that no one thinks of, a good day gets deep into the protocol before something fails."""
     trial.focus(rng)
     if rng.random() < 0.5:
         _chaos(trial, rng)
@@ -295,7 +295,7 @@ def _starvation(trial: Schedule, rng: Random) -> None:
         if roll < fail:
             trial.inflict_any(pick)
             continue
-        # Mostly the first one is taken, so the others are looked at only when somebody is to starve.
+        # Mostly the first one is taken, so the others are looked at only when a channel is to starve.
         for oldest in deliverable() if paused else active:
             if starving.get(oldest, 0) <= step:
                 break

@@ -4,7 +4,7 @@ each setup and copied from then on.
 A copy is made by a function that was written for it. ``_Recipe`` walks through a booted world once and writes
 down, as Python source, how to build another one: a line for every object and for each of its attributes. That
 is ten times as fast as reading back a pickle, because nothing is left to find out. What cannot change
-(settings, guards, what stands in the keeper) is not copied but shared by all worlds of a setup.
+(settings, guards, what the keeper holds) is not copied but shared by all worlds of a setup.
 """
 
 from __future__ import annotations

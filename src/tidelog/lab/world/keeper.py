@@ -26,12 +26,12 @@ class _Session:
 
     id: int
     connected: bool = True
-    """Somebody renews it: the process runs and reaches a serving member."""
+    """The broker renews it: the process runs and reaches a serving member."""
     broken: bool = False
     """The connection itself broke: calls and answers may be lost, unlike when the process merely sleeps."""
     expires_at: Millis | None = None
     missed: list[WatchFired | SessionStarted] = field(default_factory=list)
-    """What was to be told while nobody listened: the keeper says it when the connection is back."""
+    """Notices for a broker that was not connected: the keeper sends them when it is."""
 
 
 class Quorum(Ensemble):
@@ -67,7 +67,7 @@ class Quorum(Ensemble):
         return session is not None and session.connected
 
     def forsake(self, broker: int) -> None:
-        """A new process takes a broker's place. Nobody will answer for the old session again: let it run out
+        """A new process takes a broker's place. The old session is not renewed again: let it run out
         under a number of its own."""
         former = self._sessions.pop(broker, None)
         if former is not None and self.tree.has_session(former.id):
@@ -84,7 +84,7 @@ class Quorum(Ensemble):
         self._notify(broker, SessionStarted(id_))
 
     def disconnect(self, broker: int, now: Millis) -> None:
-        """Nobody renews the session from now on."""
+        """The session is not renewed from now on."""
         session = self._sessions.get(broker)
         if session is not None and session.connected:
             session.connected = False

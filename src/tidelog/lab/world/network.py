@@ -73,7 +73,7 @@ class Network:
         self._sequence = 0
         self._order: deque[tuple[InFlight, Channel, list[InFlight]]] = deque()
         """Every message sent and its line, oldest first; entries of messages that were taken are stale.
-        It is not kept while everything is held, since nobody asks for the oldest message then."""
+        It is not kept while everything is held, since the oldest message is not asked for then."""
 
     # ------------------------------------------------------------ sending and taking
 
@@ -183,7 +183,7 @@ class Network:
             self.active.pop(channel).clear()
 
     def forget_idle(self) -> None:
-        """Nothing is in flight, and nobody needs to know what was."""
+        """Nothing is in flight any more."""
         if not self.active:
             self._lines.clear()
             self._order.clear()

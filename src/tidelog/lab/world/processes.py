@@ -85,7 +85,7 @@ class ProcessOutbox:
         if isinstance(target, str):
             self._network.send("client-reply", me, target, (stamp, message), world.now)
         elif world.processes[target].incarnation == stamp:
-            # It goes back on the connection of its request: to that incarnation or to nobody.
+            # It goes back on the connection of its request: to that incarnation or not at all.
             self._network.send(CONNECTION_OF[type(message)], me, target, (me, message), world.now)
 
     def call_keeper(self, call: int, operation: Operation) -> None:

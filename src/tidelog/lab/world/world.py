@@ -1,7 +1,7 @@
 """The simulated cluster: processes, network, disks, keeper and clients under one virtual clock.
 
 Two ways to move it. *Fair*: ``settle``, ``advance`` and ``run_until`` take whatever is due first, so the
-cluster behaves as on a good day. *Chosen*: ``deliver`` and ``tick`` take exactly one step that somebody
+cluster behaves as on a good day. *Chosen*: ``deliver`` and ``tick`` take exactly one step that the caller
 picked, so any interleaving can be played. Both are deterministic: the world itself never draws a number.
 """
 
@@ -336,7 +336,7 @@ class World:
         self.quorum.end_session(process.id)
 
     def pause(self, broker: int) -> None:
-        """SIGSTOP: nothing is processed, nothing is lost, and nobody renews the keeper session."""
+        """SIGSTOP: nothing is processed, nothing is lost, and the keeper session is not renewed."""
         self.paused[broker] = None
         self.quorum.disconnect(broker, self.now)
 
@@ -423,7 +423,7 @@ class World:
                 self._drop_keeper_traffic(process.id)
 
     def _drop_keeper_traffic(self, broker: int) -> None:
-        """The connection to the keeper broke: calls and answers are lost, notices are told later."""
+        """The connection to the keeper broke: calls and answers are lost, notices are sent later."""
         self.network.lose_between(broker, KEEPER)
         for notice in self.network.in_flight(Channel("keeper-reply", KEEPER, broker)):
             if isinstance(notice, (WatchFired, SessionStarted)):

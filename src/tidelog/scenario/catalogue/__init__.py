@@ -20,7 +20,7 @@ SUFFIX = ".scenario"
 ORDER_FILE = "catalogue.txt"
 REST = "More"
 FILE_BYTES_MAX = 1_000_000
-"""Nobody writes a scenario of this size; a disk image or /dev/zero named by mistake is one."""
+"""No scenario is this large; a disk image or /dev/zero that is named by mistake is."""
 
 
 class UnknownScenario(Refusal, LookupError):
@@ -87,7 +87,7 @@ def load(name: str) -> Scenario:
 
 
 def file_text(path: Path) -> str:
-    """The text of a file somebody named. Raises ``ScenarioError`` with the reason if it cannot be read."""
+    """The text of a file. Raises ``ScenarioError`` with the reason if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)

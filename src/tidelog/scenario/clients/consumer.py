@@ -14,7 +14,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.types import NO_EPOCH, NO_LEADER, Millis, Offset, TopicPartition
 from tidelog.scenario.clients.events import ClientError, ClientFailure, RecordRead
-from tidelog.scenario.clients.metadata import NOBODY, ClientHost, ClientMetadata
+from tidelog.scenario.clients.metadata import NO_ONE, ClientHost, ClientMetadata
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
@@ -57,7 +57,7 @@ class Consumer:
     def _go(self, *, refreshed: bool) -> None:
         tp = self._wanted
         assert tp is not None
-        leader, epoch = self.metadata.leaders.get(tp, NOBODY)
+        leader, epoch = self.metadata.leaders.get(tp, NO_ONE)
         if leader == NO_LEADER or not self.world.can_connect(self.name, leader):
             broker = self.metadata.choose(self.name, self.world)
             if broker is None or refreshed:

@@ -1,4 +1,4 @@
-"""What clients of a scenario were told: the ledger of sends, acknowledgements, failures, reads."""
+"""Events of a scenario's clients: sends, acknowledgements, failures, reads."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class ClientHost(Protocol):
     def client_observed(self, observation: ClientEvent) -> None: ...
 
 
-NOBODY = (NO_LEADER, NO_EPOCH)
+NO_ONE = (NO_LEADER, NO_EPOCH)
 
 
 class ClientMetadata:

@@ -1,4 +1,4 @@
-"""Kafka's producer: it times out, retries, and writes down what it was told of each record."""
+"""Kafka's producer: it times out, retries, and records the outcome of each record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidelog.scenario.clients.events import (
     SendFailed,
     Sent,
 )
-from tidelog.scenario.clients.metadata import NOBODY, ClientHost, ClientMetadata
+from tidelog.scenario.clients.metadata import NO_ONE, ClientHost, ClientMetadata
 from tidelog.storage.memory import MemoryBatch
 from tidelog.wire.errors import ErrorCode
 
@@ -156,7 +156,7 @@ class Producer:
 
     def _reachable_leader(self, tp: TopicPartition, aimed_at: int | None = None) -> int:
         """The leader we believe in, or the broker that was chosen, if we can connect to it."""
-        leader = self.metadata.leaders.get(tp, NOBODY)[0] if aimed_at is None else aimed_at
+        leader = self.metadata.leaders.get(tp, NO_ONE)[0] if aimed_at is None else aimed_at
         return leader if leader != NO_LEADER and self._world.can_connect(self.name, leader) else NO_LEADER
 
     def _try(self, record: Sent) -> bool:

@@ -137,7 +137,7 @@ class Sender:
         if error is None:
             self.ok += 1
             self._last_ok = time.monotonic()
-            offset = message.offset()  # None with acks=0: nobody said
+            offset = message.offset()  # None with acks=0
             self._ledger.settle(sequence, OK, -1 if offset is None else offset, now_us)
             return
         code = error.code()

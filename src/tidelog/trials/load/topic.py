@@ -1,6 +1,6 @@
 """The topic of a trial, through an ordinary client's eyes: made, watched, measured. On any Kafka.
 
-A trial brings its own topic, with a name that nobody else uses, and never writes to another.
+A trial creates its own topic, with a unique name, and never writes to another.
 """
 
 from __future__ import annotations

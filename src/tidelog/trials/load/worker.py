@@ -1,8 +1,8 @@
-"""A process that generates load, from the inside: it is told what to do on stdin and answers on stdout.
+"""The main program of a process that generates load: commands on stdin, status on stdout.
 
 The first line is its plan, the others are orders, one JSON object each: `{"do": "stop"}`,
 `{"do": "drain", "ends": {topic: {partition: offset}}}`. The answers are JSON lines too: numbers now and then,
-and `"done": true` at the end. When stdin ends nobody is left to work for, and the process ends soon.
+and `"done": true` at the end. When stdin ends the trial has ended, and the process ends soon.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def no_journal(worker: str, error: OSError) -> str:
 
 
 class Noticed:
-    """What clients of this process notice besides records. The same error over and over is told once a
-    second, so that a client which cannot reach anybody does not fill the disk."""
+    """Events of this process's clients besides records. The same error is recorded once a second, so that a
+    client that reaches no broker does not fill the disk."""
 
     def __init__(self, journal: LineJournal) -> None:
         self._journal = journal

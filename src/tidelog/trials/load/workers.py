@@ -1,4 +1,4 @@
-"""The generators of load, from the outside: processes that are started, told, listened to and ended.
+"""The processes that generate load, as the trial sees them: started, commanded, read and ended.
 
 They are few (`workload` says how many) and each is a session of its own, so that Ctrl-C reaches only the
 trial. They end by themselves when the trial is gone, however it went: their standard input ends then.

@@ -27,7 +27,7 @@ Bootstrap = Callable[[str, str], str]
 
 
 class WorkloadError(Refusal):
-    """Nobody can produce such a load. The message is one line that says what to change."""
+    """Such a load is impossible. The message is one line that says what to change."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,7 +84,7 @@ class Workload:
         if not self.rate > 0:
             raise WorkloadError(f"a rate of {self.rate:g} records/s: give more than 0")
         if self.producers < 1:
-            raise WorkloadError("nobody sends: give at least 1 producer")
+            raise WorkloadError("no producers: give at least 1")
         if self.idempotence == "on" and any(acks != -1 for acks in self.acks):
             raise WorkloadError("an idempotent producer waits for all replicas: give acks=all alone")
         if self.value_bytes > 1_000_000:

@@ -17,8 +17,8 @@ PREFIX = "#/p/"
 def fragment(text: str, generation: str | None = None, step: int = 0, against: str | None = None) -> str:
     """What to put behind the page's address to open this play at this step."""
     play = {"text": text, "generation": generation, "step": step, "against": against}
-    told = json.dumps({key: value for key, value in play.items() if value}, ensure_ascii=False)
-    deflated = zlib.compress(told.encode(), level=9, wbits=-15)
+    text = json.dumps({key: value for key, value in play.items() if value}, ensure_ascii=False)
+    deflated = zlib.compress(text.encode(), level=9, wbits=-15)
     return PREFIX + base64.urlsafe_b64encode(deflated).decode().rstrip("=")
 
 

@@ -1,4 +1,4 @@
-"""A text somebody sent, played under one or two generations: all that the page ever asks for.
+"""A scenario text of a user, played under one or two generations: the page's only question.
 
 The text is the only truth: a fork, a scenario made by clicking, a share link and a file are all just texts.
 So there is one question, answered without remembering anything. Everything about the text may be wrong; what

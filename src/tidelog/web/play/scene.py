@@ -33,7 +33,7 @@ from tidelog.web.play.messages import travel
 Scene = dict[str, Any]
 
 FLIGHT_MAX = 200
-"""More dots than this nobody can tell apart."""
+"""More dots than this cannot be told apart."""
 
 
 def scene(world: World) -> Scene:
@@ -113,18 +113,18 @@ def _log(replica: ReplicaState, synced: int) -> dict[str, Any]:
 
 
 def entry(sent: Sent) -> dict[str, Any]:
-    """A line of the ledger: what a producer was told of one record."""
-    told: dict[str, Any] = {
+    """A line of the ledger: the outcome of one record for its producer."""
+    line: dict[str, Any] = {
         "value": sent.value,
         "acks": "all" if sent.acks == -1 else str(sent.acks),
         "outcome": "pending" if sent.outcome is None else sent.outcome.value,
         "attempts": sent.attempts,
     }
     if sent.outcome is Outcome.OK and sent.offset >= 0:
-        told["offset"] = sent.offset
+        line["offset"] = sent.offset
     elif sent.outcome is not Outcome.OK and sent.error is not None:
-        told["error"] = error_phrase(sent.error).as_json()
-    return told
+        line["error"] = error_phrase(sent.error).as_json()
+    return line
 
 
 def changes(before: Scene, after: Scene) -> Scene:

@@ -2,7 +2,7 @@
 
 A *beat* is the least that is worth a look: messages that arrive at the same moment and what they change. The
 steps of a scenario often take thousands of them, most alike; the notes of a step are bounded, and so is the
-whole play, because the text it plays comes from anybody.
+whole play, because the text may come from any user.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Notes:
 
 
 class WatchedWorld(World):
-    """The simulated cluster, with somebody looking on. What it does is the same, move by move."""
+    """The simulated cluster, which records each move. Its behaviour is the same."""
 
     def __init__(self, setup: Setup, observer: Observer) -> None:
         self.notes: list[Notes] = []
