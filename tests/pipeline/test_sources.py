@@ -17,10 +17,10 @@ from tests.storage.folders import TP, small, storage
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
 from tidelog.pipeline.segments.reader import read_segment
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.sources.finding import find_segments, identified
 from tidelog.pipeline.sources.log_source import LogSource
-from tidelog.pipeline.sources.planning import Wanted, plan
+from tidelog.pipeline.sources.planning import ReadPlan, plan
 from tidelog.storage.file_storage import FileStorage
 from tidelog.wire.records import Record, build_batch
 
@@ -108,12 +108,12 @@ def test_what_is_left_unread_would_not_have_counted(
 def test_conditions_choose_files_and_places(cluster: Path) -> None:
     """Offsets lie in few segments, and in these between positions that the index knows."""
     segments = find_segments(cluster)
-    everything = [piece for task in plan(segments, Wanted()) for piece in task]
+    everything = [piece for task in plan(segments, ReadPlan()) for piece in task]
     assert everything == segments
-    narrow = [piece for task in plan(segments, Wanted(offsets=range(50, 52))) for piece in task]
+    narrow = [piece for task in plan(segments, ReadPlan(offsets=range(50, 52))) for piece in task]
     assert 0 < len(narrow) <= 4
     assert sum((p.end or p.path.stat().st_size) - p.start for p in narrow) < 3_000
-    assert plan(segments, Wanted(brokers=frozenset([3]))) == []
+    assert plan(segments, ReadPlan(brokers=frozenset([3]))) == []
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_every_segment_has_a_task(
     """However many share one, and however small they are."""
     monkeypatch.setattr("tidelog.pipeline.sources.planning._PIECE_BYTES_MIN", piece_bytes)
     segments = find_segments(with_empty_segments)
-    tasks = plan(segments, Wanted(offsets=offsets))
+    tasks = plan(segments, ReadPlan(offsets=offsets))
     assert [piece.path for task in tasks for piece in task] == [segment.path for segment in segments]
     assert all(tasks)
 
@@ -159,7 +159,7 @@ def test_a_large_segment_is_cut_where_batches_begin(tmp_path: Path, monkeypatch:
         for n in range(300):
             append(log, batch(f"v{n}"))
     [segment] = find_segments(tmp_path)
-    pieces = [piece for task in plan([segment], Wanted()) for piece in task]
+    pieces = [piece for task in plan([segment], ReadPlan()) for piece in task]
     assert len(pieces) > 5
     assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
     values = [
@@ -174,9 +174,9 @@ def test_an_index_that_lies_is_not_believed(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(chained([build_batch([Record(value=b"x" * 50)])] * 20))
     path.with_suffix(".index").write_bytes(b"".join(n.to_bytes(4, "big") * 2 for n in range(3, 2_000, 7)))
-    segment = Segment(path)
-    assert plan([segment], Wanted()) == [[segment]]
-    assert plan([segment], Wanted(offsets=range(5, 6))) == [[segment]]
+    segment = SegmentFile(path)
+    assert plan([segment], ReadPlan()) == [[segment]]
+    assert plan([segment], ReadPlan(offsets=range(5, 6))) == [[segment]]
 
 
 def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ from tidelog.scenario.snapshot import (
     Snapshot,
     partition_snapshot,
 )
-from tidelog.scenario.verdict import Verdict, judge_end
+from tidelog.scenario.verdict import RunVerdict, judge_end
 from tidelog.storage.memory import MemoryBatch
 
 
-def judge(world: World) -> Verdict:
+def judge(world: World) -> RunVerdict:
     return judge_end(take(world, inside=False), world.clients.values())
 
 

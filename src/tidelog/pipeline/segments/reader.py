@@ -40,7 +40,7 @@ def read_segment(
 
 def read_opened(
     source: Source,
-    segment: Segment,
+    segment: SegmentFile,
     columns: Sequence[str] | None,
     *,
     offsets: range | None,

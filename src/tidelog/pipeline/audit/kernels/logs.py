@@ -1,4 +1,4 @@
-"""Segment files of a piece: batches by their headers, and records, decoded where somebody needs them.
+"""SegmentFile files of a piece: batches by their headers, and records, decoded where somebody needs them.
 
 Rules of the file:
 
@@ -24,7 +24,7 @@ from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, index_of
 from tidelog.pipeline.files import Place, Source
 from tidelog.pipeline.segments.batches import BatchHeaders, misplaced
 from tidelog.pipeline.segments.reader import read_opened
-from tidelog.pipeline.segments.rows import Segment
+from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
 from tidelog.wire.batch import CRC_START, HEADER, HEADER_SIZE, MAGIC
 
@@ -136,7 +136,7 @@ def records_of(
         try:
             with place.open(name) as source:
                 start, end = narrowed(place, source, name, base, range(low, high))
-                segment = replace(Segment(Path(name)), start=start, end=end)
+                segment = replace(SegmentFile(Path(name)), start=start, end=end)
                 for rows in read_opened(source, segment, wanted, offsets=range(low, high)):
                     tables.append(pa.Table.from_batches([rows]))
         except OSError:
