@@ -1,4 +1,4 @@
-"""SegmentFile files of a piece: batches by their headers, and records, decoded where somebody needs them.
+"""Segment files of a piece: batches by their headers, and records, decoded where somebody needs them.
 
 Rules of the file:
 
