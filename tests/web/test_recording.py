@@ -42,11 +42,17 @@ def test_every_moment_is_what_the_run_saw() -> None:
             "leader": partition.leader,
             "epoch": partition.leader_epoch,
             "isr": list(partition.isr),
+            "phase": partition.phase,
+            "phases": {str(broker): phase for broker, phase in partition.replica_phases},
         }
         for replica in partition.replicas:
             log = scene[f"log/0/{replica.broker}"]
             assert (log["leo"], log["hw"], log["role"]) == (replica.leo, replica.hw, replica.role)
             assert log["records"] == [[epoch, value] for _, epoch, value in replica.records]
+            inside = scene[f"inside/0/{replica.broker}"]
+            assert inside["checkpoint"] == replica.checkpoint
+            assert inside["remote"] == [[follower.broker, follower.leo] for follower in replica.remote]
+            assert len(scene[f"caught/0/{replica.broker}"]) == len(replica.remote)
 
 
 def test_beats_lead_to_the_end_of_their_step() -> None:

@@ -40,10 +40,11 @@ def is_inner(event: object) -> bool:
     return isinstance(event, (e.PartitionPhaseChanged, e.ReplicaPhaseChanged, e.HighWatermarksCheckpointed))
 
 
-def notable(events: Sequence[object], *, detail: bool = False) -> list[object]:
+def notable(events: Sequence[object], *, detail: bool = False, inner: bool = False) -> list[object]:
     """Of the events of one step, those for a reader. Without ``detail`` not what goes on inside a controller
     or a disk, no question whose answer follows (the answer repeats it), and not that a leader learns of an
-    ISR that was written just before. A follower's first question is part of its beginning."""
+    ISR that was written just before; ``inner`` keeps the first of these. A follower's first question is part
+    of its beginning."""
     if detail:
         return list(events)
     answered = [(v.broker, v.tp, v.asked_epoch) for v in events if isinstance(v, e.EpochEndAnswered)]
@@ -65,7 +66,7 @@ def notable(events: Sequence[object], *, detail: bool = False) -> list[object]:
                 continue
             case e.IsrChanged() if (event.tp, event.isr) in written:
                 continue
-            case _ if is_inner(event):
+            case _ if is_inner(event) and not inner:
                 continue
             case _:
                 pass

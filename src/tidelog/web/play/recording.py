@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.lab.play import run
 from tidelog.lab.world.world import Observer
 from tidelog.narrate.clients import remark_phrase
-from tidelog.narrate.events import phrase
+from tidelog.narrate.events import is_inner, notable, phrase
 from tidelog.scenario.clients.events import Acknowledged
 from tidelog.scenario.narration import print_narration
 from tidelog.scenario.run import Played, Run
@@ -108,11 +108,11 @@ def _step(run: Run, number: int, notes: Notes) -> Json:
         found["source"] = print_narration(step.narration)
     if played.remarks:
         found["remarks"] = [remark_phrase(remark).as_json() for remark in played.remarks]
-    shown = played.events[:EVENTS_PER_STEP_MAX]
+    shown = [event for _, event in played.events[:EVENTS_PER_STEP_MAX]]
     if shown:
-        found["events"] = [event_json(at, event) for at, event in shown]
+        found["events"] = [event_json(event) for event in notable(shown, inner=True)]
     commits_by_isr = run.scenario.setup.rules.commits_by_isr
-    rule = most_telling((event for _, event in shown), commits_by_isr=commits_by_isr)
+    rule = most_telling(shown, commits_by_isr=commits_by_isr)
     if rule is not None:
         found["rule"] = rule
     if notes.beats:
@@ -129,9 +129,9 @@ def _beat(beat: Beat) -> Json:
     return found
 
 
-def event_json(at: int, event: object) -> Json:
+def event_json(event: object) -> Json:
     """An event as the phrase that it is: the page says it in the reader's language."""
-    return {"at": at, **phrase(event).as_json()}
+    return {**phrase(event).as_json(), **({"inner": True} if is_inner(event) else {})}
 
 
 # ---------------------------------------------------------------- losses

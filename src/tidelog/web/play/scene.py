@@ -5,10 +5,13 @@ what is named there and nothing else. Keys:
 
 =====================  =====================================================================================
 ``now``                virtual time, the keeper's controller and its epoch
-``part/T``             leader, epoch and ISR of topic number T, as the keeper holds them
+``part/T``             leader, epoch and ISR of topic number T, as the keeper holds them; the states of
+                       partition and replicas in the controller's machines
 ``broker/B``           process state, whether it is registered and connected, whether it takes itself for the
-                       controller
+                       controller, and the keeper member that its session is at
 ``log/T/B``            role, LEO, HW, what is on disk for certain, records, epochs, and what it tells clients
+``inside/T/B``         the high watermark on disk; of a leader the Remote LEOs, and the requests that wait
+``caught/T/B``         of a leader after a step: how long ago each follower had everything, in ms
 ``keeper/M``           whether member M runs, serves, leads
 ``client/C``           the ledger of a producer, or what a consumer has read
 ``cuts``, ``held``     links that are cut, channels whose messages wait
@@ -46,6 +49,12 @@ def scene(world: World) -> Scene:
         travel(channel, payload) for channel in network.active for payload in network.in_flight(channel)
     ]
     found["flight"] = flight[:FLIGHT_MAX]
+    for number, partition in enumerate(take(world).partitions):
+        for replica in partition.replicas:
+            found[f"caught/{number}/{replica.broker}"] = [
+                None if follower.last_caught_up_ms is None else world.now - follower.last_caught_up_ms
+                for follower in replica.remote
+            ]
     return found
 
 
@@ -67,11 +76,18 @@ def small_scene(world: World) -> Scene:
             "isr": list(partition.isr),
             "elr": list(partition.elr),
             "lastKnown": list(partition.last_known_elr),
+            "phase": partition.phase,
+            "phases": {str(broker): phase for broker, phase in partition.replica_phases},
         }
         tp = TopicPartition(partition.topic, partition.partition)
         for replica in partition.replicas:
             synced = world.processes[replica.broker].storage.open(tp).synced_offset
             found[f"log/{number}/{replica.broker}"] = _log(replica, synced)
+            found[f"inside/{number}/{replica.broker}"] = {
+                "checkpoint": replica.checkpoint,
+                "remote": [[follower.broker, follower.leo] for follower in replica.remote],
+                "parked": [[parked.kind, parked.sender, parked.offset] for parked in replica.parked],
+            }
     for broker in world.broker_ids():
         found[f"broker/{broker}"] = _broker(world, broker)
     serving = world.quorum.serving(world.network.linked)
@@ -96,6 +112,7 @@ def _broker(world: World, broker: int) -> dict[str, Any]:
         "registered": world.quorum.tree.get(broker_path(world.processes[broker].id)) is not None,
         "connected": core is not None and world.quorum.is_connected(broker),
         "controls": core is not None and core.controller.active,
+        "member": world.quorum.session_at.get(broker) if core is not None else None,
     }
 
 

@@ -124,7 +124,7 @@ function happenings(step, seen = new Set()) {
   }
   return h("section", { class: "happened" }, h("h2", {}, t("whatHappened")),
     h("ol", {}, lines.slice(0, 14).map(({ said, event, times }) =>
-      h("li", { class: `event ${event.key}` }, withTerms(said, seen), times > 1 && h("small", {}, ` ×${times}`)))),
+      h("li", { class: `event ${event.key}${event.inner ? " inner" : ""}` }, withTerms(said, seen), times > 1 && h("small", {}, ` ×${times}`)))),
     lines.length > 14 && h("p", { class: "quiet" }, `+ ${lines.length - 14}`));
 }
 

@@ -1,6 +1,7 @@
 // The stage as a page: the head with its choices, banners, a pane for each generation, the story, time.
 
 import { button, fill, h, text } from "lab/dom.js";
+import { drawInside, makeInside } from "lab/inside.js";
 import { SceneView } from "lab/scene.js";
 import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
 import { source } from "lab/source.js";
@@ -56,10 +57,11 @@ export class StageView {
     const ledger = h("section", { class: "ledger", "aria-label": t("ledger") });
     const frame = h("div", { class: "frame" }, view.svg);
     const happened = h("div", { class: "pane-events" });
+    const inside = makeInside();
     const summary = stage.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
     const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, told(summary)));
-    const element = h("article", { class: "pane" }, stage.against && title, ledger, frame, stage.against && happened);
-    return { play, view, ledger, frame, happened, element };
+    const element = h("article", { class: "pane" }, stage.against && title, ledger, frame, inside, stage.against && happened);
+    return { play, view, ledger, frame, inside, happened, element };
   }
 
   #head() {
@@ -124,10 +126,11 @@ export class StageView {
   }
 
   // A moment within a step. What is lost turns red when the step is over.
-  drawMoment({ play, view, ledger }, scene) {
+  drawMoment({ play, view, ledger, inside }, scene) {
     const before = this.stage.step - 1;
     view.draw(scene, { moved: true, before: play.scene(before) });
     drawLedger(ledger, play, scene, before);
+    drawInside(inside, play.cast, scene, play.scene(before));
   }
 
   #scene(play) {
@@ -138,9 +141,10 @@ export class StageView {
 
   drawWords({ ledgers = true } = {}) {
     const { stage } = this;
-    for (const { play, ledger, happened } of this.panes) {
+    for (const { play, ledger, inside, happened } of this.panes) {
       const at = Math.min(stage.step, play.last);
       if (ledgers) drawLedger(ledger, play, this.#scene(play), at);
+      if (ledgers) drawInside(inside, play.cast, this.#scene(play), at > 0 ? play.scene(at - 1) : null);
       if (stage.against) paneEvents(happened, play, at, stage);
     }
     drawStory(this.story, stage);

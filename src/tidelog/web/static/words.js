@@ -57,10 +57,14 @@ export function say({ key, fields = {} }) {
 
 export function eventWords(event) {
   // English calls brokers by their number alone, which is odd at the beginning of a sentence.
-  if (!own().phrases[event.key].startsWith("{broker}")) return say(event);
+  const first = event.key === "Followed" ? "BecameFollower" : event.key;
+  if (!own().phrases[first].startsWith("{broker}")) return say(event);
   const said = say({ key: "spoken", fields: { said: event } });
   return said[0].toUpperCase() + said.slice(1);
 }
+
+// A state of the controller's machines.
+export const phaseWords = (kind, phase) => own().phrases[`${kind}.${phase.toUpperCase()}`];
 
 export const remarkWords = (remarks) => remarks.map(remarkSaid).join(t("semicolon"));
 
