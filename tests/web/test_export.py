@@ -39,7 +39,7 @@ def test_it_plays_from_a_disk(browser: Any, exported: Path) -> None:
     assert page.locator(".card code").all_inner_texts() == catalogue.names()
     page.locator(".start").get_by_role("link", name="Compare with today's rules").click()
     page.wait_for_selector(".pane >> nth=1")
-    assert page.evaluate("lab.stage.partsAt") == 17
+    assert page.evaluate("lab.stage.partsAt") == 18
     page.keyboard.press("End")
     page.wait_for_selector('.chip.lost[data-value="c"]')
     page.get_by_role("button", name="中文").click()

@@ -127,13 +127,32 @@ def test_motion_can_be_outrun(browser: Any, address: str) -> None:
 
 def test_a_record_turns_red_at_the_step_it_is_lost(opened: Opened) -> None:
     """In hw-loss the ledger says ok for c until broker 1 leads, and lost from then on."""
-    page = opened.go("#/s/hw-loss?g=hw&step=19")
+    page = opened.go("#/s/hw-loss?g=hw&step=20")
     chip = page.locator('.chip[data-value="c"]')
     assert "ok" in (chip.get_attribute("class") or "")
     page.keyboard.press("ArrowRight")
     page.wait_for_selector('.chip.lost[data-value="c"]')
     page.keyboard.press("ArrowLeft")
     page.wait_for_selector('.chip.ok[data-value="c"]')
+
+
+def test_what_each_one_knows_is_told_in_words(opened: Opened) -> None:
+    """After the append both logs end at 3 and the leader still knows of 2; the next fetch tells it."""
+    page = opened.go("#/s/hw-loss?g=epoch&step=5")
+
+    def cell(title: str, row: int) -> str:
+        found = page.locator(f'.inside tbody tr:nth-child({row}) [data-title="{title}"]')
+        return str(found.text_content())
+
+    assert (cell("Remote LEO", 1), cell("Remote LEO", 2)) == ("1: 2", "–")
+    assert cell("leader epoch → start", 2) == "0 → 0"
+    assert "the produce of p waits for HW 3" in page.locator(".inside-wait").inner_text()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    opened.until("lab.stage.step === 7")
+    assert (cell("Remote LEO", 1), cell("HW in memory / on disk", 1)) == ("1: 3", "3 / 2")
+    assert page.locator(".inside .changed").count() > 0
+    assert "leader 0 · epoch 0 · ISR [0,1]" in page.locator(".inside-keeper").inner_text()
 
 
 def test_a_fork_changes_the_story_and_can_be_undone(opened: Opened) -> None:
@@ -153,13 +172,13 @@ def test_a_fork_changes_the_story_and_can_be_undone(opened: Opened) -> None:
     ]
     assert page.locator('.chip.ok[data-value="c"]').count() == 1
     page.get_by_role("button", name="Undo").click()
-    opened.until("lab.stage.last === 23")
+    opened.until("lab.stage.last === 24")
     assert page.evaluate("lab.stage.name") == "hw-loss"
 
 
 def test_a_fork_at_the_right_step_prevents_the_loss(opened: Opened) -> None:
     """The leader of hw-loss wakes up before the follower is elected, and c survives; as the text replays."""
-    page = opened.go("#/s/hw-loss?g=hw&step=18")
+    page = opened.go("#/s/hw-loss?g=hw&step=19")
     page.locator("g.broker").nth(0).click()
     page.get_by_text("Wake it up").click()
     page.wait_for_selector(".banner.yours")
@@ -174,11 +193,11 @@ def test_a_fork_at_the_right_step_prevents_the_loss(opened: Opened) -> None:
 
 def test_switching_the_rules_keeps_the_place(opened: Opened) -> None:
     """Another generation plays the same text, at the same step."""
-    page = opened.go("#/s/hw-loss?g=hw&step=17")
+    page = opened.go("#/s/hw-loss?g=hw&step=18")
     assert page.locator(".ghost").count() == 1
     page.select_option("select.rules", "epoch")
     opened.until("lab.stage.generation === 'epoch'")
-    assert page.evaluate("lab.stage.step") == 17
+    assert page.evaluate("lab.stage.step") == 18
     assert page.locator(".ghost").count() == 0
 
 
@@ -379,7 +398,7 @@ def test_nothing_sticks_out(browser: Any, address: str, size: tuple[int, int]) -
     for asked in (
         "",
         "#/s/isolate-leader-zone-acks-all?g=epoch&step=9",
-        "#/s/hw-loss?g=hw&vs=epoch&step=17",
+        "#/s/hw-loss?g=hw&vs=epoch&step=18",
         "#/make",
     ):
         page = opened.go(asked)

@@ -54,7 +54,7 @@ def test_the_page_and_its_files_are_served(address: str) -> None:
 def test_a_play_is_answered_and_a_bad_text_refused(address: str) -> None:
     """One question: a text gives a recording, or a line that says what is wrong."""
     status, answer = play(address, text=catalogue.text("hw-loss"), generation="hw")
-    assert (status, answer["recording"]["lost_at"]) == (200, {"c": 20})
+    assert (status, answer["recording"]["lost_at"]) == (200, {"c": 21})
     status, answer = play(address, text="scenario x\ntopic t replicas=0\ncrsh 0\n")
     assert status == 422
     assert answer["error"].startswith("line 3, column 1: expected a command (did you mean crash?)")
