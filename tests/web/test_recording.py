@@ -42,6 +42,8 @@ def test_every_moment_is_what_the_run_saw() -> None:
             "leader": partition.leader,
             "epoch": partition.leader_epoch,
             "isr": list(partition.isr),
+            "elr": list(partition.elr),
+            "lastKnown": list(partition.last_known_elr),
             "phase": partition.phase,
             "phases": {str(broker): phase for broker, phase in partition.replica_phases},
         }
@@ -104,7 +106,7 @@ def test_two_generations_part_where_the_command_line_says() -> None:
     [
         ("nonsense", None, "line 1, column 1: expected"),
         (HEAD + "wait lader 1\n", None, "line 5, column 6: expected a condition"),
-        (HEAD, "raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        (HEAD, "raft", "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority"),
         (HEAD + "tick\n" * 1_001, None, "1001 steps are too many"),
         ("x" * 200_001, None, "longer than 200,000 characters"),
         (HEAD + "advance 60m\n" * 9, None, "the play was stopped: it takes more than"),
