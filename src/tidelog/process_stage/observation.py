@@ -181,15 +181,17 @@ class Observation:
         believes: dict[str, Any] | None = None
         if state is not None:
             believes = {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}
+        checkpoint = self._checkpointed(broker, tp)
         return ReplicaState(
             broker,
             self._process_state(broker),
             _role(replica),
             len(records),
-            self._checkpointed(broker, tp) if replica is None else replica.high_watermark,
+            checkpoint if replica is None else replica.high_watermark,
             records,
             self._epochs(broker, tp),
             believes,
+            checkpoint,
         )
 
     def _process_state(self, broker: int) -> str:
