@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,6 +114,62 @@ case("too few", CauseRule.TOO_FEW, "committed by [0] alone", **{"min.insync.repl
 case("moved back", CauseRule.PLACE_GONE, "waited for offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
     "c", (0, "a"), (1, "b"), at_ms=50
 ).read("c", (0, "a"), at_ms=400).elected(200, 1, 1, 0, CLEAN, [1])
+
+
+# What happened, and explains nothing.
+(
+    lost("elected with the record", UNEXPLAINED, "offset 1 (b)")
+    .committed(14, 0, 2, [0, 1])
+    .elected(200, 1, 1, 2, CLEAN, [1])
+    .elected(300, 0, 2, 2, CLEAN, [0, 1])
+)
+lost("cut far behind it", UNEXPLAINED, "offset 1 (b)").committed(14, 0, 2, [0, 1]).truncated(
+    100, 1, 9, 5, *EPOCH_END
+)
+(
+    case("diverged in one term", UNEXPLAINED, "broker 1 truncated last from 9 to 5")
+    .send("a", 0)
+    .log(0, "a")
+    .log(1, "x")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .truncated(300, 1, 9, 5, *EPOCH_END)
+)
+case("a copy that no election explains", UNEXPLAINED, "at offsets 0").send("a", 1, idempotent=True).logs(
+    "a", "a"
+).elected(500, 1, 1, 2, CLEAN, [1])
+case("a failure that no answer explains", UNEXPLAINED, "that it failed").send("a", outcome="failed").logs("a")
+(
+    case("moved back though the log was whole", UNEXPLAINED, "waited for offset 2")
+    .send("a", 0)
+    .send("b", 1)
+    .logs("a", "b")
+    .elected(10, 0, 0, 0, NEW, [0])
+    .read("c", (0, "a"), (1, "b"), at_ms=50)
+    .read("c", (0, "a"), at_ms=400)
+    .elected(200, 1, 1, 2, CLEAN, [1])
+)
+
+
+def test_a_power_loss_explains_only_what_its_broker_lost_after_it(tmp_path: Path) -> None:
+    """Not that of another broker, and not one before the record was committed."""
+    cases = [
+        Case(name)
+        .send("a", 0)
+        .log(0, "a", epochs=[1])
+        .log(1, "x", epochs=[0])
+        .elected(0, 0, 1, 0, CLEAN, [0, 1])
+        for name in ("early", "late")
+    ]
+    cases[0].committed(400, 0, 1, [0, 1], epoch=1)
+    cases[1].committed(50, 0, 1, [0, 1], epoch=1)
+    faults = [
+        {"number": 0, "kind": "power", "targets": ["1"], "began_us": 100_000},
+        {"number": 1, "kind": "power", "targets": ["0"], "began_us": 500_000},
+    ]
+    path = write(tmp_path / "e", cases, faults)
+    judge_evidence(path)
+    found = {row["topic"]: row["rule"] for row in found_rows(path) if row["anomaly"] == "diverged"}
+    assert found == {"early": CauseRule.NEVER_CUT, "late": CauseRule.UNSYNCED}
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from tidelog.pipeline.report import timeline as t
 from tidelog.pipeline.report.again import command_words
 from tidelog.pipeline.report.html import el
 from tidelog.pipeline.report.scale import decades, moment, time_marks, value_marks
+from tidelog.pipeline.report.words import headline
 
 HOSTILE = (
     "</title></style><script>alert(1)</script>\"'><img src=x onerror=alert(1)> & \x00\x1b[31m \ud800 \u202e"
@@ -292,3 +293,12 @@ def test_marks_are_round_and_few():
 )
 def test_moments_are_words(ms: int, words: str):
     assert moment(ms) == words
+
+
+def test_one_event_is_counted_once_in_the_headline() -> None:
+    """A record that was replaced is lost, rewritten and told twice: the headline counts the loss."""
+    counts = {name: {"violation": 3, "notice": 0} for name in ("lost", "rewritten", "reordered")}
+    found = headline(samples.verdict(counts=counts), samples.manifest())
+    assert found.text == "3 acknowledged records are lost."
+    assert "Also 3 records out of order." in found.more
+    assert "The same shows as 3 records rewritten after they were read." in found.more

@@ -34,6 +34,8 @@ PHRASES: Final = {
         "circles of transactions that read each other",
     ),
     "unavailable": ("time without service", "times without service"),
+    "missing copy": ("gap in an in-sync replica", "gaps in in-sync replicas"),
+    "broker exception": ("broker with exceptions in its log", "brokers with exceptions in their logs"),
     "unknown arrived": ("send in doubt that had arrived", "sends in doubt that had arrived"),
 }
 """An anomaly after a number: for one, and for more."""

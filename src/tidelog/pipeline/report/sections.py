@@ -349,7 +349,7 @@ def further_section(evidence: str) -> Markup:
         "spark = open_session()\n"
         f"folder = {evidence!r}\n"
         'found = spark.read.parquet(f"{folder}/audit/anomalies")\n'
-        'found.groupBy("anomaly", "severity", "cause").count().show(truncate=False)\n'
+        'found.groupBy("anomaly", "severity", "rule").count().show(truncate=False)\n'
         'spark.read.parquet(f"{folder}/ledger").where("outcome = \'unknown\'").show()'
     )
     names = join(*_commas([el("code", table.name) for table in TABLES]))

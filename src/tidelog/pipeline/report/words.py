@@ -20,6 +20,8 @@ VIOLATED: Final = "violated"
 UNSAID: Final = "unsaid"
 
 _LOST: Final = "lost"
+_SAME_EVENT: Final = frozenset({_LOST, "rewritten", "inconsistent offset", "diverged", "missing copy"})
+"""What one replaced record shows as: it is not counted once for each."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -38,8 +40,7 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
     if lost is not None:
         are = "is" if lost.count == 1 else "are"
         share = f"Of {number(counts.promised)} that were acknowledged, during {circumstances(manifest)}."
-        others = [finding for finding in broken if finding is not lost]
-        also = f" Also {_listed(others)}." if others else ""
+        also = _also(broken, lost)
         text = f"{plural(lost.count, 'acknowledged record')} {are} lost."
         return Headline(VIOLATED, text, share + also)
     if broken:
@@ -47,7 +48,8 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
         looked = verdict.get("conclusive") and _LOST in (verdict.get("judged") or ())
         none = f"None of {plural(counts.promised, 'acknowledged record')} is lost, but"
         more = f"{none if looked else 'These'} promises were broken."
-        return Headline(VIOLATED, f"{_listed(broken)}.", more)
+        first = broken[0]
+        return Headline(VIOLATED, f"{first.words}.", more + _also(broken, first))
     if not counts.sends:
         return Headline(UNSAID, "There is nothing to judge.", "The ledger is empty: no send was recorded.")
     if not verdict.get("conclusive"):
@@ -65,6 +67,15 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
         "Every acknowledged record is there.",
         f"All {number(counts.promised)} of them, after {circumstances(manifest)}.",
     )
+
+
+def _also(broken: list[Finding], first: Finding) -> str:
+    """What else was found; and what is the same event, seen from elsewhere."""
+    rest = [finding for finding in broken if finding is not first]
+    same = [finding for finding in rest if {finding.anomaly, first.anomaly} <= _SAME_EVENT]
+    others = [finding for finding in rest if finding not in same]
+    also = f" Also {_listed(others)}." if others else ""
+    return also + (f" The same shows as {_listed(same)}." if same else "")
 
 
 def _listed(found: list[Finding]) -> str:

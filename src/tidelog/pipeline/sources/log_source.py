@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -34,7 +35,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.segments.columns import SPARK_SCHEMA
+from tidelog.pipeline.segments.columns import SPARK_SCHEMA, arrow_schema
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.sources.finding import find_segments
@@ -99,6 +100,8 @@ class _LogReader(DataSourceReader):
         return [_Piece(segments) for segments in plan(self._segments, self._wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        # Spark fails on a task that gives nothing at all, not even an empty batch.
+        yield pa.RecordBatch.from_pylist([], schema=arrow_schema(self._columns))
         # Where there is nothing to read, Spark makes up a partition of its own.
         if isinstance(partition, _Piece):
             yield from read_piece(partition.segments, self._columns, self._wanted.offsets)

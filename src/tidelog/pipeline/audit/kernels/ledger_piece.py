@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.context import Axis, Context
 from tidelog.pipeline.audit.findings import FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import (
     Flags,
@@ -276,15 +276,16 @@ def _draw(context: Context, result: LedgerResult, sends: Sends) -> None:
     """What the report's timeline shows of sends."""
     axis = context.axis
     at = axis.at(sends.sent)
-    _tally(result.load, at, sends.acks, sends.outcome)
+    result.load.update(_counted(axis, at, sends.acks, sends.outcome))
     ok = (sends.outcome == OK) & (sends.settled >= 0)
     settled = np.flatnonzero(ok)
-    _tally(result.settled, axis.at(sends.settled[settled]), sends.acks[settled])
+    counts = _counted(axis, axis.at(sends.settled[settled]), sends.acks[settled], np.zeros_like(settled))
+    result.settled.update({(moment, acks): count for (moment, acks, _), count in counts.items()})
     waited = np.flatnonzero(ok & (sends.acks != 0))
     waits = np.maximum(sends.settled[waited] - sends.sent[waited], 0)
     if len(waits):
         result.slowest = int(waits.max())
-    _tally(result.waits, at[waited], sends.acks[waited], _three_digits(waits))
+    result.waits.update(_counted(axis, at[waited], sends.acks[waited], _three_digits(waits)))
 
 
 def _three_digits(times: Ints) -> Ints:
@@ -293,7 +294,12 @@ def _three_digits(times: Ints) -> Ints:
     return rounded
 
 
-def _tally(counter: Counter[Any], *columns: Ints) -> None:
-    if len(columns[0]):
-        rows, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
-        counter.update(dict(zip(map(tuple, rows.T.tolist()), counts.tolist(), strict=True)))
+def _counted(axis: Axis, at: Ints, acks: Ints, third: Ints) -> dict[tuple[int, int, int], int]:
+    """How many rows there are of each moment, acks and third column. They are counted as one number each,
+    which is much faster than as rows."""
+    bits = 40
+    keys, counts = np.unique((((at // axis.bucket_ms) * 4 + acks + 1) << bits) | third, return_counts=True)
+    return {
+        ((key >> bits) // 4 * axis.bucket_ms, (key >> bits) % 4 - 1, key & ((1 << bits) - 1)): count
+        for key, count in zip(keys.tolist(), counts.tolist(), strict=True)
+    }

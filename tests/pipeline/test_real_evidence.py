@@ -1,0 +1,250 @@
+"""Evidence as a cluster leaves it, with segment files, doctored in one place each: the audit finds that
+place, and says nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pipeline.judged import found_rows, judge_evidence
+from tests.pipeline.planted import FINAL, Case, write
+
+from tidelog.pipeline.audit.findings import VIOLATION
+from tidelog.wire.records import Record, build_batch
+
+COUNT = 8
+ABORT, COMMIT = b"\x00\x00\x00\x00", b"\x00\x00\x00\x01"
+V, N = "violation", "notice"
+
+
+def batch(offset: int, value: str | None, **more: Any) -> bytes:
+    key, headers, at = more.pop("key", b"k"), more.pop("headers", []), more.pop("timestamp", 1000 + offset)
+    record = Record(timestamp=at, key=key, value=None if value is None else value.encode(), headers=headers)
+    return build_batch([record], base_offset=offset, leader_epoch=0, **more)
+
+
+def sent(case: Case, count: int = COUNT, **more: Any) -> Case:
+    """Acknowledged, one record each batch, and read at the end."""
+    for offset in range(count):
+        case.send(f"v{offset}", offset, key="k", **more)
+    for offset in range(count):
+        case.read(FINAL, (offset, f"v{offset}"), at_ms=100_000, position_before=offset, key="k")
+    return case
+
+
+def replicas(
+    case: Case,
+    folder: Path,
+    logs: dict[int, list[bytes]],
+    end: int = COUNT,
+    ends: dict[int, int] | None = None,
+) -> None:
+    """The segment files of each broker; the first leads."""
+    for broker, batches in logs.items():
+        name = f"cluster/broker-{broker}/{case.topic}-0/{0:020}.log"
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"".join(batches))
+        case.replicas.append(
+            {"topic": case.topic, "partition": 0, "broker": broker, "base_offset": 0, "file": name}
+            | {"log_start_offset": 0, "log_end_offset": (ends or {}).get(broker, end), "high_watermark": end}
+            | {"leader": next(iter(logs)), "isr": list(logs)}
+        )
+
+
+def good(count: int = COUNT) -> list[bytes]:
+    return [batch(offset, f"v{offset}") for offset in range(count)]
+
+
+def found(folder: Path, case: Case, **manifest: Any) -> set[tuple[Any, ...]]:
+    settings = {"final_reader": FINAL, "stage_name": "sim"} | manifest
+    settings.pop("stage_name")
+    write(folder, [case], **settings)
+    judge_evidence(folder)
+    names = ("anomaly", "severity", "value", "offset", "broker")
+    return {
+        tuple(row[name] for name in names) for row in found_rows(folder) if row["anomaly"] != "unavailable"
+    }
+
+
+def test_untouched_evidence_is_clean(tmp_path: Path) -> None:
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    assert found(tmp_path, case) == set()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: batch(3, "v3", key=b"other"),
+        lambda: batch(3, "v3", timestamp=77),
+        lambda: batch(3, "v3", headers=[("h", b"x")]),
+        lambda: batch(3, "x3"),
+    ],
+    ids=["key", "timestamp", "header", "value"],
+)
+def test_one_replica_differs_in_one_record(tmp_path: Path, other: Callable[[], bytes]) -> None:
+    """Whatever it is in which they differ."""
+    log = good()
+    log[3] = other()
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: log})
+    assert {(f[0], f[1], f[3], f[4]) for f in found(tmp_path, case)} == {("diverged", V, 3, 1)}
+
+
+def test_a_record_missing_in_the_middle_of_an_in_sync_replica(tmp_path: Path) -> None:
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()[:3] + good()[5:]})
+    assert found(tmp_path, case) == {("missing copy", V, None, 3, 1)}
+    assert found_rows(tmp_path)[0]["count"] == 2
+
+
+def test_an_in_sync_replica_that_ends_far_below_the_watermark(tmp_path: Path) -> None:
+    case = sent(Case("t"), 300)
+    replicas(case, tmp_path, {0: good(300), 1: good(20)}, 300, {1: 20})
+    assert found(tmp_path, case) == {("missing copy", V, None, 20, 1)}
+
+
+def test_a_key_that_was_changed_everywhere(tmp_path: Path) -> None:
+    """The ledger has it."""
+    log = good()
+    log[2] = batch(2, "v2", key=b"other")
+    case = sent(Case("t"))
+    case.reads[2]["key"] = "other"
+    replicas(case, tmp_path, {0: log, 1: log})
+    assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+
+
+def test_bytes_that_a_consumer_got_and_the_log_does_not_hold(tmp_path: Path) -> None:
+    case = sent(Case("t"))
+    case.reads[2]["value_crc32"] = 5
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+    assert found_rows(tmp_path)[0]["consumer"] == FINAL
+
+
+@pytest.mark.parametrize("broker", [0, 1])
+def test_a_flipped_byte_is_a_finding_with_its_place(tmp_path: Path, broker: int) -> None:
+    """On whichever replica; the log that counts is then that of another, and nothing is lost."""
+    log = good()
+    flipped = bytearray(log[4])
+    flipped[-3] ^= 1
+    logs = {0: good(), 1: good()}
+    logs[broker][4] = bytes(flipped)
+    case = sent(Case("t"))
+    replicas(case, tmp_path, logs)
+    assert ("damaged", V, None, 4, broker) in (wrong := found(tmp_path, case))
+    assert {finding[0] for finding in wrong} <= {"damaged", "missing copy"}
+
+
+def test_records_that_exist_and_cannot_be_read_are_no_health(tmp_path: Path) -> None:
+    """The final read does not silently stand for them."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    for broker in (0, 1):
+        (tmp_path / case.replicas[broker]["file"]).unlink()
+    write(tmp_path, [case], final_reader=FINAL)
+    verdict = judge_evidence(tmp_path)
+    assert verdict.held
+    assert not verdict.conclusive
+    assert "the records of t-0 exist and cannot be read" in "\n".join(verdict.unjudged)
+
+
+@pytest.mark.parametrize(("ending", "expected"), [(ABORT, set()), (COMMIT, {"aborted read"})])
+def test_what_an_aborted_transaction_wrote_is_not_in_the_log(
+    tmp_path: Path, ending: bytes, expected: set[str]
+) -> None:
+    """It stands in the segment file, and no consumer of committed records sees it."""
+    case = sent(Case("t"), 3)
+    case.send("a", outcome="failed", key="k")
+    log = good(3)
+    log.append(batch(3, "a", transactional=True, producer_id=9, producer_epoch=0, base_sequence=0))
+    log.append(
+        batch(4, "\0\0\0\0", key=ending, transactional=True, control=True, producer_id=9, producer_epoch=0)
+    )
+    replicas(case, tmp_path, {0: log, 1: log}, 5)
+    if ending == COMMIT:
+        case.read(FINAL, (3, "a"), at_ms=100_000, position_before=3, key="k")
+    assert {finding[0] for finding in found(tmp_path, case)} == expected
+
+
+def test_unseen_is_known_by_the_value(tmp_path: Path) -> None:
+    """All records moved by one offset after the final read: they were read, and are not unseen."""
+    case = sent(Case("t"))
+    moved = [batch(0, "first")] + [batch(offset + 1, f"v{offset}") for offset in range(COUNT)]
+    case.send("first", outcome="unknown", key="k")
+    replicas(case, tmp_path, {0: moved, 1: moved}, COUNT + 1)
+    assert "unseen" not in {finding[0] for finding in found(tmp_path, case)}
+
+
+# ---------------------------------------------------------------- without segment files
+
+
+def test_a_value_that_was_acknowledged_twice(tmp_path: Path) -> None:
+    """At two offsets, and it stands at both: its producers did that. If it is nowhere, it is lost."""
+    case = Case("t").send("a", 0).send("a", 1, producer="q").send("b", 2).send("b", 3, producer="q")
+    case.logs("a", "a").final((0, "a"), (1, "a"))
+    assert {f[:4] for f in found(tmp_path, case)} == {("duplicated", N, "a", 1), ("lost", V, "b", 2)}
+
+
+def test_a_compacted_topic_keeps_the_last_record_of_a_key(tmp_path: Path) -> None:
+    """What was not written again must be there."""
+    case = Case("t", **{"cleanup.policy": "compact"})
+    case.send("a", 0, key="x").send("b", 1, key="x").send("c", 2, key="y").send("d", 3, key="z")
+    case.send("e", outcome="unknown", key="z")
+    case.logs("b", start=1).final((1, "b"))
+    case.replicas[0]["log_start_offset"] = case.replicas[1]["log_start_offset"] = 0
+    for row in case.records:
+        row["key"] = "x"
+    assert {f[:4] for f in found(tmp_path, case)} == {("lost", V, "c", 2)}
+
+
+def late(case: Case) -> Case:
+    """As a broker tells it: a quarter of a second of moves at the time of the last one."""
+    for number in range(10):
+        case.send(f"v{number}", number, sent_ms=20 * number, settled_ms=20 * number + 8)
+    return case.logs(*(f"v{n}" for n in range(10))).committed(187, 0, 10, [0])
+
+
+def test_below_promise_is_judged_however_late_it_is_told(tmp_path: Path) -> None:
+    case = late(Case("t", **{"min.insync.replicas": "2"}))
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    verdict = judge_evidence(tmp_path)
+    assert verdict.counts["acknowledged below promise"][VIOLATION] == 10
+    assert not any("whether enough replicas had them" in words for words in verdict.unjudged)
+
+
+def test_clocks_that_are_far_apart_keep_early_reads_from_being_judged(tmp_path: Path) -> None:
+    """A broker three seconds ahead: its watermarks seem late, and that is said instead."""
+    case = Case("t")
+    for number in range(10):
+        case.send(f"v{number}", number, sent_ms=20 * number, settled_ms=20 * number + 8)
+        case.read("c", (number, f"v{number}"), at_ms=20 * number + 9)
+        case.committed(20 * number + 5 + 3000, number, number + 1, [0, 1])
+    case.logs(*(f"v{n}" for n in range(10)))
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    verdict = judge_evidence(tmp_path)
+    assert verdict.counts["precommitted read"][VIOLATION] == 0
+    said = "\n".join(verdict.unjudged)
+    assert "the clocks of brokers are too far from those of the clients: 0 (+3.0 s)" in said
+
+
+def _as_a_cluster(path: Path) -> None:
+    text = (path / "trial.json").read_text()
+    (path / "trial.json").write_text(text.replace('"stage": "sim"', '"stage": "cluster"'))
+
+
+def test_one_example_of_each_cause(tmp_path: Path) -> None:
+    """However many others there are."""
+    cases = [Case("many").logs(), Case("one").send("z", 0, acks=1).logs("z", hw=0)]
+    for number in range(50):
+        cases[0].send(f"v{number}", number)
+    cases[1].ledger[0] |= {"sent_us": 10**9, "settled_us": 10**9 + 5}
+    write(tmp_path, cases)
+    shown = judge_evidence(tmp_path).examples["lost"]
+    assert len(shown) == 20
+    assert {row["rule"] for row in shown} == {"unexplained", "above the high watermark at the end"}
