@@ -78,6 +78,7 @@ PRODUCER_LINE: Fields = {
     "retry.backoff.ms": HeadField("retry_backoff_ms", int64(0)),
     "retry.backoff.max.ms": HeadField("retry_backoff_max_ms", int64(0)),
     "enable.idempotence": HeadField("idempotent", Truth()),
+    "batch.records": HeadField("batch_records", int32(1)),
 }
 
 

@@ -9,7 +9,7 @@ Where it plays is a ``Stage`` (``stage.py``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, assert_never
 
@@ -68,20 +68,23 @@ class ScriptRunner:
 
     # ------------------------------------------------------------ clients
 
-    def _sent(self, sender: str | Aimed, value: str) -> Sent:
+    def _batches(self, sender: str | Aimed, values: tuple[str, ...]) -> Iterator[Sent]:
+        """Send the values, and return the first record of each batch."""
         name, broker = (sender.client, sender.broker) if isinstance(sender, Aimed) else (sender, None)
         client = self._stage.clients[name]
         assert isinstance(client, Producer)
-        return client.send(self._tp, value, broker)
+        size = client.config.batch_records
+        for start in range(0, len(values), size):
+            value, *rest = values[start : start + size]
+            yield client.send(self._tp, value, broker, *rest)
 
     def _send(self, sender: str | Aimed, *values: str) -> Remarks:
-        for value in values:
-            self._sent(sender, value)
+        for _ in self._batches(sender, values):
+            pass
         return ()
 
     def _produce(self, sender: str | Aimed, *values: str) -> Remarks:
-        for value in values:
-            record = self._sent(sender, value)
+        for record in self._batches(sender, values):
             self._stage.run_until(lambda record=record: _answered(record), PATIENCE_MS)  # type: ignore[misc]
         return ()
 

@@ -56,9 +56,9 @@ def _produce(message: core.ProduceRequest, scaled: Scale) -> produce.ProduceRequ
     batch = message.batch
     assert isinstance(batch, MemoryBatch)
     assert batch.value is not None
-    record = Record(timestamp=time.time_ns() // 1_000_000, value=batch.value.encode())
+    now_ms = time.time_ns() // 1_000_000
     records = build_batch(
-        [record],
+        [Record(timestamp=now_ms, value=value.encode()) for value in (batch.value, *batch.rest)],
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,

@@ -99,6 +99,9 @@ Flush = Annotated[
     str, typer.Option(metavar="F", help="When brokers sync their logs: roll (as Kafka by default) or always.")
 ]
 Idempotent = Annotated[bool, typer.Option("--idempotent", help="Use idempotent producers.")]
+BatchRecords = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Records of a batch: each send draws 1 to N.")
+]
 Retries = Annotated[int, typer.Option(min=0, metavar="N", help="Retries of a producer.")]
 Depth = Annotated[
     int, typer.Option(min=0, metavar="D", help="Exhaustive search: maximum faults per schedule.")
@@ -136,6 +139,7 @@ def explore(
     power_loss: PowerLoss = False,
     flush: Flush = "roll",
     idempotent: Idempotent = False,
+    batch_records: BatchRecords = 1,
     retries: Retries = 2,
     depth: Depth = 2,
     without: Without = None,
@@ -159,6 +163,7 @@ def explore(
         flush_always=one_of("flush", flush, FLUSHES) == "always",
         retries=retries,
         idempotent=idempotent,
+        batch_records=batch_records,
         operations=operations,
         faults=faults_named(faults, power=power_loss, budget=fault_budget),
         depth=depth,

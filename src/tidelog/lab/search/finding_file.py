@@ -45,6 +45,7 @@ def command_line(options: SearchOptions, seed: int) -> str:
         ("--operations", options.operations, default.operations),
         ("--faults-per-schedule", faults.budget, default.faults.budget),
         ("--retries", options.retries, default.retries),
+        ("--batch-records", options.batch_records, default.batch_records),
     ):
         if value != usual:
             words += [flag, str(value)]

@@ -31,6 +31,7 @@ from tidelog.lab.invariants import Watch
 from tidelog.lab.world.boot import booted
 from tidelog.lab.world.stage import script_runner
 from tidelog.lab.world.world import World
+from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.violations import Broken, Grade
@@ -153,7 +154,12 @@ class Schedule:
         self.left -= 1
         choice = pick(len(self.producers) * 3 + len(self.consumers))
         if choice < len(self.producers) * 3:
-            self.perform("send", self.producers[choice // 3], value)
+            producer = self.producers[choice // 3]
+            client = self.world.clients[producer]
+            size = client.config.batch_records if isinstance(client, Producer) else 1
+            # Drawn only where there is a choice: other seeds keep their schedules.
+            rest = pick(size) if size > 1 else 0
+            self.perform("send", producer, value, *(f"{value}.{number + 1}" for number in range(rest)))
         else:
             self.perform("poll", self.consumers[choice - len(self.producers) * 3])
 

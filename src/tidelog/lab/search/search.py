@@ -47,6 +47,8 @@ class SearchOptions:
     flush_always: bool = False
     retries: int = 2
     idempotent: bool = False
+    batch_records: int = 1
+    """A send writes up to this many records as one batch; how many is drawn."""
     operations: int = 20
     faults: FaultChoice = field(default_factory=FaultChoice)
     depth: int = 2
@@ -84,6 +86,7 @@ class SearchOptions:
             acks=self.acks,
             retries=self.retries,
             idempotent=self.idempotent,
+            batch_records=self.batch_records,
             request_timeout_ms=4_000,
             delivery_timeout_ms=8_000,
             retry_backoff_ms=500,

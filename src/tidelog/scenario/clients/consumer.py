@@ -98,11 +98,15 @@ class Consumer:
             return
         for batch in response.batches:
             assert isinstance(batch, MemoryBatch)
+            position = self.positions.get(response.tp, 0)
             self.positions[response.tp] = batch.next_offset
-            if batch.value is not None:
-                read = RecordRead(self.name, response.tp, batch.base_offset, batch.value, batch.leader_epoch)
-                self.reads.append(read)
-                self.world.client_observed(read)
+            for record in batch.records():
+                # The first batch may begin below the position.
+                if record.value is not None and record.base_offset >= position:
+                    at, epoch = record.base_offset, record.leader_epoch
+                    read = RecordRead(self.name, response.tp, at, record.value, epoch)
+                    self.reads.append(read)
+                    self.world.client_observed(read)
         self._finish(None)
 
     def disconnected(self, broker: int) -> None:

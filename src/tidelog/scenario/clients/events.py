@@ -46,6 +46,8 @@ class Sent:
     sequence: int = -1
     broker: int = NO_LEADER
     """Who gave the final answer."""
+    rest: tuple[Sent, ...] = ()
+    """The records behind it in the same batch, which share its fate."""
     aimed_at: int | None = None
     """The broker it goes to in any case; None: to the leader that the producer believes in."""
 

@@ -37,11 +37,14 @@ class ProducerConfig:
     delivery_timeout_ms: Millis = 60_000
     retry_backoff_ms: Millis = 100
     retry_backoff_max_ms: Millis = 1_000
+    batch_records: int = 1
+    """At most this many records that are sent together make one batch."""
 
 
 class Producer:
-    """Kafka's producer, one record per batch. Several sends may be in flight, as with real clients; an
-    idempotent producer keeps one in flight, the simplest way to keep its sequence in order."""
+    """Kafka's producer. A batch is one record, or some that are sent together. Several sends may be in
+    flight, as with real clients; an idempotent producer keeps one in flight, the simplest way to keep its
+    sequence in order."""
 
     __slots__ = (
         "_armed",
@@ -87,19 +90,20 @@ class Producer:
 
     # ------------------------------------------------------------ the application's side
 
-    def send(self, tp: TopicPartition, value: str, broker: int | None = None) -> Sent:
-        """``broker``: where to, whatever the metadata say."""
-        record = Sent(
-            self.name, tp, value, self.config.acks, deadline=self._world.now + self.config.delivery_timeout_ms
-        )
-        record.aimed_at = broker
+    def send(self, tp: TopicPartition, value: str, broker: int | None = None, *rest: str) -> Sent:
+        """One batch. ``broker``: where to, whatever the metadata say."""
+        deadline = self._world.now + self.config.delivery_timeout_ms
+        records = [Sent(self.name, tp, each, self.config.acks, deadline=deadline) for each in (value, *rest)]
+        first = records[0]
+        first.aimed_at, first.rest = broker, tuple(records[1:])
         if self.config.idempotent:
-            record.sequence = self._next_sequence.get(tp, 0)
-            self._next_sequence[tp] = record.sequence + 1
-        self.ledger.append(record)
-        self._wait(self._world.now, record)
+            for record in records:
+                record.sequence = self._next_sequence.get(tp, 0)
+                self._next_sequence[tp] = record.sequence + 1
+        self.ledger += records
+        self._wait(self._world.now, first)
         self._dispatch()
-        return record
+        return first
 
     @property
     def undecided(self) -> list[Sent]:
@@ -176,14 +180,18 @@ class Producer:
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=record.sequence,
+            rest=tuple([each.value for each in record.rest]) if record.rest else (),
         )
         record.attempts += 1
         record.broker = leader
+        for each in record.rest:
+            each.attempts, each.broker = record.attempts, leader
         message = ProduceRequest(record.tp, record.acks, batch, self.config.request_timeout_ms)
         self._request(leader, message, record)
         if record.acks == 0:
-            record.outcome = Outcome.OK
-            self._world.client_observed(Acknowledged(record))
+            for each in (record, *record.rest):
+                each.outcome = Outcome.OK
+                self._world.client_observed(Acknowledged(each))
         return True
 
     def _request(self, broker: int, message: Message, record: Sent | None) -> None:
@@ -231,9 +239,10 @@ class Producer:
         if record.outcome is not None:
             return
         if error is NO_ERROR:
-            record.outcome = Outcome.OK
-            record.offset = response.base_offset
-            self._world.client_observed(Acknowledged(record))
+            for index, each in enumerate((record, *record.rest)):
+                each.outcome = Outcome.OK
+                each.offset = response.base_offset + index
+                self._world.client_observed(Acknowledged(each))
             return
         if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
             record.in_doubt = True  # every other error may come after the append
@@ -250,9 +259,10 @@ class Producer:
             self._give_up(record, error)
 
     def _give_up(self, record: Sent, error: ClientError) -> None:
-        record.error = error
-        record.outcome = Outcome.UNKNOWN if record.in_doubt else Outcome.FAILED
-        self._world.client_observed(SendFailed(record))
+        for each in (record, *record.rest):
+            each.error, each.in_doubt = error, record.in_doubt
+            each.outcome = Outcome.UNKNOWN if record.in_doubt else Outcome.FAILED
+            self._world.client_observed(SendFailed(each))
         if self.config.idempotent:
             self._begin_new_epoch()
 

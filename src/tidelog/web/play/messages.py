@@ -31,7 +31,8 @@ def leader_name(leader: int) -> str:
 
 
 def _values(batches: Sequence[Any]) -> str:
-    return " ".join("·" if batch.value is None else batch.value for batch in batches)
+    records = [record for batch in batches for record in batch.records()]
+    return " ".join("·" if record.value is None else record.value for record in records)
 
 
 def _assigned(request: m.LeaderAndIsrRequest | m.UpdateMetadataRequest) -> Fields:
@@ -47,7 +48,7 @@ def _metadata(response: m.MetadataResponse) -> Fields:
 
 
 _FIELDS: dict[type, Callable[[Any], Fields]] = {
-    m.ProduceRequest: lambda v: {"value": v.batch.value, "acks": "all" if v.acks == -1 else str(v.acks)},
+    m.ProduceRequest: lambda v: {"value": _values([v.batch]), "acks": "all" if v.acks == -1 else str(v.acks)},
     m.ProduceResponse: lambda v: {"offset": v.base_offset, "error": error_name(v.error)},
     m.FetchRequest: lambda v: {"offset": v.offset},
     m.FetchResponse: lambda v: {
