@@ -21,6 +21,7 @@ from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, Cre
 from tidelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from tidelog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from tidelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -64,6 +65,9 @@ class PartitionView:
     start_offset: int | None = None
     high_watermark: int | None = None
     log_end_offset: int | None = None
+    elr: list[int] | None = None
+    """Eligible leader replicas (KIP-966); None where brokers do not track them."""
+    last_known_elr: list[int] | None = None
 
     @property
     def state(self) -> str:
@@ -114,6 +118,29 @@ class Admin:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 raise Refused(f"topic {topic.name}", topic.error_code, _plainly(topic.error_code))
         return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name)]
+
+    def add_eligible(self, topics: Sequence[TopicView]) -> None:
+        """Ask for the eligible leader replicas. On a connection of its own, because brokers before Kafka 3.7
+        close it."""
+        known = {(topic.name, part.number): part for topic in topics for part in topic.partitions}
+        at = (self._metadata or self.metadata([])).brokers[:1]
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name) for topic in topics])
+        with suppress(ClientError):
+            for broker in at if topics else ():
+                with Client(broker.host, broker.port) as client:
+                    while True:
+                        answer = client.ask(Api.DESCRIBE_TOPIC_PARTITIONS, request)
+                        for topic in answer.topics:
+                            for part in topic.partitions:
+                                view = known.get((topic.name, part.partition_index))
+                                if view is not None:
+                                    view.elr, view.last_known_elr = (
+                                        part.eligible_leader_replicas,
+                                        part.last_known_elr,
+                                    )
+                        if answer.next_cursor is None:
+                            break
+                        request.cursor = answer.next_cursor
 
     def add_offsets(self, topics: Sequence[TopicView]) -> None:
         """Ask the leaders for start offset, high watermark and end offset of each partition."""

@@ -77,6 +77,7 @@ def describe(
 
     with _admin(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
+        admin.add_eligible(topics)
         admin.add_offsets(topics)
         with suppress(ClientError):  # the rest is useful without the settings
             admin.add_settings(topics)

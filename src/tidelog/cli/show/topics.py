@@ -57,6 +57,10 @@ def _row(part: PartitionView) -> list[Text | str]:
     state = Text(part.state, _STYLES[part.state])
     if missing:
         state.append(f": {', '.join(map(str, missing))} not in sync")
+    if part.elr:
+        state.append(f"; ELR {','.join(map(str, part.elr))}")
+    if part.last_known_elr:
+        state.append(f"; last known leader {','.join(map(str, part.last_known_elr))}")
     return [
         str(part.number),
         Text("none", palette.BAD) if part.leader < 0 else Text(str(part.leader), palette.STRONG),
@@ -89,6 +93,9 @@ def _partition_json(part: PartitionView, *, detailed: bool) -> dict[str, Any]:
         "offline_replicas": part.offline,
         "state": part.state,
     }
+    if detailed and part.elr is not None:
+        value["eligible_leader_replicas"] = part.elr
+        value["last_known_elr"] = part.last_known_elr
     if detailed:
         value["start_offset"] = part.start_offset
         value["high_watermark"] = part.high_watermark
