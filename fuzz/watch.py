@@ -44,6 +44,7 @@ _LAST_LINES_KEPT: Final = 2_000
 _RECENT: Final = 10
 _QUARTER_MIN: Final = 12
 _TAILS: Final = "tidelog_tail_bytes"
+_BLOCKS: Final = "tidelog_memory_blocks"
 _SESSIONS_LOST: Final = "tidelog_keeper_sessions_lost_total"
 
 
@@ -122,8 +123,8 @@ class Vitals:
     tails_warm: int = 0
     """Recent batches that the broker keeps for readers, up to a limit of its own: a cache, and no growth."""
     tails_end: int = 0
-    held: list[int] = field(default_factory=list)
-    """Memory without those batches, every few seconds since the warm-up."""
+    blocks: list[int] = field(default_factory=list)
+    """Blocks of memory in use, every few seconds since the warm-up."""
     descriptors_warm: int = 0
     descriptors_peak: int = 0
     descriptors_end: int = 0
@@ -142,13 +143,13 @@ class Vitals:
         return (self.rss_end - self.tails_end) - (self.rss_warm - self.tails_warm)
 
     @property
-    def crept_bytes(self) -> int | None:
-        """What it grew by from the second quarter of the campaign to the last; None if that was too short to
-        say. What large requests leave in the allocators is there by then; what is never freed still grows."""
-        quarter = len(self.held) // 4
+    def crept_blocks(self) -> int | None:
+        """How many more blocks are in use in the last quarter of the campaign than in the second; None if it
+        was too short to say. The cache of recent batches is full by then; what is never freed still grows."""
+        quarter = len(self.blocks) // 4
         if quarter < _QUARTER_MIN:
             return None
-        return int(median(self.held[-quarter:]) - median(self.held[quarter : 2 * quarter]))
+        return int(median(self.blocks[-quarter:]) - median(self.blocks[quarter : 2 * quarter]))
 
 
 class Watch:
@@ -203,7 +204,7 @@ class Watch:
         self.read_metrics()
         for each in self.vitals:
             each.tails_warm = each.tails_end
-            each.held.clear()
+            each.blocks.clear()
             each.rss_warm = min((rss for rss, _ in each.recent), default=0)
             each.descriptors_warm = min((count for _, count in each.recent), default=0)
 
@@ -225,7 +226,7 @@ class Watch:
             if broker.metrics_port > 0 and is_alive(each.pid):
                 each.metrics |= _metrics(broker)
                 each.tails_end = int(each.metrics.get(_TAILS, 0))
-                each.held.append(_resident(each.pid) - each.tails_end)
+                each.blocks.append(int(each.metrics.get(_BLOCKS, 0)))
         self._heed_lost_sessions()
 
     def _heed_lost_sessions(self) -> None:

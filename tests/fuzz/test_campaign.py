@@ -97,13 +97,13 @@ def memory_for_recent_batches(watch: Watch) -> Account:
 
 
 def slow_growth(watch: Watch) -> Account:
-    """A megabyte every ten seconds, for twenty minutes."""
-    watch.vitals[0].held = [number << 20 for number in range(120)]
+    """Ten thousand objects every ten seconds, for twenty minutes."""
+    watch.vitals[0].blocks = [number * 10_000 for number in range(120)]
     return GOOD
 
 
 def growth_at_the_start(watch: Watch) -> Account:
-    watch.vitals[0].held = [min(number, 20) << 20 for number in range(120)]
+    watch.vitals[0].blocks = [min(number, 20) * 10_000 for number in range(120)]
     return GOOD
 
 

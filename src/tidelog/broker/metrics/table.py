@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -340,6 +341,12 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
     ),
     "Storage and evidence": (
+        _gauge(
+            "memory_blocks",
+            "Blocks of memory in use by Python objects. Unlike resident memory, they do not include what "
+            "allocators keep for later.",
+            one(lambda _: sys.getallocatedblocks()),
+        ),
         _gauge("tail_bytes", "Recent batches kept in memory for readers.", one(readings.tail_bytes)),
         _gauge(
             "storage_trouble",
