@@ -15,8 +15,8 @@ from fuzz.watch import Kind, Watch
 MEMORY_MARGIN_BYTES: Final = 96 << 20
 """After the attack a broker may hold so much more than after the warm-up, besides its cache of recent
 batches, which has a limit of its own. The largest requests leave that: they become hundreds of thousands of
-small objects, and Python returns a megabyte to the system only when nothing in it is used any more. After
-670,000 frames a broker of 99 MB used 46 MB, as after 110,000."""
+small objects, and Python returns a megabyte to the system only when nothing in it is used any more. A
+million frames left 63 MB at most, which varies with the requests that come together."""
 BLOCKS_CREEP: Final = 100_000
 """So many more blocks of memory may be in use in the last quarter of a long campaign than in the second: some
 10 MB. Offsets that groups committed, which are kept for a week, need some of it."""
