@@ -112,8 +112,8 @@ def _settled(state: PartitionState, choice: Choice, elr: Brokers, given: Circums
     if given.tracked:
         if leader != NO_LEADER:
             last_known = ()
-        elif not isr and state.isr and state.leader != NO_LEADER:
-            last_known = (state.leader,)
+        elif not isr and state.isr:
+            last_known = (state.leader,) if state.leader != NO_LEADER else last_known or state.isr
     return replace(
         state,
         leader=leader,

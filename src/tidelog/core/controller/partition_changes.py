@@ -173,8 +173,7 @@ class EligibleLeaderMachines(StateMachines):
         self, replicas: Iterable[tuple[TopicPartition, BrokerId]], restarted: Collection[BrokerId]
     ) -> Task:
         replicas = list(replicas)
-        brokers = dict.fromkeys(broker for _, broker in replicas)
-        self._not_fenced = {broker: None for broker in brokers if broker not in restarted}
+        self._not_fenced = dict.fromkeys(broker for _, broker in replicas)
         replicas.sort(key=lambda replica: replica[1] not in restarted)
         yield from self.replicas_offline(replicas)
 
