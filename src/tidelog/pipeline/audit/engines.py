@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.spark.progress import report_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,21 +128,21 @@ class OnSpark:
         tasks = max(1, min(len(pieces), _TASKS_PER_CORE * self._cores))
         work = partial(_work, pickle.dumps((kernel, shared), pickle.HIGHEST_PROTOCOL), list(pieces))
         found: list[Any] = [None] * len(pieces)
-        done = 0
+
+        def tell(done: int, all_: int) -> None:
+            progress(done * len(pieces) // all_ if all_ else 0)
+
         try:
             table = self._spark.range(0, len(pieces), 1, tasks).mapInArrow(work, "number long, result binary")
-            for row in self._collected(table):
-                found[row[0]] = pickle.loads(bytes(row[1]))
-                done += 1
-                progress(done)
+            with report_tasks(self._spark, tell):
+                for number, result in table.collect():
+                    found[number] = pickle.loads(bytes(result))
+            progress(len(pieces))
         except PipelineError:
             raise
         except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
             raise PipelineError(_failure(error)) from error
         return found
-
-    def _collected(self, table: Any) -> Iterator[Any]:
-        return iter(table.collect())
 
     def close(self) -> None:
         with suppress(Exception):

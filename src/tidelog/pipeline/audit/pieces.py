@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from tidelog.evidence.tables import LEDGER, READS, RECORDS
+from tidelog.evidence.tables import RECORDS
 from tidelog.pipeline.audit.evidence import Evidence, TableFile
 from tidelog.pipeline.audit.kernels.hashes import STRETCH
 from tidelog.pipeline.audit.partitions import Part
@@ -61,10 +61,6 @@ class TablePiece:
     rows: int
     bytes: int
     transactional: bool
-
-    @property
-    def where(self) -> str:
-        return self.file
 
 
 Piece = LogPiece | RecordsPiece | TablePiece
@@ -165,16 +161,3 @@ def _table_piece(  # noqa: PLR0917
 ) -> TablePiece:
     share = file.bytes * rows // max(sum(file.rows), 1)
     return TablePiece(number, table, file.name, tuple(groups), first, rows, share, file.transactional)
-
-
-__all__ = [
-    "LEDGER",
-    "READS",
-    "LogPiece",
-    "Piece",
-    "RecordsPiece",
-    "TablePiece",
-    "index_of",
-    "log_pieces",
-    "table_pieces",
-]

@@ -24,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.evidence.tables import LEDGER, READS
+from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.cycles import READS as READ_EDGE
 from tidelog.pipeline.audit.cycles import WRITES, Edge, knots, merged
@@ -34,7 +34,7 @@ from tidelog.pipeline.audit.kernels.ledger_piece import COLUMNS, OK, UNKNOWN, se
 from tidelog.pipeline.audit.kernels.log_piece import SUMMED, final_records, final_rows, simulated
 from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READ_COLUMNS
 from tidelog.pipeline.audit.kernels.tables import read_piece
-from tidelog.pipeline.audit.pieces import LogPiece, Piece, RecordsPiece, TablePiece
+from tidelog.pipeline.audit.pieces import Piece, RecordsPiece, TablePiece
 
 ROWS_MAX: Final = 5_000_000
 EDGES_MAX: Final = 2_000_000
@@ -300,6 +300,3 @@ def _words(context: Context, cycle: list[Dependency], others: int) -> str:
     if len(cycle) > _SHOWN_MAX:
         told += f" → … and {len(cycle) - _SHOWN_MAX} more"
     return f"{told}; {others} more transactions are tied up with these" if others else told
-
-
-__all__ = ["READS", "LogPiece", "Steps", "circles", "doubtful", "its_own", "seen", "steps_of"]

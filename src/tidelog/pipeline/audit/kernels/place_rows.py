@@ -15,7 +15,6 @@ from tidelog.pipeline.audit.kernels.hashes import (
     STRETCH,
     Ints,
     among,
-    flags,
     ints,
     stretch_keys,
 )
@@ -153,6 +152,3 @@ def _read_rows(table: Any, part: Ints, chosen: Any) -> Any:
     names = ["consumer", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us", "poll"]
     found = _plain(table.select([*names, "position_before"]).filter(pa.array(chosen)))
     return found.append_column("part", pa.array(part[chosen]))
-
-
-__all__ = ["JUMPED", "LOG", "READ", "SENT", "Wanted", "emit_places", "flags", "sends_table"]

@@ -235,11 +235,14 @@ def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
     if not len(rows):
         return
     after = ints(reads.table["position_after"])
+    lane = (reads.part << 32) | reads.consumer
+    order = np.argsort(lane, kind="stable")
+    lanes = lane[order]
     for row in rows.tolist():
         consumer = reads.consumers[int(reads.consumer[row])] or ""
         part, before, offset = int(reads.part[row]), int(reads.before[row]), int(reads.offset[row])
         read_us = int(reads.read[row])
-        mine = np.flatnonzero((reads.consumer == reads.consumer[row]) & (reads.part == part))
+        mine = order[np.searchsorted(lanes, lane[row]) : np.searchsorted(lanes, lane[row], "right")]
         same_poll = mine[reads.poll[mine] == reads.poll[row]]
         # A poll leads from place to place. Where it went back from is a place of its own if it came there as
         # often as it left. If it left once more, it began there, and the record contradicts an earlier poll.
