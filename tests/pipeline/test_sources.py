@@ -202,6 +202,18 @@ def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> No
     assert "No such file" in told[1][2]
 
 
+def test_a_first_segment_that_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+    """As a broker leaves it that rolled its log, or holds nothing yet; alone, and before others."""
+    folder = tmp_path / "broker-1" / "t-0"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}.log").touch()
+    assert spark.read.format("tidelog_log").load(str(tmp_path)).collect() == []
+    batch = build_batch([Record(value=b"a")], base_offset=5, leader_epoch=0)
+    (folder / f"{5:020}.log").write_bytes(batch)
+    (row,) = spark.read.format("tidelog_log").load(str(tmp_path)).collect()
+    assert (row["offset"], row["value_id"], row["broker"]) == (5, "a", 1)
+
+
 REFUSED = [
     ({}, SPARK_SCHEMA, "tidelog_log needs a path"),
     ({"path": "/nowhere"}, SPARK_SCHEMA, "/nowhere: no such file or folder"),
