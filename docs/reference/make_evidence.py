@@ -41,6 +41,13 @@ lost: `tidelog evidence recover DIR` turns the journals into tables.
   not grow with the length of the trial.
 - A full disk ends the trial with one line; what was written until then stays.
 
+## Clocks
+
+Times of clients (`_us`: ledger, reads, client events, faults) are by the clock of the machine of the load;
+times of events (`time_ms`) by that of the broker that recorded them. They may differ, and an audit estimates
+by how much. Moves of a partition's high watermark within a quarter of a second are one event, with the time
+of the last of them: a record may have been committed that much earlier.
+
 ## The three outcomes
 
 `ok`: the broker acknowledged the record as `acks` asks (with `acks=0` nobody acknowledges anything: `ok` only

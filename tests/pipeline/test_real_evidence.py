@@ -248,3 +248,17 @@ def test_one_example_of_each_cause(tmp_path: Path) -> None:
     shown = judge_evidence(tmp_path).examples["lost"]
     assert len(shown) == 20
     assert {row["rule"] for row in shown} == {"unexplained", "above the high watermark at the end"}
+
+
+@pytest.mark.parametrize("with_logs", [True, False], ids=["replicas", "final read"])
+def test_a_consumer_that_is_moved_on_over_many_stretches(tmp_path: Path, with_logs: bool) -> None:
+    """What it passed over is counted by sums, and looked at only where it began and landed."""
+    case = Case("t")
+    for number in range(9000):
+        case.send(f"v{number}", number)
+    case.read(FINAL, *((n, f"v{n}") for n in range(9000)), at_ms=100_000)
+    if with_logs:
+        case.logs(*(f"v{n}" for n in range(9000)))
+    case.read("c", (0, "v0")).read("c", (8999, "v8999"))
+    assert {f[:4] for f in found(tmp_path, case)} == {("poll skip", V, "v1", 1)}
+    assert found_rows(tmp_path)[0]["count"] == 8998

@@ -71,6 +71,10 @@ def name_what_is_not_judged(
         evidence.lacks(
             f"the place of {found.unplaced_reads:,} reads", "nobody wrote down what their consumer waited for"
         )
+    if more := found.long_count - len(found.long_jumps):
+        evidence.lacks(
+            f"{more:,} moves of consumers over more than 4,096 offsets", "only the first are looked at"
+        )
     if FINAL_LOG not in evidence.facts or SENDS not in evidence.facts:
         return
     if repeated:

@@ -92,7 +92,8 @@ class ReadsResult:
     jump_keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """Stretches in which a consumer was moved on."""
     long_jumps: list[Jump] = field(default_factory=list)
-    """Those over more than a stretch."""
+    """Those over more than a stretch; of very many the first."""
+    long_count: int = 0
     unplaced: int = 0
     early: list[Finding] = field(default_factory=list)
     early_count: int = 0
@@ -194,7 +195,9 @@ def _jumps(result: ReadsResult, reads: Reads) -> None:
         return
     near = np.flatnonzero(jumps & ~is_long(reads))
     result.jump_keys = np.unique(stretch_keys(reads.part[near], reads.before[near]))
-    for row in np.flatnonzero(jumps & is_long(reads)).tolist()[:LONG_MAX]:
+    far = np.flatnonzero(jumps & is_long(reads)).tolist()
+    result.long_count = len(far)
+    for row in far[:LONG_MAX]:
         result.long_jumps.append(jump_at(reads, row))
 
 

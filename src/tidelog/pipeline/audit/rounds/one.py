@@ -55,6 +55,7 @@ class Summed:
     final: dict[int, tuple[int, int]] = field(default_factory=dict)
     jump_keys: Ints = field(default_factory=lambda: _NOTHING)
     long_jumps: list[Jump] = field(default_factory=list)
+    long_count: int = 0
     early: list[Finding] = field(default_factory=list)
     early_count: int = 0
     unplaced_reads: int = 0
@@ -100,6 +101,7 @@ def _bring_reads(found: Summed, reads: Sequence[ReadsResult]) -> None:
         found.reads.update(result.counts)
         found.drawn.update(result.drawn)
         found.long_jumps += result.long_jumps
+        found.long_count += result.long_count
         found.early += result.early
         found.early_count += result.early_count
         found.unplaced_reads += result.unplaced

@@ -9,17 +9,19 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.engines import Engine
 from tidelog.pipeline.audit.evidence import FINAL_LOG, SENDS
 from tidelog.pipeline.audit.findings import Finding, Tally
-from tidelog.pipeline.audit.kernels.hashes import OFFSET_BITS, STRETCH, Ints, Words, ints
+from tidelog.pipeline.audit.kernels.hashes import OFFSET_BITS, STRETCH, Ints, Words, coded, ints
 from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_records, final_rows, simulated
 from tidelog.pipeline.audit.kernels.order import OrderPiece, between_files, judge_order
 from tidelog.pipeline.audit.kernels.place_rows import Wanted, emit_places
 from tidelog.pipeline.audit.kernels.places import PlacesShared, judge_places
 from tidelog.pipeline.audit.kernels.reads_piece import Jump, skip_finding
+from tidelog.pipeline.audit.kernels.tables import read_piece
 from tidelog.pipeline.audit.kernels.value_rows import emit_values, suspects
 from tidelog.pipeline.audit.kernels.values import ValuesShared, identified, judge_values
 from tidelog.pipeline.audit.pieces import LogPiece, RecordsPiece, TablePiece
@@ -162,6 +164,8 @@ class SecondRound:
     def _log_rows(self, part: int, span: range) -> list[Any]:
         """What the log that counts holds there."""
         found, context = [], self._context
+        if context.parts[part].broker is None:
+            return [self._read_rows(piece, part, span) for piece in self._reads]
         for piece in self._logs:
             if isinstance(piece, RecordsPiece):
                 if part in piece.parts:
@@ -178,6 +182,18 @@ class SecondRound:
                     if rows is not None:
                         found.append(rows)
         return found
+
+    def _read_rows(self, piece: TablePiece, part: int, span: range) -> Any:
+        """The same where the final reader's reads are the log."""
+        context = self._context
+        columns = ("consumer", "topic", "partition", "offset", "value", "leader_epoch")
+        table = read_piece(context.place, piece, columns)
+        offset, (codes, names) = ints(table["offset"]), coded(table["consumer"])
+        final = np.array([name is not None and name == context.final_reader for name in names])[codes]
+        mine = final & (context.numbers(table) == part) & (offset >= span.start) & (offset < span.stop)
+        rows = table.filter(mine).select(["offset", "value", "leader_epoch"])
+        rows = rows.rename_columns(["offset", "value_id", "leader_epoch"])
+        return rows.append_column("visible", pa.repeat(True, len(rows)))
 
     # ------------------------------------------------------------ order
 
