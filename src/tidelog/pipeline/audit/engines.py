@@ -168,8 +168,5 @@ def _cores(spark: SparkSession) -> int:
 def _failure(error: Exception) -> str:
     said = last_line(error)
     if _MODULE_MISSING in str(error) and "tidelog" in str(error):
-        return (
-            "Spark's workers cannot import tidelog: install it on every worker, "
-            f"or ship it with --py-files ({said})"
-        )
+        return f"Spark's workers cannot import tidelog: install it on every worker ({said})"
     return f"the evidence cannot be read: {said}"
