@@ -274,7 +274,7 @@ def test_alter_isr(data: st.DataObject, request: core.AlterIsrRequest):
         tp=st.just(request.tp),
         error=results,
         leader_epoch=st.just(request.leader_epoch),
-        requested_version=st.just(request.version),
+        number=st.just(request.number),
         isr=broker_lists,
         version=int32s,
     )

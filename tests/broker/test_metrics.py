@@ -260,9 +260,7 @@ def test_commits_and_truncations() -> None:
 
 def confirm(bench: Bench, error: ErrorCode = ErrorCode.NONE) -> None:
     asked = bench.last_sent(AlterIsrRequest)
-    answer = AlterIsrResponse(
-        tp=TP, error=error, leader_epoch=asked.leader_epoch, requested_version=asked.version
-    )
+    answer = AlterIsrResponse(tp=TP, error=error, leader_epoch=asked.leader_epoch, number=asked.number)
     if error is ErrorCode.NONE:
         answer.isr, answer.version = asked.isr, asked.version + 1
     bench.hear(answer, CONTROLLER)

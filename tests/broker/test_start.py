@@ -197,7 +197,7 @@ def test_an_id_that_is_taken(place: Place, tmp_path: Path):
         (
             "tidelog_generation",
             "raft",
-            "tidelog.generation=raft: expected one of hw, kip101, epoch, majority",
+            "tidelog.generation=raft: expected one of hw, kip101, epoch, elr, majority",
         ),
         ("broker_id", "-1", "broker.id=-1: expected an integer of at least 0"),
         ("listeners", "SSL://h:1", "listeners=SSL://h:1: "),

@@ -264,7 +264,7 @@ def test_a_cluster_in_front_can_be_stopped_from_elsewhere(tmp_path: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority"),
         ("--set num.partitions=x", "num.partitions=x: expected an integer, --set"),
         ("--set num.partitions", "'num.partitions': expected name=value, --set"),
         ("--set broker.id=1", "--set broker.id: tidelog up sets it for each broker; see tidelog broker"),

@@ -333,7 +333,7 @@ def test_a_kafka_that_is_not_there_is_refused_and_leaves_nothing(tmp_path: Path)
         ("--seconds 5 --minutes 1", "choose one of --seconds and --minutes"),
         ("--faults kil", "unknown fault 'kil': did you mean kill?"),
         ("--acks most", "unknown acks 'most': choose one of 0, 1, all, -1"),
-        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        ("--generation raft", "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority"),
         ("--idempotence on --acks 1", "an idempotent producer waits for all replicas: give acks=all alone"),
         ("--min-insync 4", "--min-insync 4: each partition has 3 replicas, so every send"),
         ("--brokers 1 --min-insync 2", "--min-insync 2: each partition has 1 replica, so every send"),

@@ -222,7 +222,8 @@ class ControlResponse:
 @dataclass(slots=True, kw_only=True)
 class AlterIsrRequest:
     """A leader proposes a new ISR (KIP-497). ``member_epochs`` are the members' broker epochs known to the
-    leader (KIP-903)."""
+    leader (KIP-903). ``number`` tells the answers of its proposals apart: a proposal that is repeated is
+    answered twice, and the second answer says nothing about the next proposal, even of the same version."""
 
     tp: TopicPartition
     broker: BrokerId
@@ -231,6 +232,7 @@ class AlterIsrRequest:
     isr: tuple[BrokerId, ...]
     version: int
     member_epochs: tuple[BrokerEpoch, ...]
+    number: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -238,7 +240,7 @@ class AlterIsrResponse:
     tp: TopicPartition
     error: ErrorCode
     leader_epoch: LeaderEpoch
-    requested_version: int
+    number: int
     isr: tuple[BrokerId, ...] = ()
     version: int = -1
 

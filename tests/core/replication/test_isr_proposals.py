@@ -32,9 +32,7 @@ def proposed(bench: Bench) -> list[tuple[int, ...]]:
 def answer(bench: Bench, error: ErrorCode = ErrorCode.NONE) -> None:
     """The controller answers the last ISR proposal."""
     asked = bench.last_sent(AlterIsrRequest)
-    response = AlterIsrResponse(
-        tp=TP, error=error, leader_epoch=asked.leader_epoch, requested_version=asked.version
-    )
+    response = AlterIsrResponse(tp=TP, error=error, leader_epoch=asked.leader_epoch, number=asked.number)
     if error is ErrorCode.NONE:
         response.isr, response.version = asked.isr, asked.version + 1
     bench.hear(response, CONTROLLER)
@@ -252,6 +250,7 @@ def test_a_proposal_names_epoch_version_and_incarnations() -> None:
         isr=ids((0, 1)),
         version=8,
         member_epochs=(me, BrokerEpoch(44)),
+        number=1,
     )
 
 
@@ -365,7 +364,7 @@ def test_a_rebooted_candidate_must_prove_itself_anew() -> None:
 
 
 def test_a_late_answer_to_an_earlier_proposal_is_ignored() -> None:
-    """Answers count only for the epoch and version that were asked for."""
+    """Answers count only for the epoch and the proposal that they belong to."""
     bench = Bench(replicas=(0, 1))
     bench.lead(epoch=1, isr=(0,), version=3)
     bench.fetch(1, 0)
@@ -374,7 +373,7 @@ def test_a_late_answer_to_an_earlier_proposal_is_ignored() -> None:
             tp=TP,
             error=ErrorCode.NONE,
             leader_epoch=LeaderEpoch(0),
-            requested_version=3,
+            number=1,
             isr=ids((0, 1)),
             version=4,
         ),
@@ -385,7 +384,7 @@ def test_a_late_answer_to_an_earlier_proposal_is_ignored() -> None:
             tp=TP,
             error=ErrorCode.NONE,
             leader_epoch=LeaderEpoch(1),
-            requested_version=2,
+            number=0,
             isr=ids((0, 1)),
             version=4,
         ),
@@ -394,6 +393,30 @@ def test_a_late_answer_to_an_earlier_proposal_is_ignored() -> None:
     assert bench.leader.isr == (0,)
     answer(bench)
     assert (list(bench.leader.isr), bench.leader.version) == ([0, 1], 4)
+
+
+def test_a_proposal_that_was_refused_twice_does_not_end_the_next_one() -> None:
+    """A repeated proposal is answered twice. The second refusal may come when the leader has proposed again,
+    with the same version: taken for an answer to that, it leaves the leader with an ISR that the controller
+    has changed."""
+    bench = Bench(replicas=(0, 1, 2))
+    bench.lead(isr=(0,), version=3)
+    bench.fetch(1, 0)
+    first = bench.last_sent(AlterIsrRequest)
+    answer(bench, ErrorCode.INELIGIBLE_REPLICA)
+    bench.fetch(2, 0)
+    second = bench.last_sent(AlterIsrRequest)
+    assert (first.version, first.isr, second.version, second.isr) == (3, (0, 1), 3, (0, 2))
+    refused_again = AlterIsrResponse(
+        tp=TP,
+        error=ErrorCode.INELIGIBLE_REPLICA,
+        leader_epoch=first.leader_epoch,
+        number=first.number,
+    )
+    bench.hear(refused_again, CONTROLLER)
+    assert bench.leader.proposal == second
+    answer(bench)
+    assert bench.leader.isr == (0, 2)
 
 
 def test_a_new_controller_is_asked_again() -> None:

@@ -83,9 +83,7 @@ def test_a_follower_that_was_caught_up_a_moment_ago_still_counts() -> None:
     bench.lead(isr=(0,))
     bench.fetch(1, 0)
     bench.hear(
-        AlterIsrResponse(
-            tp=TP, error=ErrorCode.INELIGIBLE_REPLICA, leader_epoch=LeaderEpoch(0), requested_version=0
-        ),
+        AlterIsrResponse(tp=TP, error=ErrorCode.INELIGIBLE_REPLICA, leader_epoch=LeaderEpoch(0), number=1),
         CONTROLLER,
     )
     bench.produce("a", acks=1)

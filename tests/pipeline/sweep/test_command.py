@@ -25,7 +25,10 @@ DEADLINE_S = 280.0
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (["--generation", "raft"], "unknown generation 'raft': choose one of hw, kip101, epoch, majority"),
+        (
+            ["--generation", "raft"],
+            "unknown generation 'raft': choose one of hw, kip101, epoch, elr, majority",
+        ),
         (["--faults", "fire"], "unknown fault 'fire'"),
         (["--replicas", "many"], "--replicas many: write whole numbers, separated by commas"),
         (["--unclean", "maybe"], "--unclean maybe: write no, yes or no,yes"),

@@ -21,18 +21,25 @@ TRIES = tries(15)
 def harm(cell: Cell, first: int, end: int) -> set[str]:
     assert cell.plain() == cell
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(Block(cell.name, first, end))]
-    assert {row["outcome"] for row in rows} <= {"held", "violated"}
+    # Older brokers exit instead of truncating, and those of 0.10 that start while there is no controller
+    # ignore their role until the next one.
+    recovers = (
+        {"held", "violated"}
+        if cell.generation not in ("hw", "kip101")
+        else {"held", "violated", "unrecovered"}
+    )
+    assert {row["outcome"] for row in rows} <= recovers
     return {kind for row in rows for kind in HARM if row[kind]}
 
 
 LOSES = [
-    ("hw-loss", Cell(generation="hw", faults="crash"), 195, "lost"),
-    ("hw-loss, two in sync", Cell(generation="hw", faults="crash", min_insync=2), 195, "lost"),
-    ("hw-divergence", Cell(generation="hw", faults="pause"), 243, "diverged"),
-    ("hw-divergence-power", Cell(generation="hw", faults="power"), 48, "diverged"),
-    ("TLA+ KafkaTruncateToHighWatermark", Cell(generation="hw", faults="all"), 7, "lost"),
+    ("hw-loss", Cell(generation="hw", faults="crash"), 254, "lost"),
+    ("hw-loss, two in sync", Cell(generation="hw", faults="crash", min_insync=2), 254, "lost"),
+    ("hw-divergence", Cell(generation="hw", faults="pause"), 100, "diverged"),
+    ("hw-divergence-power", Cell(generation="hw", faults="power"), 120, "diverged"),
+    ("TLA+ KafkaTruncateToHighWatermark", Cell(generation="hw", faults="all"), 159, "lost"),
     ("kip-279, fast fail-over", Cell(generation="kip101", faults="pause"), 11, "diverged"),
-    ("TLA+ Kip101", Cell(generation="kip101", faults="pause"), 1, "lost"),
+    ("TLA+ Kip101", Cell(generation="kip101", faults="pause"), 518, "lost"),
     ("acks-1-loss", Cell(acks="1", faults="crash"), 4, "lost"),
     ("acks-1-loss, majority", Cell(generation="majority", acks="1", faults="crash"), 6, "lost"),
     ("acks-0-loss", Cell(acks="0", faults="crash"), 0, "lost"),

@@ -67,7 +67,7 @@ def _alter_isr_answer_from_wire(
         tp=asked.tp,
         error=error_of(body.error_code),
         leader_epoch=asked.leader_epoch,
-        requested_version=asked.version,
+        number=asked.number,
     )
     if body.topics:
         part = body.topics[0].partitions[0]

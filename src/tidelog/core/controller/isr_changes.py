@@ -52,7 +52,7 @@ def _response(
         tp=request.tp,
         error=ErrorCode.NONE,
         leader_epoch=request.leader_epoch,
-        requested_version=request.version,
+        number=request.number,
     )
     if isinstance(change, ErrorCode):
         response.error = change

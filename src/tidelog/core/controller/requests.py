@@ -165,7 +165,7 @@ _SERVED_TOGETHER: dict[
     AlterIsrRequest: (
         isr_changes.alter_isrs,
         lambda r: AlterIsrResponse(
-            tp=r.tp, error=_NOT_CONTROLLER, leader_epoch=r.leader_epoch, requested_version=r.version
+            tp=r.tp, error=_NOT_CONTROLLER, leader_epoch=r.leader_epoch, number=r.number
         ),
     ),
     ElectLeadersRequest: (

@@ -79,7 +79,7 @@ class IsrProposals:
             tp=tp,
             error=ErrorCode.NONE,
             leader_epoch=proposal.leader_epoch,
-            requested_version=proposal.version,
+            number=proposal.number,
             isr=proposal.isr,
         )
         if result.ok:
@@ -121,7 +121,7 @@ class IsrProposals:
             tp=proposal.tp,
             error=ErrorCode.INVALID_UPDATE_VERSION,
             leader_epoch=proposal.leader_epoch,
-            requested_version=proposal.version,
+            number=proposal.number,
             isr=proposal.isr,
         )
         written: PartitionState | None = found.value.value if found.ok else None

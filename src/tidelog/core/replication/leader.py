@@ -75,6 +75,7 @@ class LeaderRole:
         "_fetches",
         "_produce_timer",
         "_produces",
+        "_proposals",
         "_record_deletion",
         "ctx",
         "epoch",
@@ -96,6 +97,7 @@ class LeaderRole:
         self.isr: tuple[BrokerId, ...] = ()
         self.version = -1
         self.proposal: AlterIsrRequest | None = None
+        self._proposals = 0
         self.followers: dict[BrokerId, FollowerProgress] = {
             broker: known.get(broker) or FollowerProgress()
             for broker in replica.replicas
@@ -439,6 +441,7 @@ class LeaderRole:
 
     def _propose(self, isr: tuple[BrokerId, ...], reason: events.IsrChange) -> None:
         ctx, replica = self.ctx, self.replica
+        self._proposals += 1
         self.proposal = AlterIsrRequest(
             tp=replica.tp,
             broker=ctx.broker,
@@ -449,16 +452,14 @@ class LeaderRole:
             member_epochs=tuple(
                 ctx.broker_epoch if b == ctx.broker else self.followers[b].broker_epoch for b in isr
             ),
+            number=self._proposals,
         )
         ctx.emit(events.IsrChangeProposed(ctx.broker, replica.tp, self.epoch, self.isr, isr, reason))
         ctx.propose_isr(self.proposal)
 
     def isr_change_answered(self, response: AlterIsrResponse, now: Millis) -> None:
         proposal = self.proposal
-        if proposal is None or (response.leader_epoch, response.requested_version) != (
-            self.epoch,
-            proposal.version,
-        ):
+        if proposal is None or (response.leader_epoch, response.number) != (self.epoch, proposal.number):
             return
         error = response.error
         if error is NO_ERROR:

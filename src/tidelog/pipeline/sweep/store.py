@@ -47,7 +47,7 @@ _DECIDING = (
     "core/controller",
     "core/generations",
     "core/replication",
-    "faults/places.py",
+    "faults",
     "keeper/tree.py",
     "storage/memory.py",
     "lab/search/count.py",
@@ -59,7 +59,6 @@ _DECIDING = (
     ),
     "scenario/clients",
     "pipeline/sweep/cells.py",
-    "pipeline/sweep/mixes.py",
 )
 """The sources that decide how a trial goes."""
 
