@@ -33,6 +33,8 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": "2000",
     # Longer than a test: a broker that is killed knows no high watermark when it comes back.
     "replica.high.watermark.checkpoint.interval.ms": "600000",
+    # Under hw a new controller leaves a dead follower to its leader, which looks once in this time.
+    "replica.lag.time.max.ms": "5000",
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "1",
 }
