@@ -84,7 +84,7 @@ class _Pen:
                 continue
             tag = field.presence.tag_in(self._version) if self._flexible else None
             if tag is None:
-                self._value(field.kind, getattr(value, field.name))
+                self._field(field, getattr(value, field.name))
             elif getattr(value, field.name) != field.default:
                 tagged.append((tag, field))
         if self._flexible:
@@ -96,12 +96,21 @@ class _Pen:
         self._parts.append(Part(Role.TAGS, start, len(self._out), items=len(tagged)))
         for tag, field in tagged:
             inner = _Pen(self._version, self._flexible)
-            inner._value(field.kind, getattr(value, field.name))
+            inner._field(field, getattr(value, field.name))
             self._out += encode_uvarint(tag)
             start = len(self._out)
             self._out += encode_uvarint(len(inner._out))
             self._parts.append(Part(Role.LENGTH, start, len(self._out)))
             self._out += inner._out
+
+    def _field(self, field: Field, value: Any) -> None:
+        if isinstance(field.kind, Struct) and field.nullable_in(self._version):
+            start = len(self._out)
+            self._out += pack(">b", -1 if value is None else 1)
+            self._parts.append(Part(Role.NUMBER, start, start + 1, 1))
+            if value is None:
+                return
+        self._value(field.kind, value)
 
     def _value(self, kind: Kind, value: Any) -> None:
         if isinstance(kind, Fixed):

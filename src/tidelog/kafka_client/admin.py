@@ -66,7 +66,8 @@ class PartitionView:
     high_watermark: int | None = None
     log_end_offset: int | None = None
     elr: list[int] | None = None
-    """Eligible leader replicas (KIP-966); None where brokers do not track them."""
+    """Eligible leader replicas (KIP-966); None where brokers cannot describe them, empty where they do not
+    track them."""
     last_known_elr: list[int] | None = None
 
     @property

@@ -3,8 +3,10 @@
 Behaviour: answered from the metadata cache, topics in alphabetical order. A response holds at
 most ``response_partition_limit`` partitions, and never more than 2,000; ``next_cursor`` names the next one.
 Under the rules ``elr`` with the eligible leader replicas and the last known leader of each partition;
-otherwise these fields are null. A topic that was asked for and does not exist gets
-UNKNOWN_TOPIC_OR_PARTITION. A limit below 1 or a negative partition is INVALID_REQUEST for every topic.
+otherwise these lists are empty, never null: Kafka's brokers send no null, and the Java client cannot read it.
+A partition without a leader has leader -1 and, as in Kafka, no error. A topic that was asked for and does
+not exist gets UNKNOWN_TOPIC_OR_PARTITION. A limit below 1 or a negative partition is
+INVALID_REQUEST for every topic.
 Not done: topic ids.
 """
 
@@ -93,15 +95,13 @@ def _partition(
     cache: MetadataCache, partition: PartitionAssignment, tracked: bool
 ) -> DescribeTopicPartitionsResponsePartition:
     state, live = partition.state, cache.live_brokers
-    led = state.leader in live
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.tp.partition,
-        leader_id=state.leader if led else -1,
+        leader_id=state.leader if state.leader in live else -1,
         leader_epoch=state.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(state.isr),
-        eligible_leader_replicas=list(state.elr) if tracked else None,
-        last_known_elr=list(state.last_known_elr) if tracked else None,
+        eligible_leader_replicas=list(state.elr) if tracked else [],
+        last_known_elr=list(state.last_known_elr) if tracked else [],
         offline_replicas=[b for b in partition.replicas if b not in live or b in partition.offline],
     )

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): the partitions of topics, page by page, with their eligible leader replicas.
 
-Since Kafka 3.7 (KIP-966). `eligible_leader_replicas` and `last_known_elr` are None where the cluster does not
-track them.
+Since Kafka 3.7 (KIP-966). The format allows null for `eligible_leader_replicas` and `last_known_elr`, but no
+broker sends it: where the cluster does not track them, they are empty.
 """
 
 from __future__ import annotations

@@ -179,7 +179,10 @@ public final class JavaClient {
             TopicDescription topic = admin.describeTopics(Set.of(this.topic)).allTopicNames().get().get(this.topic);
             return topic.partitions().stream().allMatch(each -> each.leader() != null && each.isr().size() == 3);
         } catch (ExecutionException error) {
-            return false;
+            if (error.getCause() instanceof UnknownTopicOrPartitionException) {
+                return false;
+            }
+            throw error;
         }
     }
 
