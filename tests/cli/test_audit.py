@@ -117,7 +117,7 @@ def test_a_violation_is_told_with_its_causes(capsys: pytest.CaptureFixture[str])
     assert "broken      137 acknowledged records lost" in lines
     assert "              120 × truncated to its own high watermark" in lines
     assert "                p3-0: broker 2 cut off p3-0" in lines
-    assert "notice      5 records that stand twice" in lines
+    assert "notice      5 duplicated records" in lines
     assert "note        broker 2 was slow" in lines
     assert "not checked unseen: there was no final read" in lines
     assert "report      trial-1/audit/report.html" in lines

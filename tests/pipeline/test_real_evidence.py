@@ -11,6 +11,7 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
+from tidelog.core.events import ElectionKind
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.wire.records import Record, build_batch
 
@@ -231,6 +232,20 @@ def test_clocks_that_are_far_apart_keep_early_reads_from_being_judged(tmp_path: 
     assert verdict.counts["precommitted read"][VIOLATION] == 0
     said = "\n".join(verdict.unjudged)
     assert "the clocks of brokers are too far from those of the clients: 0 (+3.0 s)" in said
+
+
+def test_a_move_that_a_killed_leader_did_not_write_down_says_nothing_of_clocks(tmp_path: Path) -> None:
+    """The next leader commits the record once more, two seconds after it was acknowledged."""
+    case = Case("t")
+    case.send("v0", 0, sent_ms=0, settled_ms=8)
+    case.elected(2000, 0, 1, 1, ElectionKind.CLEAN, [0])
+    case.committed(2005, 0, 1, [0, 1], epoch=1)
+    case.send("v1", 1, sent_ms=2100, settled_ms=2110)
+    case.committed(2105, 1, 2, [0, 1], epoch=1)
+    case.logs("v0", "v1")
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    assert "clocks" not in "\n".join(judge_evidence(tmp_path).unjudged)
 
 
 def _as_a_cluster(path: Path) -> None:

@@ -12,12 +12,12 @@ UNEXPLAINED: Final = "No cause was recognised in the events."
 
 PHRASES: Final = {
     "lost": ("acknowledged record lost", "acknowledged records lost"),
-    "unseen": ("record that the final read missed", "records that the final read missed"),
-    "duplicated": ("record that stands twice", "records that stand twice"),
+    "unseen": ("record missing from the final read", "records missing from the final read"),
+    "duplicated": ("duplicated record", "duplicated records"),
     "diverged": ("offset at which replicas disagree", "offsets at which replicas disagree"),
     "rewritten": ("record rewritten after it was read", "records rewritten after they were read"),
     "inconsistent offset": ("offset with two values", "offsets with two values"),
-    "phantom": ("record that nobody sent", "records that nobody sent"),
+    "phantom": ("phantom record", "phantom records"),
     "aborted read": ("record of a failed send", "records of failed sends"),
     "damaged": ("damaged record", "damaged records"),
     "reordered": ("record out of order", "records out of order"),
@@ -28,15 +28,18 @@ PHRASES: Final = {
         "acknowledgement with too few copies",
         "acknowledgements with too few copies",
     ),
-    "write cycle": ("circle of transactions that wrote", "circles of transactions that wrote"),
+    "write cycle": ("write cycle (G0)", "write cycles (G0)"),
     "circular information": (
-        "circle of transactions that read each other",
-        "circles of transactions that read each other",
+        "circular information flow (G1c)",
+        "circular information flows (G1c)",
     ),
-    "unavailable": ("time without service", "times without service"),
+    "unavailable": ("outage", "outages"),
     "missing copy": ("gap in an in-sync replica", "gaps in in-sync replicas"),
     "broker exception": ("broker with exceptions in its log", "brokers with exceptions in their logs"),
-    "unknown arrived": ("send in doubt that had arrived", "sends in doubt that had arrived"),
+    "unknown arrived": (
+        "send of unknown outcome that was written",
+        "sends of unknown outcome that were written",
+    ),
 }
 """An anomaly after a number: for one, and for more."""
 

@@ -1,4 +1,4 @@
-"""Why a record stands twice, why replicas differ, why order or place changed: causes other than removal.
+"""Why a record is duplicated, why replicas differ, why order or place changed: causes other than removal.
 
 Rules of the file, as in `removal`: nothing is blamed that the evidence does not show. Replicas that differ
 have a cause only if the record of the one is of another term than the one that wrote the offset in the final

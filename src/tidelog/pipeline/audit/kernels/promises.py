@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tidelog.pipeline.audit.causes.history import NOTHING
 from tidelog.pipeline.audit.context import Context, Moves
 from tidelog.pipeline.audit.evidence import HAPPENINGS
 from tidelog.pipeline.audit.findings import VIOLATION, Finding
@@ -41,16 +42,26 @@ def held_back_us(context: Context) -> int:
 
 
 def clock_bounds(context: Context, sends: Sends) -> dict[int, tuple[int, int]]:
-    """For each broker, by how much its clock is ahead of the clients' at least and at most. What a broker
-    committed was sent before, and acknowledged after."""
+    """For each broker, by how much its clock is ahead of the clients' at least and at most.
+
+    What a broker commits was sent before, and is acknowledged after. The second holds only for records that
+    it appended itself: what it had as a follower may have been committed and acknowledged by a leader that
+    was killed before it wrote down its last moves.
+    """
     found: dict[int, tuple[int, int]] = {}
-    for moves, rows, covering in _covered(context, sends):
+    for number, rows, covering in _covered(context, sends):
+        moves = context.moves[number]
+        history = context.histories.get(number, NOTHING)
+        ends = {(election.epoch, election.broker): election.end for election in history.elections}
+        leaders = zip(moves.epoch.tolist(), moves.broker.tolist(), strict=True)
+        appended_from = np.array([ends.get(leader, 0) for leader in leaders], np.int64)
         at = moves.at_us[covering]
         broker = moves.broker[covering]
         for each in np.unique(broker).tolist():
             mine = broker == each
             # A move has the time of its last record: that one was acknowledged later.
             final = mine & (sends.offset[rows] == moves.to_offset[covering] - 1)
+            final &= sends.offset[rows] >= appended_from[covering]
             least = int((at[final] - _TICK_US - sends.settled[rows[final]]).max(initial=-_FAR))
             most = int((at[mine] + _TICK_US - sends.sent[rows[mine]]).min())
             low, high = found.get(each, (-_FAR, _FAR))
@@ -58,9 +69,9 @@ def clock_bounds(context: Context, sends: Sends) -> dict[int, tuple[int, int]]:
     return found
 
 
-def _covered(context: Context, sends: Sends) -> Iterator[tuple[Moves, Ints, Ints]]:
-    """Acknowledged sends of acks=all whose offset lies in just one move of the watermark: those moves, the
-    rows of the sends, and which move."""
+def _covered(context: Context, sends: Sends) -> Iterator[tuple[int, Ints, Ints]]:
+    """Acknowledged sends of acks=all whose offset lies in just one move of the watermark: the number of the
+    partition, the rows of the sends, and which move."""
     for number, moves in context.moves.items():
         rows = np.flatnonzero(
             (sends.part == number)
@@ -81,7 +92,7 @@ def _covered(context: Context, sends: Sends) -> Iterator[tuple[Moves, Ints, Ints
         # Where leaders told of the same offsets twice, it is not known which of them answered.
         following = order[np.minimum(at + 1, len(ends) - 1)]
         inside &= (at + 1 >= len(ends)) | (moves.from_offset[following] > offset)
-        yield moves, rows[inside], move[inside]
+        yield number, rows[inside], move[inside]
 
 
 def below_promise(context: Context, sends: Sends) -> tuple[list[Finding], Judged]:

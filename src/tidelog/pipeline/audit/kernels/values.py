@@ -61,7 +61,7 @@ class ValuesResult:
     open: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]] = field(
         default_factory=list
     )
-    """Values of idempotent producers that stand twice, with copies whose producer id is not known."""
+    """Values of idempotent producers that are duplicated, with copies whose producer id is not known."""
     tally: Tally = field(default_factory=Tally)
 
 
@@ -470,7 +470,7 @@ class _Judge:
 def identified(
     finding: Finding, copies: list[tuple[int, int | None, int | None, int | None]], *, idempotent: bool
 ) -> Finding:
-    """A value that stands twice, with who wrote each copy. Within one producer id and epoch brokers must
+    """A duplicated value, with who wrote each copy. Within one producer id and epoch brokers must
     recognise a repeat; copies that carry different ones were sent anew by the client itself."""
     apart = len({(producer, epoch) for _, _, producer, epoch in copies}) == len(copies)
     shown = copies[:10]

@@ -127,7 +127,7 @@ class SecondRound:
     def _identify(
         self, waiting: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]]
     ) -> None:
-        """Who wrote the copies of values that stand twice, where sums had not made anybody look."""
+        """Who wrote the copies of duplicated values, where sums had not made anybody look."""
         spots = {
             (finding.part or 0, offset)
             for finding, copies in waiting
