@@ -18,7 +18,7 @@ from tests.broker.in_process import TOPIC, Stage, stage, until
 from tests.clients import raw
 
 from tidelog.broker.connection import Connection, Request
-from tidelog.core import topic_configs
+from tidelog.core import timers, topic_configs
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.wire.api import Api, decode_response, encode_request
@@ -185,6 +185,7 @@ def test_nothing_grows_with_the_names_that_clients_bring(tmp_path: Path, monkeyp
     """Topics, settings, groups, members, producers, clients: as many names again leave no more behind, on
     the brokers and in the keeper."""
     monkeypatch.setattr(topic_configs, "NOTES_MAX", 4)
+    monkeypatch.setattr(timers, "TIDIED_FROM", 4)  # cancelled timers of members go at the next, not at 64
 
     async def scene() -> dict[str, int]:
         settings = {
