@@ -3,43 +3,35 @@
 Run from the root of the tree: ``.venv/bin/python docs/guide/make_table.py``.
 """
 
-import json
-import subprocess
-import sys
-from typing import Any
+from collections.abc import Iterator
 
-GENERATIONS = ("hw", "kip101", "epoch", "majority")
-TIDELOG = (sys.executable, "-m", "tidelog.cli", "scenario")
-
-
-def ask(*arguments: str) -> Any:
-    done = subprocess.run([*TIDELOG, *arguments, "--json"], capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)
+from tidelog.core.generations import GENERATIONS
+from tidelog.lab.play import run
+from tidelog.scenario import catalogue
+from tidelog.scenario.clients.events import Outcome
+from tidelog.scenario.run import Run
 
 
-def cell(run: dict[str, Any]) -> str:
+def cell(played: Run) -> str:
     """What was lost, duplicated, diverged or rewritten; and how many sends failed."""
     words = []
-    for kind, findings in run["verdict"].items():
+    for kind, findings in played.verdict.as_json().items():
         if findings:
             key, at = ("offset", "at ") if kind == "diverged" else ("value", "")
             words.append(f"**{kind}** {at}{' '.join(str(finding[key]) for finding in findings)}")
-    if run["failed"]:
-        sends = len(run["failed"]) + len(run["acknowledged"])
-        words.append(f"{len(run['failed'])} of {sends} failed")
+    if failed := sum(sent.outcome is not Outcome.OK for sent in played.ledger):
+        words.append(f"{failed} of {len(played.ledger)} failed")
     return ", ".join(words) or "held"
 
 
-def main() -> None:
-    print(f"| scenario | {' | '.join(f'`{g}`' for g in GENERATIONS)} |")
-    print("|---" * (len(GENERATIONS) + 1) + "|")
-    for scenario in ask("list"):
-        name = scenario["name"]
-        cells = [cell(ask("run", name, "-g", generation)) for generation in GENERATIONS]
-        print(f"| `{name}` | {' | '.join(cells)} |")
+def lines() -> Iterator[str]:
+    yield f"| scenario | {' | '.join(f'`{name}`' for name in GENERATIONS)} |"
+    yield "|---" * (len(GENERATIONS) + 1) + "|"
+    for name in catalogue.names():
+        scenario = catalogue.load(name)
+        cells = [cell(run(scenario.under(generation))) for generation in GENERATIONS]
+        yield f"| `{name}` | {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":
-    main()
+    print("\n".join(lines()))

@@ -4,6 +4,9 @@ What ``expect`` lines can say is in the scenario files. Here is what they cannot
 what clients were told and what brokers believed, as the documents behind the scenarios describe them.
 """
 
+import runpy
+from pathlib import Path
+
 import pytest
 from tests.lab.stories import Stage, after, happenings, known, log, marks, partition, replica, state, values
 
@@ -18,6 +21,7 @@ from tidelog.scenario.clients.events import Outcome
 from tidelog.scenario.run import Played
 from tidelog.wire.errors import ErrorCode
 
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 ISR_GENERATIONS = ("hw", "kip101", "epoch")
 
 
@@ -28,6 +32,12 @@ def test_every_scenario_ends_as_it_says(name: str, generation: str) -> None:
     run = known(name, generation)
     assert run.surprises() == []
     assert len(run.played) == len(run.scenario.steps) + 1, "the play stopped early"
+
+
+def test_the_guide_has_the_whole_catalogue() -> None:
+    """The table in `questions.md` is the one that `make_table.py` makes: all scenarios, all generations."""
+    lines = runpy.run_path(str(GUIDE / "make_table.py"))["lines"]()
+    assert "\n\n" + "\n".join(lines) + "\n\n" in (GUIDE / "questions.md").read_text("utf-8")
 
 
 def test_the_catalogue_names_every_file_once() -> None:
