@@ -89,7 +89,7 @@ class Administrator:
     @property
     def controller(self) -> int:
         node = self.world.quorum.tree.get(keeper_paths.CONTROLLER)
-        assert node is not None, "nobody is the controller"
+        assert node is not None, "no broker is the controller"
         return int(node.value)
 
     def core(self, broker: int) -> Broker:

@@ -12,6 +12,7 @@ from tests.faults.test_faults import view
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.cluster.testbed import ClusterTestbed
+from tidelog.errors import Refusal
 from tidelog.faults import SEARCH_FAULTS, TRIAL_FAULTS
 from tidelog.faults.schedule import FaultSettings, draw
 from tidelog.faults.targets import Targets
@@ -21,7 +22,10 @@ from tidelog.lab.play import run
 from tidelog.lab.search.count import play
 from tidelog.lab.search.schedule import FaultChoice
 from tidelog.lab.search.search import SearchOptions
+from tidelog.pipeline.sweep.grid import GridError, make_grid
 from tidelog.scenario.scenario import parse
+from tidelog.scenario.setup import SetupError
+from tidelog.trials.plan import TrialOptions
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -63,6 +67,34 @@ def test_a_search_does_it():
     assert {one.outcome for one in tally} == {"held"}
     assert sum(one.faults[NAME] for one in tally) > 20
     assert all(one.measures["unavailable_ms"] for one in tally if one.faults[NAME])
+
+
+REFUSED = "below_min_isr needs min.insync.replicas of 2 or more, not 1"
+
+
+def test_a_minimum_of_one_is_refused_where_the_fault_is_named():
+    """A search or a trial without a single fault would prove nothing."""
+    named = FaultChoice((NAME, "crash"), 3)
+    story = parse(SCENARIO.replace("min.insync.replicas=2", "min.insync.replicas=1"))
+    for search in (SearchOptions(faults=named), SearchOptions(faults=named, story=story, min_insync=2)):
+        with pytest.raises(SetupError, match=REFUSED):
+            search.scenario()
+    SearchOptions(faults=named, story=parse(SCENARIO)).scenario()
+    for trial in (TrialOptions(faults=f"kill,{NAME}", min_insync=1), TrialOptions(faults=NAME, brokers=1)):
+        with pytest.raises(Refusal, match=f"^--faults {trial.faults}: {REFUSED}$"):
+            trial.check()
+    TrialOptions(faults="all", min_insync=1).check()
+    with pytest.raises(GridError, match=f"^no combination of this grid can be: {REFUSED}$"):
+        make_grid({"faults": [f"crash+{NAME}"]})
+
+
+@pytest.mark.parametrize("of", [{"generation": ["majority"]}, {"acks": ["1"]}])
+def test_a_sweep_plays_it_with_the_minimum_that_was_asked_for(of: dict[str, list[str]]):
+    """Also where leaders do not look at the minimum: it decides how many brokers die."""
+    grid = make_grid(of | {"min_insync": [1, 2, 3], "faults": [NAME]})
+    assert [cell.min_insync for cell in grid.cells] == [2, 3]
+    assert [dropped.reason for dropped in grid.dropped] == [REFUSED]
+    assert len(make_grid(of | {"min_insync": [1, 2, 3]}).cells) == 1, "of other faults it decides nothing"
 
 
 @pytest.mark.parametrize("seed", range(20))

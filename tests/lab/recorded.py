@@ -1,16 +1,20 @@
-"""Schedules that were played on clusters of Apache Kafka 0.10.1.0 and 2.7.1, and what was recorded there.
+"""Schedules that were played on clusters of Apache Kafka 0.10.1.0, 2.7.1 and 4.3.1, and what was recorded.
 
 ``tests/recordings`` holds the recordings. A schedule has the commands of each recorded step in the language
 of scenarios, so it can be played in the simulator and on processes. The state after each of these steps is
 compared value by value: the keeper's, every log and its epochs, high watermarks, what brokers believe, and
-what clients were told.
+what clients were told; of 4.3.1 also every single write of the controller.
+
+4.3.1 was recorded with eligible leader replicas (``-elr``) and with the feature at level 0 (``-noelr``).
 """
 
+import itertools
 import json
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, NamedTuple
 
+from tidelog.core.events import PartitionStateWritten
 from tidelog.scenario.clients.events import Outcome
 from tidelog.scenario.run import Run
 from tidelog.scenario.scenario import Scenario, parse
@@ -58,6 +62,14 @@ LAST_STANDING = """
     producer one zone=az4 acks=1
 """
 """The recorded clusters had a broker 9, without replicas, for the controller: here it is broker 3."""
+KRAFT = """
+    scenario recorded
+    cluster brokers=4 controller=3 replica.lag.time.max.ms=5000 zookeeper.session.timeout.ms=8000{off}
+    topic t replicas=0,1,2 min.insync.replicas=2
+    producer all zone=az4 acks=all request.timeout.ms=25000
+    producer one zone=az4 acks=1
+"""
+"""The recorded clusters had a controller that never dies and is no broker: here it is broker 3."""
 
 TRUNCATION_STEPS = (
     "produce all a b; wait knows 1 b; advance 5s",
@@ -68,6 +80,78 @@ TRUNCATION_STEPS = (
     "produce later d; advance 5s",
     "restart 0; wait isr 0,1; advance 8s",
 )
+
+REFUSED = "x"
+"""This record was sent only to brokers that did not lead."""
+
+
+def _kraft() -> dict[str, Schedule]:
+    steps = {
+        "e1": (
+            "produce all->0 a; advance 1s",
+            "stop 1; wait isr 0,2; produce all->0 b",
+            "stop 2; wait isr 0",
+            "produce one->0 c; produce all->0 d; advance 6s",
+            "stop 0; wait leader none",
+            "restart 2; advance 2s",
+            "restart 0; advance 2s",
+            "restart 1; advance 2s",
+            "produce all z; advance 2s",
+        ),
+        "e2a": (
+            "produce all->0 a; advance 1s",
+            "crash 1; wait isr 0,2; produce all->0 b",
+            "crash 2; wait isr 0; produce one->0 c; produce all->0 d; advance 6s",
+            "crash 0; wait leader none",
+            "restart 2; advance 2s",
+            "restart 1; advance 2s",
+            "restart 0; advance 4s",
+            "produce all z; advance 2s",
+        ),
+        "e3": (
+            "produce all->0 a; advance 1s",
+            "pause 1 2; send all->0 b; advance 2s",
+            "wait isr 0; wait answered",
+            "produce all->0 c; produce one->0 d; advance 6s",
+            "resume 1 2; wait isr 0,1,2; advance 2s",
+        ),
+        "e5a": (
+            "produce all->0 a; advance 1s; sync 0; produce all->0 b; advance 1s",
+            "stop 1; wait isr 0,2; stop 2; wait isr 0; produce one->0 c; advance 6s",
+            "power-off 0; wait leader none",
+            "restart 0; advance 2s",
+            "restart 2; advance 2s",
+            "restart 1; advance 2s",
+            "produce all z; advance 2s",
+        ),
+    }
+    kinds = {"elr": "", "noelr": " without=eligible_leader_replicas"}
+    return {
+        name: Schedule("elr", KRAFT.format(off=off), _with_refused(name, commands))
+        for schedule, commands in steps.items()
+        for kind, off in kinds.items()
+        for name in (f"{schedule}-{kind}",)
+    }
+
+
+def _with_refused(name: str, steps: tuple[str, ...]) -> tuple[str, ...]:
+    """Without a leader the recorded client sent one record more."""
+    return tuple(
+        "; ".join(
+            [commands]
+            + [
+                f"produce one->{client['to']} {REFUSED}"
+                for client in recorded.get("client", ())
+                if client.get("produce") == [REFUSED]
+            ]
+        )
+        for commands, recorded in zip(steps, recording_of(name)["steps"], strict=True)
+    )
+
+
+def recording_of(name: str) -> Any:
+    return json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))
+
 
 SCHEDULES = {
     "b-unclean-loss-27": Schedule(
@@ -156,28 +240,35 @@ SCHEDULES = {
             "produce all->0 z; advance 2s",
         ),
     ),
+    **_kraft(),
 }
 
 
-def scenario_of(name: str) -> Scenario:
+def scenario_of(name: str, then: str = "") -> Scenario:
+    """``then``: one command more, after the last recorded step."""
     schedule = SCHEDULES[name]
-    commands = "\n".join(command.strip() for step in schedule.steps for command in step.split(";"))
+    commands = "\n".join(command.strip() for step in (*schedule.steps, then) for command in step.split(";"))
     return parse(dedent(schedule.head) + commands).under(schedule.generation)
 
 
 def check(name: str, run: Run) -> None:
     """Every recorded step, value by value."""
-    recording = json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))
+    recording = recording_of(name)
     steps = recording["steps"]
     assert len(steps) == len(SCHEDULES[name].steps)
-    number = 0
     first = steps[0].get("controller_epoch", 0) - 1
-    for commands, recorded in zip(SCHEDULES[name].steps, steps, strict=True):
-        number += len(commands.split(";"))
+    for number, recorded in zip(end_of_steps(name), steps, strict=True):
         where = f"{name}, step {recorded['step']}: {recorded['action']}"
         _check_keeper(run.played[number].after, recorded, first, where)
         _check_replicas(run.played[number].after, recorded, where)
     _check_sends(run, steps, name)
+    if "partition_history" in recording:
+        _check_history(run, recording["partition_history"], name)
+
+
+def end_of_steps(name: str) -> list[int]:
+    """The number of the last command of each recorded step, from 1."""
+    return list(itertools.accumulate(len(commands.split(";")) for commands in SCHEDULES[name].steps))
 
 
 def _check_keeper(now: Snapshot, recorded: dict[str, Any], first_epoch: int, where: str) -> None:
@@ -190,6 +281,12 @@ def _check_keeper(now: Snapshot, recorded: dict[str, Any], first_epoch: int, whe
         assert (now.controller, now.controller_epoch) == (recorded["controller"], epoch), where
     else:  # which of two followers enters first is chance
         assert sorted(partition.isr) == sorted(recorded["isr"]), where
+    if "elr" in recorded:
+        assert partition.partition_epoch == recorded["partition_epoch"], where
+        assert list(partition.elr) == recorded["elr"], where
+        assert list(partition.last_known_elr) == recorded["last_known_elr"], where
+        assert partition.recovering == bool(recorded["recovering"]), where
+    elif "controller" not in recorded:
         assert [b for b in now.live_brokers if b != 3] == [b for b in recorded["live_brokers"] if b != 9], (
             where
         )
@@ -216,8 +313,10 @@ def _check_replicas(now: Snapshot, recorded: dict[str, Any], where: str) -> None
 
 
 def _check_claims(replica: ReplicaState, then: dict[str, Any], place: str) -> None:
-    assert (replica.role == "leader") == ("hw_as_leader" in then), place
-    if replica.role == "leader":
+    # A new leader that does not know yet what is committed refuses to tell.
+    leads = "hw_as_leader" in then or then["as_leader"] == "78 OFFSET_NOT_AVAILABLE"
+    assert (replica.role == "leader") == leads, place
+    if "hw_as_leader" in then:
         assert replica.hw == then["hw_as_leader"], place
     if "believes" in then:
         believes = replica.believes or {}
@@ -245,3 +344,31 @@ def _check_sends(run: Run, steps: list[dict[str, Any]], name: str) -> None:
                     assert sent.error.name == error, f"{name}: {value}"
     # Some recordings begin after the first sends.
     assert all(sent.outcome is Outcome.OK for sent in left), name
+
+
+def _check_history(run: Run, history: list[Any], name: str) -> None:
+    """The controller writes the states that Kafka's metadata log holds, and no others. (Which of two
+    followers that wait joins the ISR first is chance.)"""
+    written = [
+        event.state
+        for played in run.played
+        for _, event in played.events
+        if isinstance(event, PartitionStateWritten)
+    ]
+    if len(written) < len(history):
+        history = history[1:]  # the stage does not tell what happened before the first step
+    assert [
+        (s.leader, s.leader_epoch, s.version, len(s.isr), list(s.elr), list(s.last_known_elr), s.recovering)
+        for s in written
+    ] == [
+        (
+            then["leader"],
+            then["leader_epoch"],
+            then["partition_epoch"],
+            len(then["isr"]),
+            then["elr"],
+            then["last_known_elr"],
+            bool(then["recovering"]),
+        )
+        for then in history
+    ], name

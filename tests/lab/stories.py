@@ -104,7 +104,7 @@ def replica(of: Told, broker: int) -> ReplicaState:
 
 
 def state(of: Told) -> tuple[int, int, list[int]]:
-    """(leader, leader epoch, ISR) as the keeper has it; leader −1 is nobody."""
+    """(leader, leader epoch, ISR) as the keeper has it; leader −1 is none."""
     found = partition(of)
     return found.leader, found.leader_epoch, list(found.isr)
 

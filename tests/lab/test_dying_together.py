@@ -11,7 +11,7 @@ HEAD = """
 
 
 def test_they_leave_the_isr_in_the_order_of_their_ids() -> None:
-    """As in Kafka, whoever joined first: so the one with the highest id is the last member and stays."""
+    """As in Kafka, whichever joined first: so the one with the highest id is the last member and stays."""
     steps = """
         crash 0
         wait leader 1

@@ -189,7 +189,7 @@ def test_leader_and_controller_isolated_together() -> None:
 
 
 def test_unclean_election_in_2_7() -> None:
-    """Recording b-unclean-loss-27: epochs 0 → 1 (follower dies) → 2 (nobody leads) → 3 (unclean leader); the
+    """Recording b-unclean-loss-27: epochs 0 → 1 (follower dies) → 2 (no leader) → 3 (unclean leader); the
     acknowledged c is lost."""
     run = known("unclean-election", "epoch")
     c, d = (2, 1, "c"), (2, 3, "d")

@@ -216,7 +216,7 @@ def test_isolate_leader_zone_idempotent(generation: str) -> None:
 
 
 def test_isolate_controller_zone() -> None:
-    """Both believe that they are the controller; the old one is refused by whoever knows the new one, and
+    """Both believe that they are the controller; the old one is refused by brokers that know the new one, and
     resigns when it can reach the keeper again."""
     stage = Stage(catalogue.load("isolate-controller-zone"))
     stage.play_until("wait isr 0,1")
@@ -265,7 +265,7 @@ def test_isolate_controller_zone_as_clients_see_it(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ISR_GENERATIONS)
 def test_isolate_leader_and_controller(generation: str) -> None:
-    """Both are doubled, and it costs two epochs: nobody leads in the first. Before 2.0 it costs one."""
+    """Both are doubled, and it costs two epochs: the first has no leader. Before 2.0 it costs one."""
     run = known("isolate-leader-and-controller", generation)
     elected = after(run, "wait leader 2")
     assert state(elected) == (2, 2 if generation == "epoch" else 1, [2, 1])

@@ -21,7 +21,7 @@ def test_delete_controller_makes_a_new_election(generation: str) -> None:
 
 
 def test_without_a_majority_of_the_keeper_nothing_is_deleted() -> None:
-    """Nobody can write to the keeper then, an administrator no more than a broker."""
+    """No broker and no administrator can write to the keeper then."""
     run = play(THREE, "keeper-stop 0\nkeeper-stop 1\ndelete /controller")
     assert remark_words(run.played[-1].remarks) == "the keeper has no /controller to delete"
     assert run.final.controller == 2

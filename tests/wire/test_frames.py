@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from struct import pack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.allocated import peak_bytes
 
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.frames import FIRST_ROOM_BYTES, GROWTH, SCRATCH_BYTES, FrameReader
@@ -77,12 +77,13 @@ def test_memory_follows_what_arrives() -> None:
     """A size is a promise: for a few bytes of a huge frame a few thousand are set aside, then more."""
     size = 100_000_000
     reader = FrameReader(size)
-    tracemalloc.start()
-    try:
+
+    def begin() -> None:
+        nonlocal reader
+        reader = FrameReader(size)
         feed(reader, pack(">i", size) + bytes(60))
-        assert tracemalloc.get_traced_memory()[1] < 20_000
-    finally:
-        tracemalloc.stop()
+
+    assert peak_bytes(begin, limit=20_000) <= 20_000
     arrived = 60
     for count in (5_000, 100_000, 1_000_000):
         assert feed(reader, bytes(count)) == []

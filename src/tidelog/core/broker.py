@@ -219,14 +219,23 @@ class Broker:
         """Replicas of this broker that it cannot use, and why."""
         return self._controlled.offline
 
+    def _serving(self, tp: TopicPartition) -> Replica | None:
+        """The replica that answers for a partition. A process that has just started has logs, but does not
+        serve them before a controller tells it of the partition."""
+        replica = self.replicas.get(tp)
+        if replica is None or (replica.role is None and tp not in self.metadata):
+            return None
+        return replica
+
     def _missing(self, tp: TopicPartition) -> ErrorCode:
         if tp in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known = tp in self.metadata
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if tp in self.metadata and self.ctx.generation.names_partitions_of_others:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _produce(self, request: ProduceRequest, sender: ReplyTo, now: Millis) -> None:
-        replica = self.replicas.get(request.tp)
+        replica = self._serving(request.tp)
         if replica is not None:
             replica.produce(request, sender, now)
             self.schedule_checkpoint(now)
@@ -234,7 +243,7 @@ class Broker:
             self.ctx.reply(sender, ProduceResponse(request.tp, self._missing(request.tp)))
 
     def _fetch(self, request: FetchRequest, sender: ReplyTo, now: Millis) -> None:
-        replica = self.replicas.get(request.tp)
+        replica = self._serving(request.tp)
         if replica is not None:
             replica.fetch(request, sender, now)
             self.schedule_checkpoint(now)
@@ -245,7 +254,7 @@ class Broker:
             )
 
     def _epoch_end(self, request: EpochEndRequest, sender: ReplyTo, _now: Millis) -> None:
-        replica = self.replicas.get(request.tp)
+        replica = self._serving(request.tp)
         if replica is not None:
             replica.epoch_end(request, sender)
         else:
@@ -257,7 +266,7 @@ class Broker:
             )
 
     def _list_offsets(self, request: ListOffsetsRequest, sender: ReplyTo, _now: Millis) -> None:
-        replica = self.replicas.get(request.tp)
+        replica = self._serving(request.tp)
         if replica is not None:
             replica.list_offsets(request, sender)
         else:
@@ -270,7 +279,7 @@ class Broker:
             )
 
     def _delete_records(self, request: DeleteRecordsRequest, sender: ReplyTo, now: Millis) -> None:
-        replica = self.replicas.get(request.tp)
+        replica = self._serving(request.tp)
         if replica is not None:
             replica.delete_records(request, sender, now)
         else:

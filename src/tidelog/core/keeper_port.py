@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from tidelog.core.values import immutable
+from tidelog.core.types import immutable
 
 ANY_VERSION = -1
 

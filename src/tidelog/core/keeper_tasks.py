@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from tidelog.core.context import Context
 from tidelog.core.keeper_port import KeeperError, KeeperReply, Operation, Result
-from tidelog.core.types import InvariantViolation
-from tidelog.core.values import immutable
+from tidelog.core.types import InvariantViolation, immutable
 
 
 @immutable

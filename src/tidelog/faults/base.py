@@ -21,7 +21,7 @@ from tidelog.faults.damage import Damage
 from tidelog.faults.places import Node
 from tidelog.faults.step import Step
 from tidelog.faults.targets import Moot, Takes, Targets
-from tidelog.faults.testbed import Ability, Processes, Testbed
+from tidelog.faults.testbed import Ability, ProcessView, Testbed
 
 
 class Words(NamedTuple):
@@ -74,6 +74,10 @@ class Fault(ABC):
     says: ClassVar[Words | None] = None
     """What the page says about such a step, with its arguments as `{list}`. None: `narrate/words` has it."""
 
+    # ------------------------------------------------------------ where it exists
+    min_insync_min: ClassVar[int] = 1
+    """Topics with a smaller min.insync.replicas do not have it."""
+
     # ------------------------------------------------------------ what it leaves behind
     leaves: ClassVar[Damage | None] = None
     ends: ClassVar[tuple[Damage, ...]] = ()
@@ -108,6 +112,14 @@ class Fault(ABC):
         """Brokers are started when it ends, for which they need the keeper."""
         return self.leaves is not None and self.leaves.restarts
 
+    def impossible(self, min_insync: int) -> str | None:
+        """Why it cannot happen to a topic, whatever else happens; None if it can."""
+        if min_insync >= self.min_insync_min:
+            return None
+        return (
+            f"{self.search_name} needs min.insync.replicas of {self.min_insync_min} or more, not {min_insync}"
+        )
+
     def options(self, view: SearchView) -> list[Step]:
         """Every way to do it now, in a fixed order."""
         return []
@@ -129,7 +141,7 @@ class Fault(ABC):
         """Its targets, as they are kept in a schedule, on a group that was chosen."""
         return tuple(map(str, group))
 
-    def moot(self, bed: Processes, targets: Targets) -> Moot | None:
+    def moot(self, bed: ProcessView, targets: Targets) -> Moot | None:
         """Why a step would do nothing."""
         return None
 

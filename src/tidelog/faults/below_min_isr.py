@@ -1,7 +1,7 @@
 """So many replicas of a topic crash at once that the rest are fewer than its min.insync.replicas.
 
 The survivors are in sync, but too few: a leader refuses acks=all until a replica is back. A minimum of 1 has
-no such state: below it there is no leader to refuse, so the fault is not drawn.
+no such state: below it there is no leader to refuse, so searches and trials refuse the fault.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class BelowMinIsr(Kill):
         "Crash of {list}: fewer replicas than min.insync.replicas are left.",
         "broker {list} 崩溃：剩下的副本少于 min.insync.replicas。",
     )
+    min_insync_min = 2
     by_default = False  # the schedules of `all` stay as they were
     missed = True  # the controller removes a broker from the ISR when its session has expired
     exceeds_down_max = True
@@ -43,7 +44,7 @@ class BelowMinIsr(Kill):
 
 def _too_many(running: list[int], min_insync: int) -> list[list[int]]:
     """All groups without which one broker too few runs. None if it is so already."""
-    if not 1 < min_insync <= len(running):
+    if not BelowMinIsr.min_insync_min <= min_insync <= len(running):
         return []
     survivors = combinations(running, min_insync - 1)
     return [[broker for broker in running if broker not in left] for left in survivors]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tidelog.faults.places import Channel
 from tidelog.faults.targets import Moot, Takes, Targets
-from tidelog.faults.testbed import Processes, Testbed
+from tidelog.faults.testbed import ProcessView, Testbed
 
 
-def _anything_to_do(bed: Processes, targets: Targets) -> Moot | None:
+def _anything_to_do(bed: ProcessView, targets: Targets) -> Moot | None:
     return None
 
 
@@ -21,7 +21,7 @@ class Damage:
     verb: str = ""
     """Mends it in scenario files."""
     takes: Takes = Takes.NOTHING
-    moot: Callable[[Processes, Targets], Moot | None] = _anything_to_do
+    moot: Callable[[ProcessView, Targets], Moot | None] = _anything_to_do
     restarts: bool = False
     """To mend it a broker is started."""
 
@@ -72,11 +72,11 @@ def _right_clock(bed: Testbed, targets: Targets) -> None:
     bed.set_clock(targets.brokers[0], 0)
 
 
-def _runs(bed: Processes, targets: Targets) -> Moot | None:
+def _runs(bed: ProcessView, targets: Targets) -> Moot | None:
     return Moot.ALREADY_RUNNING if bed.is_up(targets.brokers[0]) else None
 
 
-def _is_awake(bed: Processes, targets: Targets) -> Moot | None:
+def _is_awake(bed: ProcessView, targets: Targets) -> Moot | None:
     return None if bed.is_paused(targets.brokers[0]) else Moot.NOT_PAUSED
 
 

@@ -6,7 +6,7 @@ from tidelog.faults.base import Fault, SearchView, Words
 from tidelog.faults.damage import DISK_FULL, DISK_SLOW, DOWN, PAUSED
 from tidelog.faults.step import Step
 from tidelog.faults.targets import Moot, Takes, Targets
-from tidelog.faults.testbed import Processes, Testbed
+from tidelog.faults.testbed import ProcessView, Testbed
 
 
 class Kill(Fault):
@@ -23,7 +23,7 @@ class Kill(Fault):
     def options(self, view: SearchView) -> list[Step]:
         return [Step(self.verb, (broker,)) for broker in view.running]
 
-    def moot(self, bed: Processes, targets: Targets) -> Moot | None:
+    def moot(self, bed: ProcessView, targets: Targets) -> Moot | None:
         return None if bed.is_up(targets.brokers[0]) else Moot.ALREADY_DOWN
 
     def inject(self, bed: Testbed, targets: Targets) -> None:

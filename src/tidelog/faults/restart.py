@@ -7,7 +7,7 @@ from random import Random
 from tidelog.faults.base import Fault, Words
 from tidelog.faults.damage import DOWN
 from tidelog.faults.targets import Moot, Takes, Targets
-from tidelog.faults.testbed import Processes, Testbed
+from tidelog.faults.testbed import ProcessView, Testbed
 
 
 class Restart(Fault):
@@ -20,7 +20,7 @@ class Restart(Fault):
     def duration_ms(self, dice: Random, session_ms: int) -> int:
         return dice.randrange(0, session_ms)
 
-    def moot(self, bed: Processes, targets: Targets) -> Moot | None:
+    def moot(self, bed: ProcessView, targets: Targets) -> Moot | None:
         return None if bed.is_up(targets.brokers[0]) else Moot.ALREADY_DOWN
 
     def inject(self, bed: Testbed, targets: Targets) -> None:

@@ -118,7 +118,7 @@ class _Calendar:
         return dice.choice(groups) if groups else []
 
     def away(self, group: list[int], fault: Fault, at: int, duration: int) -> int:
-        """Take them away; for how long. Nobody is started while there is no keeper to register with."""
+        """Take them away; for how long. No broker is started while there is no keeper to register with."""
         if fault.restarts:
             duration = max(duration, self._keeper_back_at + 1 - at)
             self._starting_at.append(at + duration)

@@ -51,7 +51,7 @@ def _two_leaders_die(brokers: list[str], session_ms: int) -> list[SequenceStep]:
         SequenceStep("delay", (*late, f"{_LATE_MS}ms"), dies // 3, dies),
         SequenceStep("hold", unheard, dies, 2 * session_ms + session_ms // 2),
         SequenceStep("kill", (leader,), dies + 50, 4 * session_ms),
-        # The elected one leads by now, and has not yet found out that nobody follows.
+        # The elected one leads by now, and has not yet found out that no replica follows.
         SequenceStep("kill", (elected,), dies + 2 * session_ms, 2 * session_ms + 100),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidelog.core.values import immutable
+from tidelog.core.types import immutable
 from tidelog.faults.places import Channel
 
 EVERY_GENERATION = "all"

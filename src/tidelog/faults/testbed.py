@@ -26,7 +26,7 @@ class Ability(Enum):
     SLOW_DISK = "slow disk"
 
 
-class Processes(Protocol):
+class ProcessView(Protocol):
     """Whether there is anything to do."""
 
     def is_up(self, broker: int) -> bool: ...

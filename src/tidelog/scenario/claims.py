@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Chapter = Sequence["Played"]
 
 
-class Kind(NamedTuple):
+class ClaimKind(NamedTuple):
     """How the value of a claim is written, and the test."""
 
     expected: str
@@ -135,21 +135,21 @@ def _log(replica: ReplicaState, values: str) -> bool:
 _BROKER = "a broker's number"
 _OFFSET = "a broker and an offset like 0:3"
 
-CLAIMS: dict[str, Kind] = {
-    "leader": Kind("a broker's number or none", _is_broker_or_none, _written(_leader)),
-    "epoch": Kind("a leader epoch", is_number, _written(lambda v, n: v.state.leader_epoch == int(n))),
-    "isr": Kind("brokers like 0,1", _are_brokers, _written(_isr)),
-    "drops": Kind("brokers like 0,1", _are_brokers, _drops),
-    "controller": Kind(_BROKER, is_number, _controller),
-    "truncates": Kind(_BROKER, is_number, _truncates),
-    "error": Kind("an error code like 75", is_number, _error),
-    "acked": Kind("a value", bool, _heard(Acknowledged)),
-    "failed": Kind("a value", bool, _heard(SendFailed)),
-    "reads": Kind("a value", bool, _reads),
-    "leads": Kind(_BROKER, is_number, _replica(lambda r, _: r.role == "leader" and r.process == "up")),
-    "down": Kind(_BROKER, is_number, _replica(lambda r, _: r.process == "down")),
-    "leo": Kind(_OFFSET, _is_broker_and_offset, _replica(lambda r, n: r.leo == int(n))),
-    "hw": Kind(_OFFSET, _is_broker_and_offset, _replica(lambda r, n: r.hw == int(n))),
-    "log": Kind("a broker and its records like 0:a,b", _is_broker_and_values, _replica(_log)),
+CLAIMS: dict[str, ClaimKind] = {
+    "leader": ClaimKind("a broker's number or none", _is_broker_or_none, _written(_leader)),
+    "epoch": ClaimKind("a leader epoch", is_number, _written(lambda v, n: v.state.leader_epoch == int(n))),
+    "isr": ClaimKind("brokers like 0,1", _are_brokers, _written(_isr)),
+    "drops": ClaimKind("brokers like 0,1", _are_brokers, _drops),
+    "controller": ClaimKind(_BROKER, is_number, _controller),
+    "truncates": ClaimKind(_BROKER, is_number, _truncates),
+    "error": ClaimKind("an error code like 75", is_number, _error),
+    "acked": ClaimKind("a value", bool, _heard(Acknowledged)),
+    "failed": ClaimKind("a value", bool, _heard(SendFailed)),
+    "reads": ClaimKind("a value", bool, _reads),
+    "leads": ClaimKind(_BROKER, is_number, _replica(lambda r, _: r.role == "leader" and r.process == "up")),
+    "down": ClaimKind(_BROKER, is_number, _replica(lambda r, _: r.process == "down")),
+    "leo": ClaimKind(_OFFSET, _is_broker_and_offset, _replica(lambda r, n: r.leo == int(n))),
+    "hw": ClaimKind(_OFFSET, _is_broker_and_offset, _replica(lambda r, n: r.hw == int(n))),
+    "log": ClaimKind("a broker and its records like 0:a,b", _is_broker_and_values, _replica(_log)),
 }
 """By name; the order is that of the documentation."""

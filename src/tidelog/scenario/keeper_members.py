@@ -6,11 +6,27 @@ reach a serving member is connected to the keeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from tidelog.core.types import immutable
 
 Linked = Callable[[Any, Any], bool]
 """Whether two nodes can speak to each other: two members, or a broker and a member."""
+
+
+@immutable
+class KeeperMember:
+    name: str
+    running: bool
+    serves: bool
+    """It is the leader or follows it, and the leader has a majority."""
+    leads: bool
+
+
+def nearest_first(members: Sequence[str], zones: Mapping[Any, str], broker: int) -> list[str]:
+    """The members in the order in which a broker tries them: those of its own zone first."""
+    return sorted(members, key=lambda member: zones[member] != zones[broker])
 
 
 class Ensemble:
@@ -43,6 +59,13 @@ class Ensemble:
         if leader is None:
             return []
         return [m for m in self.members if self.running[m] and (m == leader or linked(m, leader))]
+
+    def states(self, linked: Linked) -> tuple[KeeperMember, ...]:
+        serving = self.serving(linked)
+        return tuple(
+            KeeperMember(member, self.running[member], member in serving, member == self.leader)
+            for member in self.members
+        )
 
     def connect(self, broker: int, nearest: Sequence[str], linked: Linked) -> bool:
         """Whether a broker reaches the keeper. Its session stays at its member while that one serves and is

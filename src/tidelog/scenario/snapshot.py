@@ -5,35 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tidelog.core.types import PartitionState, TopicPartition
-from tidelog.core.values import immutable
+from tidelog.core.inside import NO_PHASES, ParkedRequest, Phases, RemoteReplica
+from tidelog.core.types import PartitionState, TopicPartition, immutable
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.producer import Producer
+from tidelog.scenario.keeper_members import KeeperMember
 
 Record = tuple[int, int | None, str | None]
 """(offset, leader epoch or None where batches carry none, value or None for a control record)"""
-
-
-@immutable
-class RemoteReplica:
-    """What a leader knows of a follower: the second set of log ends, learnt only from fetches."""
-
-    broker: int
-    leo: int | None
-    """Its log end, as of its last fetch: the Remote LEO. None: it has not fetched in this leadership."""
-    last_caught_up_ms: int | None
-    """When it last had everything that the leader had. None: not yet in this leadership."""
-
-
-@immutable
-class ParkedRequest:
-    """A request that waits at the leader (in Kafka's purgatory)."""
-
-    kind: str
-    """``fetch`` or ``produce``"""
-    sender: str
-    """The number of a broker, or the name of a client."""
-    offset: int
-    """A fetch waits for the record at this offset, a produce for a high watermark of at least this."""
-    deadline_ms: int
 
 
 @immutable
@@ -86,7 +65,7 @@ def partition_snapshot(
     tp: TopicPartition,
     state: PartitionState | None,
     replicas: tuple[ReplicaState, ...],
-    phases: tuple[str, tuple[tuple[int, str], ...]] = ("", ()),
+    phases: Phases = NO_PHASES,
 ) -> PartitionSnapshot:
     """``state``: what the keeper holds. ``phases``: of the partition and its replicas, in the controller."""
     if state is None:
@@ -116,15 +95,8 @@ class BrokerState:
     ``Snapshot.controller`` is what the keeper says."""
     keeper_member: str | None
     """The keeper member that its session is at; None: it reaches none that serves."""
-
-
-@immutable
-class KeeperMember:
-    name: str
-    running: bool
-    serves: bool
-    """It is the leader or follows it, and the leader has a majority."""
-    leads: bool
+    observed: bool = True
+    """False: the process runs and has not answered yet, so what only it knows is missing here."""
 
 
 @immutable
@@ -132,6 +104,11 @@ class ClientState:
     name: str
     leaders: tuple[tuple[str, int, int, int], ...]
     """(topic, partition, leader, leader epoch), as its cached metadata say."""
+
+
+def client_state(name: str, client: Producer | Consumer) -> ClientState:
+    leaders = client.metadata.leaders
+    return ClientState(name, tuple((*tp, leader, epoch) for tp, (leader, epoch) in leaders.items()))
 
 
 @immutable

@@ -7,14 +7,14 @@ from typing import Protocol
 
 from tidelog.core.types import Millis
 from tidelog.faults.places import Channel, Node
-from tidelog.faults.testbed import Processes, Testbed
+from tidelog.faults.testbed import ProcessView, Testbed
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.scenario.conditions import Condition
 from tidelog.scenario.line import is_number
 
 
-class Stage(Testbed, Processes, Protocol):
+class Stage(Testbed, ProcessView, Protocol):
     """A cluster with clients that scenarios can be played on. Durations are those of the scenario."""
 
     @property

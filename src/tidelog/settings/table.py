@@ -76,7 +76,7 @@ def row(
     return Setting(kind, default, doc, name=name, group=group, broker_default=broker_default)
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """The source of a value, numbered as on the wire."""
 
     TOPIC = 1
@@ -89,16 +89,16 @@ class Described(NamedTuple):
 
     name: str
     value: str
-    source: Source
+    source: ConfigSource
     doc: str
     type: KafkaType
 
     @property
     def is_default(self) -> bool:
-        return self.source is not Source.TOPIC
+        return self.source is not ConfigSource.TOPIC
 
 
-class Table(dict[str, Setting]):
+class SettingsTable(dict[str, Setting]):
     """Rows by name, in display order."""
 
     def __init__(self, noun: str, rows: Iterable[Setting], aliases: Mapping[str, str]) -> None:
@@ -127,12 +127,12 @@ class Table(dict[str, Setting]):
         hint = f": did you mean {near[0]}?" if near else ""
         return f"unknown {self._noun} {name}{where}{hint}"
 
-    def describe(self, *layers: tuple[Source, Mapping[str, str]]) -> list[Described]:
+    def describe(self, *layers: tuple[ConfigSource, Mapping[str, str]]) -> list[Described]:
         """All settings, each with the value of the first layer that has one."""
         described = []
         for name, setting in self.items():
             found = ((values[name], source) for source, values in layers if name in values)
-            value, source = next(found, (setting.default_text, Source.DEFAULT))
+            value, source = next(found, (setting.default_text, ConfigSource.DEFAULT))
             described.append(Described(name, value, source, setting.doc, setting.kind.type))
         return described
 
@@ -140,7 +140,7 @@ class Table(dict[str, Setting]):
 class Values:
     """Base class of a table's values. Instances are immutable."""
 
-    table: ClassVar[Table]
+    table: ClassVar[SettingsTable]
     _defaults: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls, *, noun: str, aliases: Mapping[str, str] | None = None) -> None:
@@ -152,7 +152,7 @@ class Values:
             group = setting.group = setting.group or group
             setting.attribute = attribute
             setting.name = setting.name or attribute.replace("_", ".")
-        cls.table = Table(noun, rows.values(), aliases or {})
+        cls.table = SettingsTable(noun, rows.values(), aliases or {})
         cls._defaults = {name: made.default for name, made in rows.items() if made.default is not REQUIRED}
 
     def __init__(self, **values: Any) -> None:

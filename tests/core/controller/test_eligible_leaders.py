@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.core.controller.eligible_leaders import Circumstances, Outcome, next_state
+from tidelog.core.controller.eligible_leaders import Circumstances, NextState, next_state
 from tidelog.core.events import ElectionKind
 from tidelog.core.types import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 
@@ -31,7 +31,7 @@ def given(*acceptable: int, min_isr: int = 2, tracked: bool = True, unclean: boo
 Seen = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, ...], ElectionKind | None]
 
 
-def seen(outcome: Outcome | None) -> Seen | None:
+def seen(outcome: NextState | None) -> Seen | None:
     """(leader, leader epoch, ISR, ELR, last known, kind)"""
     if outcome is None:
         return None
@@ -40,7 +40,7 @@ def seen(outcome: Outcome | None) -> Seen | None:
 
 
 def test_a_follower_leaves_and_enough_remain() -> None:
-    """No epoch is raised, and nobody is eligible while the ISR is large enough."""
+    """No epoch is raised, and no replica is eligible while the ISR is large enough."""
     assert seen(next_state(state(0, (0, 1, 2)), brokers(0, 2), given(0, 2))) == (0, 5, (0, 2), (), (), None)
 
 
@@ -87,7 +87,7 @@ def test_an_unclean_shutdown_ends_eligibility() -> None:
 
 
 def test_the_last_known_leader_is_the_last_resort() -> None:
-    """It leads only if nobody is eligible, and only if it is alive (KAFKA-19522); then it is recovering."""
+    """It leads only if none is eligible, and only if it is alive (KAFKA-19522); then it is recovering."""
     assert next_state(state(-1, (), elr=(1,), last=(0,)), (), given(0)) is None
     assert next_state(state(-1, (), last=(0,)), (), given(1, 2)) is None
     outcome = next_state(state(-1, (), last=(0,)), (), given(0, 1, 2))
@@ -106,7 +106,7 @@ def test_an_unclean_election_comes_after_all_others() -> None:
 
 @pytest.mark.parametrize("isr", [(2, 0), (2, 0, 1)])
 def test_the_isr_is_large_enough_again(isr: tuple[int, ...]) -> None:
-    """Nobody is eligible any more."""
+    """No replica is eligible any more."""
     assert seen(next_state(state(2, (2,), elr=(0,)), brokers(*isr), given(0, 1, 2))) == (
         2,
         5,

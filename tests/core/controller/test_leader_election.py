@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.core.harness import ids
 
 from tidelog.core.controller.leader_election import (
-    Choice,
+    LeaderChoice,
     first_leader,
     offline_leader,
     preferred_leader,
@@ -17,11 +17,11 @@ from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, Partition
 
 Ids = tuple[int, ...]
 Leads = tuple[int, Ids] | None
-NOBODY = None
+NO_LEADER = None
 
 
-def made(leads: Leads, kind: ElectionKind) -> Choice | None:
-    return None if leads is None else Choice(BrokerId(leads[0]), ids(leads[1]), kind)
+def made(leads: Leads, kind: ElectionKind) -> LeaderChoice | None:
+    return None if leads is None else LeaderChoice(BrokerId(leads[0]), ids(leads[1]), kind)
 
 
 def state(isr: Ids, leader: int = 0) -> PartitionState:
@@ -34,8 +34,8 @@ def state(isr: Ids, leader: int = 0) -> PartitionState:
         ((0, 1, 2), (0, 1, 2), (0, (0, 1, 2)), "the first assigned leads, all are in sync"),
         ((2, 0, 1), (0, 1, 2), (2, (2, 0, 1)), "the order is the assignment's, not the numbers'"),
         ((0, 1, 2), (2, 1), (1, (1, 2)), "the dead are passed over, and are not in sync"),
-        ((0, 1), (2, 3), NOBODY, "no assigned replica is alive"),
-        ((0, 1), (), NOBODY, "nobody is alive"),
+        ((0, 1), (2, 3), NO_LEADER, "no assigned replica is alive"),
+        ((0, 1), (), NO_LEADER, "no broker is alive"),
     ],
 )
 def test_new_partition(assignment: Ids, live: Ids, choice: Leads, reason: str) -> None:
@@ -50,8 +50,8 @@ def test_new_partition(assignment: Ids, live: Ids, choice: Leads, reason: str) -
         ((0, 1, 2), (2, 1, 0), (1, 2), (1, (2, 1)), "assignment order elects; the ISR keeps its own order"),
         ((0, 2, 1), (0, 1, 2), (1, 2), (2, (1, 2)), "the first assigned, not the first of the ISR"),
         ((0, 1, 2), (0, 2), (1, 2), (2, (2,)), "alive is not enough: 1 is not in sync"),
-        ((0, 1, 2), (0,), (1, 2), NOBODY, "no live replica is in sync: offline"),
-        ((0, 1, 2), (0, 1), (), NOBODY, "nobody is alive"),
+        ((0, 1, 2), (0,), (1, 2), NO_LEADER, "no live replica is in sync: offline"),
+        ((0, 1, 2), (0, 1), (), NO_LEADER, "no broker is alive"),
         ((0, 1), (0, 1), (0, 1), (0, (0, 1)), "a leader that is back may lead again"),
     ],
 )
@@ -68,8 +68,8 @@ def test_clean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, rea
         ((0, 1, 2), (0,), (1, 2), (1, (1,)), "the first live one, alone in the ISR"),
         ((0, 2, 1), (0,), (1, 2), (2, (2,)), "in assignment order"),
         ((0, 1, 2), (0, 2), (1, 2), (2, (2,)), "an in-sync replica goes first, even when losing is allowed"),
-        ((0, 1, 2), (0,), (), NOBODY, "nobody is alive"),
-        ((0, 1), (0,), (2, 3), NOBODY, "nobody who is alive holds the partition"),
+        ((0, 1, 2), (0,), (), NO_LEADER, "no broker is alive"),
+        ((0, 1), (0,), (2, 3), NO_LEADER, "no live broker holds the partition"),
     ],
 )
 def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
@@ -83,9 +83,9 @@ def test_unclean_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, r
     ("assignment", "isr", "live", "choice", "reason"),
     [
         ((0, 1, 2), (1, 2, 0), (0, 1, 2), (0, (1, 2, 0)), "back to the first; the ISR stays, order and all"),
-        ((0, 1, 2), (1, 2), (0, 1, 2), NOBODY, "it has not caught up"),
-        ((0, 1, 2), (1, 2, 0), (1, 2), NOBODY, "it is not alive"),
-        ((0, 1, 2), (0, 1, 2), (0,), (0, (0, 1, 2)), "the dead in the ISR are somebody else's business"),
+        ((0, 1, 2), (1, 2), (0, 1, 2), NO_LEADER, "it has not caught up"),
+        ((0, 1, 2), (1, 2, 0), (1, 2), NO_LEADER, "it is not alive"),
+        ((0, 1, 2), (0, 1, 2), (0,), (0, (0, 1, 2)), "the dead in the ISR are not its business"),
     ],
 )
 def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads, reason: str) -> None:
@@ -100,8 +100,8 @@ def test_preferred_election(assignment: Ids, isr: Ids, live: Ids, choice: Leads,
         ((0, 1, 2), (1, 2), (0,), (1, (1, 2)), "the leaving leader is out of the ISR at once"),
         ((0, 2), (1, 2), (0,), (2, (2,)), "only in-sync replicas"),
         ((0, 1, 2), (2,), (0, 1), (2, (2,)), "two leave together"),
-        ((0, 1), (2,), (0,), NOBODY, "the only other member is dead"),
-        ((0,), (1, 2), (0,), NOBODY, "nobody else is in sync: it stays leader until it is gone"),
+        ((0, 1), (2,), (0,), NO_LEADER, "the only other member is dead"),
+        ((0,), (1, 2), (0,), NO_LEADER, "no other is in sync: it stays leader until it is gone"),
     ],
 )
 def test_controlled_shutdown(isr: Ids, live: Ids, leaving: Ids, choice: Leads, reason: str) -> None:

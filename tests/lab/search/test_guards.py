@@ -125,8 +125,8 @@ restart 3
 wait registered 3
 """
 
-# Follower 2 has a new leader, and the old leader's last answer, with a record that nobody else has, is still
-# on its way.
+# Follower 2 has a new leader, and the old leader's last answer, with a record that no other replica has, is
+# still on its way.
 LATE_ANSWER = """
 scenario late-answer
 cluster brokers=4 controller=3
@@ -310,7 +310,7 @@ CASES = (
 
 
 def test_every_guard_has_a_case() -> None:
-    """A guard that nobody can show to be needed is not a guard."""
+    """A guard that cannot be shown to be needed is not a guard."""
     assert [case.guard for case in CASES] == [field.name for field in fields(Guards)]
 
 

@@ -56,8 +56,8 @@ def test_a_stopped_keeper_is_started_again_in_the_end() -> None:
         decide_randomly(trial, Random(seed))
         trial.finish()
         assert all(trial.world.quorum.running.values())
-        stories += [trial.as_scenario()] if trial.inflicted["keeper"] else []
-        assert [kind for kind, count in trial.inflicted.items() if count and kind in ("crash", "cut")] == []
+        stories += [trial.as_scenario()] if trial.injected["keeper"] else []
+        assert [kind for kind, count in trial.injected.items() if count and kind in ("crash", "cut")] == []
     assert stories
 
     def keeper_stops(tried: Scenario, _judge_end: bool) -> Broken | None:

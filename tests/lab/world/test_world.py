@@ -133,7 +133,7 @@ def test_a_session_that_expired_is_replaced() -> None:
 
 
 def test_nothing_expires_without_a_quorum() -> None:
-    """Nobody can say that a session is over while no majority exists; leader and ISR stay as they were."""
+    """No session expires while no majority exists; leader and ISR stay as they were."""
     on = stage(THREE)
     on.do("keeper-stop 0", "keeper-stop 1", "crash 1", "advance 120s")
     assert registered(on) == [0, 1, 2]
@@ -176,7 +176,7 @@ def test_a_restarted_process_waits_for_its_former_node() -> None:
 
 
 def test_an_orderly_shutdown_closes_the_session() -> None:
-    """Nobody has to wait for a time-out, and a restart registers at once."""
+    """No broker has to wait for a time-out, and a restart registers at once."""
     on = stage(THREE)
     on.do("stop 1")
     assert registered(on) == [0, 2]
@@ -412,7 +412,7 @@ def test_a_client_without_any_reachable_broker_gives_up_in_time() -> None:
 
 
 def test_an_isolated_client_and_an_isolated_broker_are_two_things() -> None:
-    """A zone that holds nothing but a client can be cut off without anybody else noticing."""
+    """A zone that holds nothing but a client can be cut off without an effect on others."""
     head = FAR.replace("zone=az3", "zone=far request.timeout.ms=1000 delivery.timeout.ms=2000")
     story = play(head, "produce p a\nisolate far\nproduce p b\nadvance 60s")
     assert state(story) == (0, 0, [0, 1, 2])

@@ -10,7 +10,7 @@ All work runs as tasks, one after the other, in the order of Kafka's controller 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from tidelog.core import events, keeper_paths
@@ -121,7 +121,7 @@ class Controller:
             if found.ok and found.value.stat.owner == self._session:
                 stat = found.value.stat  # a repeated call found what it had made itself
                 break
-            if found.ok and self._registration is not None and self._registration.is_at(found.value.value):
+            if found.ok and self._may_replace(found.value.value):
                 # It names the address that this process has bound: its writer is dead, so do not wait for its
                 # session to expire.
                 yield Delete(path, found.value.stat.version)
@@ -132,6 +132,15 @@ class Controller:
         self._ctx.emit(events.BrokerRegistered(self._ctx.broker, self._ctx.broker_epoch))
         self._on_registered()
         yield from self._elect()
+
+    def _may_replace(self, registered: BrokerEndpoint | None) -> bool:
+        if self._registration is None or self._ctx.generation.is_started_again:
+            return False
+        return self._registration.is_at(registered)
+
+    def _start_again(self, _now: Millis) -> None:
+        if not self._registered:
+            self._tasks.submit(self._register)
 
     def _to_register(self) -> BrokerEndpoint | None:
         if not self._ctx.generation.tracks_eligible_leaders:
@@ -240,7 +249,10 @@ class Controller:
             if self._registered:
                 self._tasks.submit(self._elect)
         elif path == keeper_paths.broker_path(self._ctx.broker):
-            if not self._registered:
+            if self._ctx.generation.is_started_again:
+                pause = self._ctx.config.replica_fetch_backoff_ms  # as before other attempts
+                self._ctx.set_timer(self._ctx.now + pause, self._start_again)
+            elif not self._registered:
                 self._tasks.submit(self._register)
         elif self.active:
             if path == keeper_paths.BROKERS:
@@ -263,26 +275,42 @@ class Controller:
         epochs = {broker: node.stat.created for broker, node in now_live.items()}
         # In Kafka's order, that of the ids. It matters: of two brokers that die together, the second is
         # removed from the ISR last, and so may stay in it.
-        gone = sorted(b for b in cluster.live if epochs.get(b) != cluster.live[b])
-        come = sorted(b for b in epochs if cluster.live.get(b) != epochs[b])  # a bounced broker is in both
-        if gone:
-            yield from self._brokers_failed(gone, come)
-        if come:
-            yield from self._brokers_started({broker: now_live[broker] for broker in come})
+        dead = sorted(b for b in cluster.live if b not in epochs)
+        bounced = sorted(b for b in cluster.live if epochs.get(b, cluster.live[b]) != cluster.live[b])
+        new = sorted(b for b in epochs if b not in cluster.live)
+        come = {broker: now_live[broker] for broker in sorted([*new, *bounced])}
+        rules = self._ctx.generation
+        if rules.tracks_eligible_leaders:
+            yield from self._brokers_failed(sorted([*dead, *bounced]), come)
+            yield from self._brokers_started(come)
+            return
+        if rules.forgets_dead_brokers_first:
+            self._forget(dead)
+        yield from self._brokers_started({broker: now_live[broker] for broker in new})
+        yield from self._brokers_failed(bounced)
+        yield from self._brokers_started({broker: now_live[broker] for broker in bounced})
+        yield from self._brokers_failed(dead)
 
-    def _brokers_failed(self, dead: list[BrokerId], restarted: list[BrokerId]) -> Task:
+    def _forget(self, brokers: Iterable[BrokerId]) -> None:
+        """They are not alive: they are not elected, and nothing is sent to them."""
         machines = self.machines
         assert machines is not None
-        cluster = machines.cluster
-        replicas = []
-        for broker in dead:
-            del cluster.live[broker]
-            cluster.leaving.discard(broker)
+        for broker in brokers:
+            machines.cluster.live.pop(broker, None)
+            machines.cluster.leaving.discard(broker)
             machines.channels.close(broker)
             machines.ballots.withdraw(broker)
-            for tp in cluster.replicas_on(broker):
-                replicas.append((tp, broker))
-                cluster.failed.pop((tp, broker), None)  # after its restart the broker reports again
+
+    def _brokers_failed(self, dead: list[BrokerId], restarted: Collection[BrokerId] = ()) -> Task:
+        machines = self.machines
+        assert machines is not None
+        if not dead:
+            return
+        cluster = machines.cluster
+        self._forget(dead)
+        replicas = [(tp, broker) for broker in dead for tp in cluster.replicas_on(broker)]
+        for replica in replicas:
+            cluster.failed.pop(replica, None)  # after its restart the broker reports again
         if not self._mark_leaderless():
             for broker in cluster.live:
                 machines.channels.update_metadata(broker, ())
@@ -303,6 +331,8 @@ class Controller:
     def _brokers_started(self, started: dict[BrokerId, StoredNode]) -> Task:
         machines = self.machines
         assert machines is not None
+        if not started:
+            return
         cluster = machines.cluster
         yield from machines.registered(started)
         for broker, registration in started.items():

@@ -3,10 +3,10 @@
 The controller of Kafka 4 changes a partition in one step (its ``PartitionChangeBuilder``): given the ISR that
 it wants, it computes the eligible replicas, elects, and leaves the rest as it was. Rules of this file:
 
-* While the ISR has ``min.insync.replicas`` members, nobody else is eligible. Below, everybody who was in sync
-  or eligible before, and is not in the new ISR, is eligible; except brokers after an unclean shutdown.
+* While the ISR has ``min.insync.replicas`` members, no other replica is eligible. Below, every one that was
+  in sync or eligible before, and is not in the new ISR, is eligible; but no broker after an unclean shutdown.
 * The leader stays if it may. Otherwise the first *assigned* replica leads that is alive and in sync; if the
-  ISR is empty, one that is eligible; if nobody is eligible either, the last known leader; and only if the
+  ISR is empty, one that is eligible; if none is eligible either, the last known leader; and only if the
   topic allows it, any replica.
 * The leader epoch is raised by a change of the leader (also to no leader) and by nothing else.
 * Without eligible replicas (``tracked`` is false) an ISR is never empty: its last member stays.
@@ -18,7 +18,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple
 
-from tidelog.core.controller.leader_election import Brokers, Choice
+from tidelog.core.controller.leader_election import Brokers, LeaderChoice
 from tidelog.core.events import ElectionKind
 from tidelog.core.types import NO_LEADER, BrokerId, LeaderEpoch, PartitionState
 
@@ -35,7 +35,7 @@ class Circumstances(NamedTuple):
     """Whether a replica may lead that is neither in sync nor eligible."""
 
 
-class Outcome(NamedTuple):
+class NextState(NamedTuple):
     state: PartitionState
     kind: ElectionKind | None
     """How the leader was chosen; None if it stays, or there is none now."""
@@ -46,18 +46,18 @@ def next_state(
     isr: Brokers,
     given: Circumstances,
     unclean_shutdown: BrokerId | None = None,
-) -> Outcome | None:
+) -> NextState | None:
     """The state with this ISR, and a leader for it. None if nothing changes."""
     elr = eligible(state, isr, given, unclean_shutdown)
     choice = elect(state, isr, elr, given)
-    outcome = Outcome(_settled(state, choice, elr, given), choice.kind)
+    outcome = NextState(_settled(state, choice, elr, given), choice.kind)
     return outcome if outcome.state != state else None
 
 
-def with_leader(state: PartitionState, choice: Choice, given: Circumstances) -> Outcome:
+def with_leader(state: PartitionState, choice: LeaderChoice, given: Circumstances) -> NextState:
     """The same with a leader that was chosen elsewhere."""
     elr = eligible(state, choice.isr, given)
-    return Outcome(_settled(state, choice, elr, given), choice.kind)
+    return NextState(_settled(state, choice, elr, given), choice.kind)
 
 
 def eligible(
@@ -69,25 +69,25 @@ def eligible(
     return tuple(sorted(candidates))
 
 
-def elect(state: PartitionState, isr: Brokers, elr: Brokers, given: Circumstances) -> Choice:
+def elect(state: PartitionState, isr: Brokers, elr: Brokers, given: Circumstances) -> LeaderChoice:
     """The leader for this ISR and these eligible replicas, and the ISR with which it begins."""
     source = isr or elr
     electable = [broker for broker in given.assignment if broker in source and broker in given.acceptable]
     if state.leader in electable:
-        return Choice(state.leader, isr, None)
+        return LeaderChoice(state.leader, isr, None)
     if electable and isr:
-        return Choice(electable[0], isr, ElectionKind.CLEAN)
+        return LeaderChoice(electable[0], isr, ElectionKind.CLEAN)
     if electable:
-        return Choice(electable[0], (electable[0],), ElectionKind.ELIGIBLE)
+        return LeaderChoice(electable[0], (electable[0],), ElectionKind.ELIGIBLE)
     if given.tracked and not source and len(state.last_known_elr) == 1:
         last = state.last_known_elr[0]
         if last in given.acceptable:
-            return Choice(last, (last,), ElectionKind.LAST_KNOWN_LEADER)
+            return LeaderChoice(last, (last,), ElectionKind.LAST_KNOWN_LEADER)
     if given.unclean:
         for broker in given.assignment:
             if broker in given.acceptable:
-                return Choice(broker, (broker,), ElectionKind.UNCLEAN)
-    return Choice(NO_LEADER, isr, None)
+                return LeaderChoice(broker, (broker,), ElectionKind.UNCLEAN)
+    return LeaderChoice(NO_LEADER, isr, None)
 
 
 def recovered(state: PartitionState) -> PartitionState:
@@ -103,7 +103,9 @@ _RISKY = (ElectionKind.LAST_KNOWN_LEADER, ElectionKind.UNCLEAN)
 """The new leader may lack committed records."""
 
 
-def _settled(state: PartitionState, choice: Choice, elr: Brokers, given: Circumstances) -> PartitionState:
+def _settled(
+    state: PartitionState, choice: LeaderChoice, elr: Brokers, given: Circumstances
+) -> PartitionState:
     leader, isr, kind = choice
     risky = kind in _RISKY
     if not isr and not given.tracked:

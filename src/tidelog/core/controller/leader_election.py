@@ -15,7 +15,7 @@ from tidelog.core.types import BrokerId, PartitionState
 Brokers = tuple[BrokerId, ...]
 
 
-class Choice(NamedTuple):
+class LeaderChoice(NamedTuple):
     leader: BrokerId
     isr: Brokers
     kind: ElectionKind | None
@@ -30,34 +30,36 @@ def first_leader(assignment: Brokers, live: Collection[BrokerId]) -> tuple[Broke
 
 def offline_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], *, unclean: bool
-) -> Choice | None:
+) -> LeaderChoice | None:
     """The leader is gone: the first *assigned* replica that is alive and in sync; otherwise, and only if the
     topic allows unclean elections, the first that is alive."""
     isr = tuple(broker for broker in state.isr if broker in live)
     for broker in assignment:
         if broker in isr:
-            return Choice(broker, isr, ElectionKind.CLEAN)
+            return LeaderChoice(broker, isr, ElectionKind.CLEAN)
     if unclean:
         for broker in assignment:
             if broker in live:
-                return Choice(broker, (broker,), ElectionKind.UNCLEAN)
+                return LeaderChoice(broker, (broker,), ElectionKind.UNCLEAN)
     return None
 
 
-def preferred_leader(assignment: Brokers, state: PartitionState, live: Collection[BrokerId]) -> Choice | None:
+def preferred_leader(
+    assignment: Brokers, state: PartitionState, live: Collection[BrokerId]
+) -> LeaderChoice | None:
     """Back to the first assigned replica, if it is alive and in sync. The ISR stays as it is."""
     preferred = assignment[0]
     if preferred in live and preferred in state.isr:
-        return Choice(preferred, state.isr, ElectionKind.PREFERRED)
+        return LeaderChoice(preferred, state.isr, ElectionKind.PREFERRED)
     return None
 
 
 def shutdown_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], leaving: Collection[BrokerId]
-) -> Choice | None:
+) -> LeaderChoice | None:
     """A broker is shutting down: the first in-sync replica on another broker."""
     isr = tuple(broker for broker in state.isr if broker not in leaving)
     for broker in assignment:
         if broker in isr and broker in live:
-            return Choice(broker, isr, ElectionKind.CONTROLLED_SHUTDOWN)
+            return LeaderChoice(broker, isr, ElectionKind.CONTROLLED_SHUTDOWN)
     return None

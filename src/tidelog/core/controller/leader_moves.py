@@ -64,7 +64,7 @@ def _needless(machines: StateMachines, request: ElectLeadersRequest) -> ErrorCod
 
 
 def _preferred(cluster: ClusterState, tp: TopicPartition) -> Election:
-    def choose(state: PartitionState) -> leader_election.Choice | None:
+    def choose(state: PartitionState) -> leader_election.LeaderChoice | None:
         return leader_election.preferred_leader(cluster.assignments[tp], state, cluster.electable_for(tp))
 
     return Election(tp, choose)
@@ -116,7 +116,7 @@ def relieve_replica(
 def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerId) -> Procedure[ErrorCode]:
     cluster = machines.cluster
 
-    def choose(state: PartitionState) -> leader_election.Choice | None:
+    def choose(state: PartitionState) -> leader_election.LeaderChoice | None:
         choice = leader_election.shutdown_leader(
             cluster.assignments[tp], state, cluster.electable_for(tp), (failing,)
         )
@@ -124,7 +124,7 @@ def _go_on_without(machines: StateMachines, tp: TopicPartition, failing: BrokerI
             return None
         if state.leader == failing:
             return choice._replace(kind=ElectionKind.CLEAN)
-        return leader_election.Choice(state.leader, choice.isr, None)
+        return leader_election.LeaderChoice(state.leader, choice.isr, None)
 
     if choose(cluster.states[tp]) is None:
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

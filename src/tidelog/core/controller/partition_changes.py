@@ -26,7 +26,7 @@ from tidelog.core.controller import eligible_leaders
 from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.eligible_leaders import Circumstances
-from tidelog.core.controller.leader_election import Choice
+from tidelog.core.controller.leader_election import LeaderChoice
 from tidelog.core.controller.state_machines import (
     PARTITIONS_PER_WRITE,
     Change,
@@ -95,7 +95,7 @@ class EligibleLeaderMachines(StateMachines):
         ]
         config = ctx.topic_config(tp.topic)
         assignment = cluster.assignments[tp]
-        # Settings that are not known yet: nobody outside the ISR is safe.
+        # Settings that are not known yet: no replica outside the ISR is safe.
         configured = config.min_insync_replicas if tp.topic in ctx.topic_configs else 1
         return Circumstances(
             assignment,
@@ -153,7 +153,7 @@ class EligibleLeaderMachines(StateMachines):
     def with_isr(
         self, tp: TopicPartition, state: PartitionState, isr: tuple[BrokerId, ...]
     ) -> PartitionState:
-        choice = Choice(state.leader, isr, None)
+        choice = LeaderChoice(state.leader, isr, None)
         outcome = eligible_leaders.with_leader(state, choice, self._circumstances(Wish(tp)))
         return eligible_leaders.recovered(outcome.state)
 
@@ -276,7 +276,7 @@ class EligibleLeaderMachines(StateMachines):
 
     def _schedule_unclean_check(self, now: Millis) -> None:
         """KRaft looks for partitions that may now be led uncleanly every few minutes, while some have no
-        leader; a changed setting alone elects nobody."""
+        leader; a changed setting alone elects no leader."""
         if not self._check_scheduled:
             self._check_scheduled = True
             interval = self.ctx.config.unclean_leader_election_interval_ms

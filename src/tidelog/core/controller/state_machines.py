@@ -46,7 +46,7 @@ from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, PartitionState, TopicPartition
 
-Chooser = Callable[[PartitionState], leader_election.Choice | None]
+Chooser = Callable[[PartitionState], leader_election.LeaderChoice | None]
 
 PARTITIONS_PER_WRITE = 100
 """A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
@@ -267,7 +267,7 @@ class StateMachines:
         assignment = cluster.assignments[tp]
         allowed = unclean or self.ctx.topic_config(tp.topic).unclean_leader_election
 
-        def choose(state: PartitionState) -> leader_election.Choice | None:
+        def choose(state: PartitionState) -> leader_election.LeaderChoice | None:
             return leader_election.offline_leader(
                 assignment, state, cluster.electable_for(tp), unclean=allowed
             )
@@ -434,7 +434,7 @@ class StateMachines:
     def _succession(self, tp: TopicPartition, leaving: BrokerId) -> Election:
         cluster = self.cluster
 
-        def choose(state: PartitionState) -> leader_election.Choice | None:
+        def choose(state: PartitionState) -> leader_election.LeaderChoice | None:
             return leader_election.shutdown_leader(
                 cluster.assignments[tp], state, cluster.electable_for(tp), cluster.leaving
             )
@@ -470,8 +470,8 @@ class StateMachines:
             return
         self.ballots.close(tp)
 
-        def choose(state: PartitionState) -> leader_election.Choice:
-            return leader_election.Choice(winner, state.isr, ElectionKind.MAJORITY)
+        def choose(state: PartitionState) -> leader_election.LeaderChoice:
+            return leader_election.LeaderChoice(winner, state.isr, ElectionKind.MAJORITY)
 
         yield from self.elect([Election(tp, choose)])
         self.batch.send()

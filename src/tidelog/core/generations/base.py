@@ -65,8 +65,18 @@ class Generation(ABC):
     informs_before_roles: ClassVar[bool] = True
     """A new controller sends UpdateMetadata before LeaderAndIsr (0.10.2). Before, a broker that knew no live
     brokers ignored its role as a follower."""
+    is_started_again: ClassVar[bool] = False
+    """A broker whose old registration is still there is started again some time after it has gone: a real
+    one exits, and its supervisor starts it. Otherwise it registers at once, which is the same, sooner. Not so
+    without ``informs_before_roles``: a new controller would meet it before it knows any broker."""
+    forgets_dead_brokers_first: ClassVar[bool] = False
+    """Of brokers that came and brokers that died the controller handles the new ones first. Before 2.2 the
+    dead ones are no longer alive then; later they are, until their turn."""
     tells_isr_without_leader: ClassVar[bool] = True
     """Metadata names the ISR of a partition without a leader (2.4)."""
+    names_partitions_of_others: ClassVar[bool] = True
+    """A broker without a replica of the partition answers NOT_LEADER_OR_FOLLOWER if it knows the partition.
+    Before 2.0 it answers UNKNOWN_TOPIC_OR_PARTITION."""
     tracks_eligible_leaders: ClassVar[bool] = False
     """The controller of Kafka 4: it changes a partition in one write, and only a change of the leader raises
     the leader epoch. It tracks eligible leader replicas (KIP-966)."""

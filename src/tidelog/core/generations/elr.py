@@ -3,7 +3,7 @@
 The high watermark does not advance while fewer than ``min.insync.replicas`` replicas are in sync. Hence a
 replica that leaves the ISR at that moment holds every committed record, and stays *eligible*: when the ISR is
 empty, it may lead. A broker that returns after an unclean shutdown is no longer eligible, because it may have
-lost its tail. When nobody is in sync or eligible, only the last known leader may lead. The price: records
+lost its tail. When no replica is in sync or eligible, only the last known leader may lead. The price: records
 with acks=1 that the last leader took alone are lost when an eligible replica is elected before it is back.
 
 The controller's part is in ``controller/eligible_leaders.py`` (who may lead, as arithmetic) and

@@ -37,7 +37,10 @@ class HighWatermarkTruncation(Generation):
     informs_before_roles = False
     empties_isr_if_unclean = True
     takes_dead_replicas_offline = False
+    is_started_again = True
+    forgets_dead_brokers_first = True
     tells_isr_without_leader = False
+    names_partitions_of_others = False
 
     def begin_leading(self, leader: LeaderRole) -> None:
         pass

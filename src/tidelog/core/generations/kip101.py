@@ -32,7 +32,9 @@ class SingleEpochTruncation(Generation):
     exits_before_truncating = True
     elects_when_unclean_allowed = False
     takes_dead_replicas_offline = False
+    forgets_dead_brokers_first = True
     tells_isr_without_leader = False
+    names_partitions_of_others = False
 
     def begin_leading(self, leader: LeaderRole) -> None:
         """The epoch enters the cache with its first record only: a leader that wrote nothing leaves no

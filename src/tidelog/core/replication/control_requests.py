@@ -223,7 +223,7 @@ class ControlRequests:
         for tp in request.partitions:
             replica = self._replicas.get(tp)
             if replica is not None:
-                replica.step_down(now)
+                replica.step_down()
             if request.delete or tp not in self._metadata:
                 # Its leader epoch is forgotten too: a later partition of this name starts at 0 again.
                 self._replicas.pop(tp, None)
@@ -248,7 +248,7 @@ class ControlRequests:
         if request.leader_epoch < replica.leader_epoch:
             response.error = ErrorCode.FENCED_LEADER_EPOCH
         else:
-            replica.step_down(now)
+            replica.step_down()
             replica.leader_epoch = request.leader_epoch
             response.last_epoch = replica.log.epochs.latest_epoch
             response.end_offset = replica.log.end_offset
@@ -298,7 +298,7 @@ class ControlRequests:
         self._ctx.emit(stray)
         replica = self._replicas.pop(tp, None)
         if replica is not None:
-            replica.step_down(now)
+            replica.step_down()
 
 
 def _refused(request: ControlRequest, error: ErrorCode) -> ControlResponse | VoteResponse:

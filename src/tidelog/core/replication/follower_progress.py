@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.types import NO_BROKER_EPOCH, UNKNOWN_OFFSET, BrokerEpoch, Millis, Offset
 
 NEVER: Millis = -(10**15)
@@ -35,3 +36,15 @@ class FollowerProgress:
         self.log_end_offset = offset
         self.leader_end_at_last_fetch = leader_end
         self.last_fetch = now
+
+    def lags(self, config: BrokerConfig, leader_end: Offset, now: Millis, *, complete_exempt: bool) -> bool:
+        """Whether the follower must leave the ISR. ``complete_exempt``: not if it has the whole log."""
+        if config.isr_rule is IsrRule.FETCH_TIME:
+            return now - self.last_fetch > config.replica_lag_time_max_ms
+        if config.isr_rule is IsrRule.MESSAGE_LAG:
+            if self.log_end_offset == UNKNOWN_OFFSET:
+                return False  # it has not had time to fetch yet
+            return leader_end - self.log_end_offset > config.replica_lag_max_messages
+        if complete_exempt and self.log_end_offset == leader_end:
+            return False
+        return now - self.last_caught_up > config.replica_lag_time_max_ms

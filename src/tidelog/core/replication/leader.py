@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidelog.core import events
-from tidelog.core.config import IsrRule
 from tidelog.core.effects import ReplyTo
 from tidelog.core.events import LeadershipStart, WatermarkMoment
 from tidelog.core.log_port import StorageFailure
@@ -407,23 +406,14 @@ class LeaderRole:
             return
         self._schedule_isr_check(now)
         if self.proposal is None and self.ctx.generation.commits_by_isr:
-            lagging = [b for b in self.isr if b != self.ctx.broker and self._lags(self.followers[b], now)]
+            config, end = self.ctx.config, self.log.end_offset
+            exempt = self.ctx.generation.exempts_complete_followers
+            others = (broker for broker in self.isr if broker != self.ctx.broker)
+            lagging = [b for b in others if self.followers[b].lags(config, end, now, complete_exempt=exempt)]
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
-                self._propose(isr, events.IsrChange[self.ctx.config.isr_rule.name])
+                self._propose(isr, events.IsrChange[config.isr_rule.name])
                 self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
-
-    def _lags(self, follower: FollowerProgress, now: Millis) -> bool:
-        config = self.ctx.config
-        if config.isr_rule is IsrRule.FETCH_TIME:
-            return now - follower.last_fetch > config.replica_lag_time_max_ms
-        if config.isr_rule is IsrRule.MESSAGE_LAG:
-            if follower.log_end_offset == UNKNOWN_OFFSET:
-                return False  # it has not had time to fetch yet
-            return self.log.end_offset - follower.log_end_offset > config.replica_lag_max_messages
-        if self.ctx.generation.exempts_complete_followers and follower.log_end_offset == self.log.end_offset:
-            return False
-        return now - follower.last_caught_up > config.replica_lag_time_max_ms
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
         guards = self.ctx.guards

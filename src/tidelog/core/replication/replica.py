@@ -93,13 +93,13 @@ class Replica:
         try:
             role.begin_epoch(state, now)
         except StorageFailure:
-            self.step_down(now)  # it cannot lead an epoch that it cannot open
+            self.step_down()  # it cannot lead an epoch that it cannot open
             raise
 
     def become_follower(self, assignment: PartitionAssignment, now: Millis) -> None:
         state = assignment.state
         before = self.role
-        self.step_down(now)
+        self.step_down()
         self._assigned(assignment, now)
         self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, state.leader_epoch, state.leader))
         self.role = role = FollowerRole(self, state.leader, state.leader_epoch)
@@ -117,7 +117,7 @@ class Replica:
 
     def follow_nobody(self, assignment: PartitionAssignment, now: Millis) -> None:
         """The partition has no leader in this epoch. As in KRaft an old leader stops leading at once."""
-        self.step_down(now)
+        self.step_down()
         self._assigned(assignment, now)
         self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, self.leader_epoch, NO_LEADER))
 
@@ -132,7 +132,7 @@ class Replica:
         ):
             role.take_isr(state, now)
 
-    def step_down(self, now: Millis) -> None:
+    def step_down(self) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""
         role, self.role = self.role, None
         if isinstance(role, LeaderRole):

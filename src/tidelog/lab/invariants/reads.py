@@ -33,7 +33,9 @@ class ReadsAreStable(Invariant):
 
 class PromisesKept(Invariant):
     name = "promises-kept"
-    claim = "in the end every acknowledged record is in the committed log, and nothing that nobody sent"
+    claim = (
+        "in the end every acknowledged record is in the committed log, and no record that no producer sent"
+    )
 
     def at_end(self) -> None:
         verdict = judge(self.world)

@@ -222,13 +222,13 @@ class CountedTrial(Schedule):
         super().__init__(scenario, operations, faults, self.census)
         self.allowed = faults
         """Before ``focus`` left some out."""
-        self.inflicted = dict.fromkeys(ALL_FAULT_KINDS, 0)
+        self.injected = dict.fromkeys(ALL_FAULT_KINDS, 0)
 
-    def inflict(self, step: Step) -> None:
-        super().inflict(step)
+    def inject(self, step: Step) -> None:
+        super().inject(step)
         for kind in self.allowed.kinds:
             if SEARCH_FAULTS[kind].is_step(step, self.world.zone_of, self.world.broker_ids()):
-                self.inflicted[kind] += 1
+                self.injected[kind] += 1
 
     def perform(self, verb: str, *args: object) -> None:
         super().perform(verb, *args)
@@ -286,7 +286,7 @@ def _tally(trial: CountedTrial) -> TrialCounts:
         "messages": world.network.messages_sent,
     }
     outcome = "violated" if any(verdict.values()) else "held" if is_converged(world) else "unrecovered"
-    return TrialCounts(outcome, "", verdict, measures, trial.inflicted, marks)
+    return TrialCounts(outcome, "", verdict, measures, trial.injected, marks)
 
 
 def _one_line(text: str) -> str:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
-from tidelog.core.types import InvariantViolation
-from tidelog.core.values import immutable
+from tidelog.core.types import InvariantViolation, immutable
 from tidelog.faults import MENDING_VERBS, SEARCH_FAULTS
 from tidelog.faults.active import Active
 from tidelog.faults.base import Fault, SearchView
@@ -185,12 +184,12 @@ class Schedule:
             found += fault.options(view)
         return found
 
-    def inflict_any(self, pick: Callable[[int], int]) -> None:
+    def inject_any(self, pick: Callable[[int], int]) -> None:
         options = self.possible_faults()
         if options:
-            self.inflict(options[pick(len(options))])
+            self.inject(options[pick(len(options))])
 
-    def inflict(self, step: Step) -> None:
+    def inject(self, step: Step) -> None:
         if step.verb not in MENDING_VERBS:
             self.fault_budget -= 1
         self.active.note(step.verb, step.args)
@@ -265,7 +264,7 @@ def _chaos(trial: Schedule, rng: Random) -> None:
             if trial.left:
                 trial.operate(pick)
         elif roll < fail:
-            trial.inflict_any(pick)
+            trial.inject_any(pick)
         elif roll < tick or not network.active:
             trial.tick()
         else:
@@ -299,7 +298,7 @@ def _starvation(trial: Schedule, rng: Random) -> None:
                 trial.operate(pick)
             continue
         if roll < fail:
-            trial.inflict_any(pick)
+            trial.inject_any(pick)
             continue
         # Mostly the first one is taken, so the others are looked at only when a channel is to starve.
         for oldest in deliverable() if paused else active:
@@ -344,7 +343,7 @@ def decide_by_priority(trial: Schedule, rng: Random, depth: int = 3) -> None:
             trial.operate(pick)
         while failures and failures[0] == step:
             failures.pop(0)
-            trial.inflict_any(pick)
+            trial.inject_any(pick)
         channels = trial.world.deliverable()
         for channel in channels:
             if channel not in priority:
@@ -367,7 +366,7 @@ DECIDERS: dict[str, Decider] = {"random": decide_randomly, "pct": decide_by_prio
 # ---------------------------------------------------------------- exhaustive, within bounds
 
 _Plan = tuple[tuple[int, int], ...]
-"""(step of the fair schedule, number of the fault to inflict there), in order of steps"""
+"""(step of the fair schedule, number of the fault to inject there), in order of steps"""
 
 
 def deviations(depth: int) -> Iterator[tuple[int, Decider]]:
@@ -393,7 +392,7 @@ def deviations(depth: int) -> Iterator[tuple[int, Decider]]:
 
 
 def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
-    """Play the fair schedule, inflict the planned faults, and note how many were possible at each step."""
+    """Play the fair schedule, inject the planned faults, and note how many were possible at each step."""
     wanted = dict(plan)
 
     def decide(trial: Schedule, _rng: Random) -> None:
@@ -408,7 +407,7 @@ def _fair_with(plan: _Plan, options_seen: list[int]) -> Decider:
             options = trial.possible_faults()
             options_seen.append(len(options))
             if position in wanted and wanted[position] < len(options):
-                trial.inflict(options[wanted[position]])
+                trial.inject(options[wanted[position]])
             position += 1
             channel = trial.world.oldest_message()
             if trial.left and position % 3 == 1:

@@ -18,7 +18,7 @@ from tidelog.lab.search.schedule import DECIDERS, Decider, FaultChoice, Violatio
 from tidelog.lab.search.shrink import shrink
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.scenario import ClientSetup, Scenario
-from tidelog.scenario.setup import Setup, TopicSetup
+from tidelog.scenario.setup import Setup, SetupError, TopicSetup
 from tidelog.scenario.violations import Grade
 
 STRATEGIES = ("random", "pct", "exhaustive")
@@ -65,6 +65,7 @@ class SearchOptions:
         """The cluster and the clients to search with. Raises ``SetupError`` for impossible ones."""
         if self.story is not None:
             setup = replace(self.story.setup, generation=self.generation, without=self.without)
+            self._check_faults(setup)
             return replace(self.story, setup=setup, expectations=[])
         topic = TopicSetup(
             "t",
@@ -82,6 +83,7 @@ class SearchOptions:
             sync_each_append=self.flush_always,
         )
         setup.check()
+        self._check_faults(setup)
         producer = ProducerConfig(
             acks=self.acks,
             retries=self.retries,
@@ -99,6 +101,12 @@ class SearchOptions:
             ClientSetup("c", zones[-1], None),
         ]
         return Scenario("found", setup, clients=clients)
+
+    def _check_faults(self, setup: Setup) -> None:
+        """A search for a fault that cannot happen would find nothing, and mean nothing."""
+        for fault in self.faults.in_order():
+            if why := fault.impossible(setup.topics[0].config.min_insync_replicas):
+                raise SetupError(why, "min.insync.replicas")
 
 
 @dataclass(slots=True)

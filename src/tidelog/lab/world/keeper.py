@@ -66,7 +66,7 @@ class Quorum(Ensemble):
         session = self._sessions.get(broker)
         return session is not None and session.connected
 
-    def forsake(self, broker: int) -> None:
+    def expire_after_restart(self, broker: int) -> None:
         """A new process takes a broker's place. The old session is not renewed again: let it run out
         under a number of its own."""
         former = self._sessions.pop(broker, None)

@@ -5,24 +5,19 @@
 
 from __future__ import annotations
 
-from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path
-from tidelog.core.messages import CONSUMER
-from tidelog.core.replication.follower import FollowerRole
-from tidelog.core.replication.follower_progress import NEVER
-from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, TopicPartition
+from dataclasses import replace
+
+from tidelog.core.inside import NO_PHASES, Phases, parked_requests, phases, remote_replicas, role_name
+from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
+from tidelog.core.types import NO_EPOCH, TopicPartition
 from tidelog.lab.world.world import World
 from tidelog.scenario.snapshot import (
     BrokerState,
-    ClientState,
-    KeeperMember,
-    ParkedRequest,
     PartitionSnapshot,
     Record,
-    RemoteReplica,
     ReplicaState,
     Snapshot,
+    client_state,
     partition_snapshot,
 )
 from tidelog.scenario.verdict import RunVerdict, judge_end
@@ -50,8 +45,8 @@ def take(world: World, *, inside: bool = True) -> Snapshot:
         tuple(_broker(world, broker, registered=broker in live) for broker in world.broker_ids())
         if inside
         else (),
-        _keeper(world) if inside else (),
-        tuple(_client(world, name) for name in world.clients) if inside else (),
+        world.quorum.states(world.network.linked) if inside else (),
+        tuple(client_state(*named) for named in world.clients.items()) if inside else (),
     )
 
 
@@ -61,32 +56,27 @@ def take(world: World, *, inside: bool = True) -> Snapshot:
 def _partition(
     world: World, tp: TopicPartition, assignment: tuple[int, ...], *, inside: bool
 ) -> PartitionSnapshot:
-    phases = _phases(world, tp, assignment) if inside else ("", ())
+    found = _phases(world, tp, assignment) if inside else NO_PHASES
     replicas = tuple(_replica(world, tp, broker, inside=inside) for broker in assignment)
-    return partition_snapshot(tp, world.partition_state(tp), replicas, phases)
+    node = world.quorum.tree.get(state_path(tp))
+    # Leaders that write the state themselves do not know the version that it will have.
+    state = None if node is None else replace(node.value, version=node.stat.version)
+    return partition_snapshot(tp, state, replicas, found)
 
 
-def _phases(
-    world: World, tp: TopicPartition, assignment: tuple[int, ...]
-) -> tuple[str, tuple[tuple[int, str], ...]]:
+def _phases(world: World, tp: TopicPartition, assignment: tuple[int, ...]) -> Phases:
     """The states in the machines of the broker that the keeper names as controller."""
     node = world.quorum.tree.get(CONTROLLER)
     core = None if node is None else world.processes[node.value].core
-    machines = None if core is None else core.controller.machines
-    if machines is None or tp not in machines.cluster.partitions:
-        return "", ()
-    known = machines.cluster.replicas
-    ids = [world.processes[broker].id for broker in assignment]
-    phases = tuple((broker, known[tp, broker].value) for broker in ids if (tp, broker) in known)
-    return machines.cluster.partitions[tp].value, phases
+    if core is None:
+        return NO_PHASES
+    return phases(core.controller, tp, tuple(world.processes[broker].id for broker in assignment))
 
 
 def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> ReplicaState:
     process = world.processes[broker]
     log = process.storage.open(tp)
     replica = process.core.replicas.get(tp) if process.core is not None else None
-    role = replica.role if replica is not None else None
-    name = "leader" if isinstance(role, LeaderRole) else "follower" if isinstance(role, FollowerRole) else "-"
     known = process.core.metadata.get(tp) if process.core is not None else None
     believes = None
     if known is not None:
@@ -99,50 +89,20 @@ def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> 
     return ReplicaState(
         broker,
         _process(world, broker),
-        name,
+        role_name(replica),
         log.end_offset,
         checkpoint if replica is None else replica.high_watermark,
         tuple(map(_record, log.batches)),
         tuple((entry.epoch, entry.start_offset) for entry in log.epochs.entries),
         believes,
         checkpoint,
-        _remote(replica) if inside else (),
-        _parked(replica) if inside else (),
+        remote_replicas(replica) if inside else (),
+        parked_requests(replica, _sender) if inside else (),
     )
 
 
 def _record(batch: MemoryBatch) -> Record:
     return batch.base_offset, None if batch.leader_epoch == NO_EPOCH else batch.leader_epoch, batch.value
-
-
-def _remote(replica: Replica | None) -> tuple[RemoteReplica, ...]:
-    role = replica.role if replica is not None else None
-    if not isinstance(role, LeaderRole):
-        return ()
-    return tuple(
-        RemoteReplica(
-            broker,
-            None if follower.log_end_offset == UNKNOWN_OFFSET else follower.log_end_offset,
-            None if follower.last_caught_up == NEVER else follower.last_caught_up,
-        )
-        for broker, follower in role.followers.items()
-    )
-
-
-def _parked(replica: Replica | None) -> tuple[ParkedRequest, ...]:
-    role = replica.role if replica is not None else None
-    if not isinstance(role, LeaderRole):
-        return ()
-    produces, fetches = role.parked
-    found = [
-        ParkedRequest("produce", _sender(produce.reply_to), produce.required, produce.deadline)
-        for produce in produces
-    ]
-    for reply_to, fetch in fetches.items():
-        asker = fetch.request.replica
-        sender = _sender(reply_to) if asker == CONSUMER else str(asker)
-        found.append(ParkedRequest("fetch", sender, fetch.request.offset, fetch.deadline))
-    return tuple(found)
 
 
 def _sender(reply_to: object) -> str:
@@ -166,17 +126,3 @@ def _broker(world: World, broker: int, *, registered: bool) -> BrokerState:
         core.controller.epoch if core is not None and core.controller.active else None,
         world.quorum.session_at.get(broker) if core is not None else None,
     )
-
-
-def _keeper(world: World) -> tuple[KeeperMember, ...]:
-    quorum = world.quorum
-    serving = quorum.serving(world.network.linked)
-    return tuple(
-        KeeperMember(member, quorum.running[member], member in serving, member == quorum.leader)
-        for member in quorum.members
-    )
-
-
-def _client(world: World, name: str) -> ClientState:
-    leaders = world.clients[name].metadata.leaders
-    return ClientState(name, tuple((*tp, leader, epoch) for tp, (leader, epoch) in leaders.items()))

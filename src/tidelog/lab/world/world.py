@@ -31,6 +31,7 @@ from tidelog.lab.world.processes import SimProcess
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
+from tidelog.scenario.keeper_members import nearest_first
 from tidelog.scenario.setup import Setup
 
 Observer = Callable[[Any], None]
@@ -301,7 +302,7 @@ class World:
     def start(self, broker: int) -> None:
         process = self.processes[broker]
         process.start(self)
-        self.quorum.forsake(broker)
+        self.quorum.expire_after_restart(broker)
         if self._keeper_reachable(broker):
             self.quorum.reconnect(broker)
         for peer in self.processes:
@@ -407,8 +408,7 @@ class World:
         return self.quorum.connect(broker, self._nearest_members(broker), self.network.linked)
 
     def _nearest_members(self, broker: int) -> list[str]:
-        zones, home = self._zones, self._zones[broker]
-        return sorted(self.quorum.members, key=lambda member: zones[member] != home)
+        return nearest_first(self.quorum.members, self._zones, broker)
 
     def _reachability_changed(self) -> None:
         """Work out anew who can reach an agreement, and whose sessions are in danger."""

@@ -1,6 +1,6 @@
 """The catalogue of known failures: scenario files that are installed with the package, found by name.
 
-``catalogue.txt`` gives the order in which they are told: a line ``# Section title``, then one name a
+``catalogue.txt`` gives their order: a line ``# Section title``, then one name a
 line. It is optional, and so is a mention in it: what it does not name comes last, by the alphabet, under
 "More". A name in it without a file is passed over.
 """

@@ -22,7 +22,6 @@ from typing import NamedTuple
 from tidelog.core.log_port import UNBOUNDED, Batch, StorageFailure
 from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import (
-    NO_EPOCH,
     NO_PRODUCER,
     InvariantViolation,
     LeaderEpoch,
@@ -33,7 +32,6 @@ from tidelog.core.types import (
 from tidelog.settings.broker import Flush
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.checkpoints import NEVER_CLEANED
-from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.durability import Durability
 from tidelog.storage.log.indexes import RELATIVE_OFFSET_MAX
 from tidelog.storage.log.keyed_records import rest_of
@@ -236,24 +234,8 @@ class FileLog:
         with self._reading():
             batches = segment.read(start, end, max_bytes)
         if self._shared.verify_epochs:
-            self._verify_epochs(segment, batches)
+            segment.verify_epochs(batches, self.epochs.epoch_at)
         return batches
-
-    def _verify_epochs(self, segment: Segment, batches: list[RecordBatch]) -> None:
-        """The CRC does not cover the leader epoch, so compare it with the epoch cache."""
-        if not batches:
-            return
-        known = self.epochs.epoch_at
-        expected = known(batches[0].next_offset - 1)
-        several = expected != known(batches[-1].next_offset - 1)
-        for batch in batches:
-            if several:
-                expected = known(batch.next_offset - 1)
-            found = batch.leader_epoch
-            if found != expected and NO_EPOCH not in (expected, found):
-                position, _ = segment.locate(batch.base_offset)
-                reason = f"leader epoch {found} at offset {batch.base_offset}, which is of epoch {expected}"
-                raise CorruptLog(segment.path, position, reason)
 
     def offset_for_timestamp(self, timestamp: Millis) -> TimestampSearch:
         """The first record with this timestamp or a later one."""
@@ -388,10 +370,12 @@ class FileLog:
         known = self._producers.begin_restore(states, self.end_offset)
         if known >= 0:
             recent = self._active.index.before(max(self._active.size - REPLAYED_BYTES, 0))
-            start = recent.last_offset if recent is not None else self._active.base_offset
+            start = max(
+                recent.last_offset if recent is not None else self._active.base_offset, self.start_offset
+            )
             # All batches or none: stopping half-way would leave the states older than the snapshot.
-            self._replay(lambda: list(self._scan(start, known)))
-        self._replay(lambda: self._scan(max(known, self.start_offset), self.end_offset))
+            self._replay(lambda: list(self.segments.scan(start, known)))
+        self._replay(lambda: self.segments.scan(max(known, self.start_offset), self.end_offset))
 
     def _replay(self, batches: Callable[[], Iterable[RecordBatch]]) -> None:
         try:
@@ -400,15 +384,6 @@ class FileLog:
         except StorageFailure as failure:
             # Readers of this part of the log get the error. Producers may still append.
             self._shared.report(f"cannot restore all producers of {self.tp}: {failure}")
-
-    def _scan(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
-        start = max(start, self.start_offset)
-        if start < end:
-            for segment in self.segments.starting_with(start):
-                for _, batch in segment.scan(*segment.locate(start)):
-                    if batch.base_offset >= end:
-                        return
-                    yield batch
 
     def expire_producers(self, before: Millis) -> int:
         """Forget producers without a batch since ``before``; returns how many."""

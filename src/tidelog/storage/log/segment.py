@@ -7,12 +7,12 @@ rebuilt at once. Batches that contradict each other are corrupt and are not serv
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from tidelog.core.log_port import UNBOUNDED
-from tidelog.core.types import Millis, Offset
+from tidelog.core.types import NO_EPOCH, LeaderEpoch, Millis, Offset
 from tidelog.storage.durable import unlink_all
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.batch_file import BatchFile
@@ -198,6 +198,21 @@ class Segment(BatchFile):
         while batches and batches[-1].next_offset > end:
             batches.pop()
         return batches
+
+    def verify_epochs(self, batches: list[RecordBatch], epoch_at: Callable[[Offset], LeaderEpoch]) -> None:
+        """The CRC does not cover the leader epoch, so compare that of each batch with the epoch cache."""
+        if not batches:
+            return
+        expected = epoch_at(batches[0].next_offset - 1)
+        several = expected != epoch_at(batches[-1].next_offset - 1)
+        for batch in batches:
+            if several:
+                expected = epoch_at(batch.next_offset - 1)
+            found = batch.leader_epoch
+            if found != expected and NO_EPOCH not in (expected, found):
+                position, _ = self.locate(batch.base_offset)
+                reason = f"leader epoch {found} at offset {batch.base_offset}, which is of epoch {expected}"
+                raise CorruptLog(self.path, position, reason)
 
     def locate(self, offset: Offset) -> tuple[int, Offset]:
         """Position and base offset of the batch that holds ``offset``; beyond the last: the segment's end."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from tidelog.core.types import Offset
 from tidelog.storage.log.renames import Renames
 from tidelog.storage.log.segment import Segment
+from tidelog.wire.batch import RecordBatch
 
 
 class Segments:
@@ -42,6 +43,15 @@ class Segments:
     def starting_with(self, offset: Offset) -> list[Segment]:
         """The segment of ``offset`` and all that follow."""
         return self._segments[self._slot(offset) :]
+
+    def scan(self, start: Offset, end: Offset) -> Iterator[RecordBatch]:
+        """The batches from the one that holds ``start`` to before ``end``, read one by one."""
+        if start < end:
+            for segment in self.starting_with(start):
+                for _, batch in segment.scan(*segment.locate(start)):
+                    if batch.base_offset >= end:
+                        return
+                    yield batch
 
     def spans(self) -> Iterator[tuple[Segment, Offset]]:
         """Every segment but the active one, with its end."""

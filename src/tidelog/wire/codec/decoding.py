@@ -23,7 +23,7 @@ from dataclasses import MISSING
 from functools import cache
 from typing import Any
 
-from tidelog.wire.codec.source import Source
+from tidelog.wire.codec.source import SourceText
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.primitives import TAGS_MAX, Buffer, read_uvarint, skip_tagged_fields
 from tidelog.wire.schema import BLOB, TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
@@ -84,7 +84,7 @@ class _Generator:
         self.cls = cls
         self.version = version
         self.flexible = flexible
-        self.source = Source(in_steps)
+        self.source = SourceText(in_steps)
         self.run: list[tuple[str, str]] = []
 
     def compile(self) -> Callable[[Buffer, int, int], Any]:

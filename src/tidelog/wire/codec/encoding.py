@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
-from tidelog.wire.codec.source import Source
+from tidelog.wire.codec.source import SourceText
 from tidelog.wire.primitives import Buffer, encode_uvarint
 from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct, Variable, fields_of
 
@@ -53,7 +53,7 @@ class _Generator:
         self.cls = cls
         self.version = version
         self.flexible = flexible
-        self.source = Source(in_steps)
+        self.source = SourceText(in_steps)
         self.run: list[tuple[str, str]] = []
 
     def compile(self) -> Callable[[Any, bytearray], Any]:

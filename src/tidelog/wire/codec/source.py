@@ -18,7 +18,7 @@ STEP_ELEMENTS = 256
 """About a few hundred microseconds of work."""
 
 
-class Source:
+class SourceText:
     __slots__ = ("_depth", "_fresh", "_lines", "_names", "in_steps")
 
     def __init__(self, in_steps: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from docs.reference.make_retries import has_network_faults, most_copies, with_retries
 from tests.effort import tries
 
 from tidelog.core.generations import GENERATIONS
@@ -16,7 +17,6 @@ from tidelog.lab.search.search import SearchOptions
 from tidelog.lab.world.snapshot import judge
 from tidelog.lab.world.world import World
 from tidelog.scenario import catalogue
-from tidelog.scenario.variants import has_network_faults, most_copies, with_retries
 
 ROOT = Path(__file__).parents[2]
 FAULTY = [name for name in catalogue.names() if has_network_faults(catalogue.load(name))]
@@ -40,7 +40,7 @@ def test_without_idempotence_a_lost_answer_makes_a_copy() -> None:
     assert "| cut-follower-leader | 4 | b | 1 |  |" in page
 
 
-class Nobody:
+class NoObserver:
     """Watches nothing: what matters here is only the end."""
 
     def attach(self, world: World) -> None: ...
@@ -51,7 +51,7 @@ class Nobody:
 def duplicates(seed: int, *, idempotent: bool) -> list[str]:
     """What stands twice after a random schedule of cuts, crashes, pauses and elections."""
     scenario = SearchOptions(retries=3, idempotent=idempotent).scenario()
-    trial = Schedule(scenario, 12, FaultChoice(), Nobody())
+    trial = Schedule(scenario, 12, FaultChoice(), NoObserver())
     trial.begin()
     decide_randomly(trial, Random(seed))
     trial.finish()
