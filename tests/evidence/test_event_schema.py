@@ -97,6 +97,9 @@ def test_rows_of_the_keeper_say_who_leads() -> None:
         "isr": (OTHER,),
         "controller_epoch": 2,
         "partition_version": 9,
+        "elr": (),
+        "last_known_elr": (),
+        "recovering": False,
         "rule": "unclean",
     }
 

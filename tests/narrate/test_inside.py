@@ -82,5 +82,5 @@ def test_every_phrase_is_used_and_said_in_both_languages() -> None:
             for fact in facts(played.after):
                 collect(fact.phrase)
                 assert not re.search(r"[{}]", chinese.say(fact.phrase))
-    rare = {"inside.member_stopped", "inside.keeper_alone", "inside.nothing"}
+    rare = {"inside.member_stopped", "inside.keeper_alone", "inside.nothing", "inside.unobserved"}
     assert {key for key in used if key.startswith("inside.")} | rare == set(ENGLISH.words["inside"])

@@ -13,8 +13,9 @@ from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, Partition
 from tidelog.lab.search.count import MARKS
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import narrate, phrase, spoken
-from tidelog.narrate.phrasebook import ENGLISH, Phrase, phrasebook, say
+from tidelog.narrate.phrasebook import ENGLISH, LANGUAGES, Phrase, phrasebook, say
 from tidelog.narrate.reasons import why
+from tidelog.pipeline.audit.anomalies import AUDITS
 from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.wire.errors import ErrorCode
@@ -95,8 +96,25 @@ def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
 
 
 def test_the_words_of_causes_are_those_that_audits_use() -> None:
-    text = "".join(source(f"pipeline.audit.causes.{name}") for name in ("removal", "others", "words"))
+    text = "".join(source(f"pipeline.audit.causes.{name}") for name in ("stories",))
     assert set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", text)) == set(ENGLISH.words["causes"])
+
+
+def test_the_words_of_an_audit_are_those_that_its_report_uses() -> None:
+    """Those of its headline, and one of each anomaly, in both languages."""
+    text = "".join(source(f"pipeline.report.{name}") for name in ("words", "sections"))
+    used = set(re.findall(r"\"(audit\.[a-z_]+)\"", text)) | {f"audit.{each.name}" for each in AUDITS}
+    for language in LANGUAGES:
+        assert set(phrasebook(language).words["audit"]) == used
+
+
+def test_one_and_many_are_told_apart_by_the_count() -> None:
+    for count, english, chinese in (
+        (1, "1 duplicated record", "1 条记录重复"),
+        (1200, "1,200 duplicated records", "1,200 条记录重复"),
+    ):
+        found = Phrase("audit.duplicated", {"count": count})
+        assert (say(found), phrasebook("zh").say(found)) == (english, chinese)
 
 
 def test_every_mark_of_an_atlas_has_its_words() -> None:

@@ -36,12 +36,22 @@ def _value(row: dict[str, Any] | None) -> str | None:
     return None if row is None or row["control"] else row.get("value")
 
 
+def _differs(told: dict[str, Any], held: dict[str, Any]) -> bool:
+    """Other bytes, or another key; who tells no key says nothing of it."""
+    if told["value_crc32"] != held["value_crc32"]:
+        return True
+    return told.get("key") is not None and told["key"] != held.get("key")
+
+
 def _replicas(case: Case, logs: dict[int, dict[int, dict[str, Any]]], end: int) -> set[Found]:
     found: set[Found] = set()
     ends = {row["broker"]: row["log_end_offset"] for row in case.replicas}
     for offset in sorted({o for log in logs.values() for o in log}):
         held = [log[offset] for log in logs.values() if offset in log]
-        whole = {(r["leader_epoch"], r["control"], r.get("value"), r.get("value_crc32")) for r in held}
+        whole = {
+            (r["leader_epoch"], r["control"], r.get("value"), r.get("value_crc32"), r.get("key"))
+            for r in held
+        }
         if len(whole) > 1:
             names = list(dict.fromkeys("control record" if r["control"] else r["value"] for r in held))
             found.add(("diverged", V if offset < end else N, ", ".join(names), offset, None))
@@ -94,7 +104,7 @@ def _sends(case: Case, log: dict[int, dict[str, Any]], end: int) -> set[Found]:
             found.add(("aborted read", V, value, at[0], None))
         if send["outcome"] == "unknown" and at:
             found.add(("unknown arrived", N, value, at[0], None))
-        bad = [offset for offset in at if log[offset]["value_crc32"] != send["value_crc32"]]
+        bad = [offset for offset in at if _differs(send, log[offset])]
         if bad:
             first = told[0] if told and told[0] in bad else bad[0]
             found.add(("damaged", V, value, first, None))
@@ -114,7 +124,7 @@ def _reads(case: Case, log: dict[int, dict[str, Any]], end: int) -> set[Found]:
         now = log.get(offset)
         if _value(now) == value:
             assert now is not None
-            if now["value_crc32"] != row["value_crc32"]:
+            if _differs(row, now):
                 found.add(("damaged", V, value, offset, consumer))
         else:
             if now is not None:

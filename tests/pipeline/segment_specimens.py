@@ -12,6 +12,7 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 
 from tidelog.evidence.tables import value_id
+from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.wire.batch import CRC_START, HEADER_SIZE, CorruptBatch, RecordBatch, TimestampType
@@ -63,7 +64,7 @@ def chained(parts: Sequence[bytes], first: int = 0) -> bytes:
 def written(folder: Path, data: bytes) -> SegmentFile:
     path = folder / NAME
     path.write_bytes(data)
-    return SegmentFile(path, 1, "t", 0)
+    return SegmentFile(Place.of(folder), path.name, 1, "t", 0)
 
 
 def rows(segment: SegmentFile, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ def _expected_row(batch: RecordBatch, record: Record, at: int, segment: SegmentF
         "compression": batch.compression.name.lower(),
         "batch_base_offset": batch.base_offset,
         "position": at,
-        "file": str(segment.path),
+        "file": segment.path,
         "crc_ok": True,
         "problem": None,
     }

@@ -68,6 +68,9 @@ lost(
 lost("unclean", CauseRule.UNCLEAN, "(unclean election)").committed(14, 0, 2, [0, 2]).elected(
     200, 1, 1, 1, UNCLEAN, [1]
 )
+lost("last known", CauseRule.LAST_KNOWN, "(last known leader)").committed(14, 0, 2, [0, 2]).elected(
+    200, 0, 1, 1, ElectionKind.LAST_KNOWN_LEADER, [0]
+)
 lost("only one", CauseRule.ONLY_ONE, "in sync then: [0]").committed(14, 0, 2, [0]).elected(
     200, 1, 1, 1, UNCLEAN, [1]
 )
@@ -86,7 +89,7 @@ lost(
 case("nothing happened", UNEXPLAINED, "offset 1 (b)").send("a", 0).send("b", 1).logs("a").elected(
     0, 0, 0, 0, NEW, [0, 1]
 )
-case("no answer asked for", CauseRule.UNCONFIRMED, "nobody said that it arrived").send("b", acks=0).logs(
+case("no answer asked for", CauseRule.UNCONFIRMED, "no broker said that it arrived").send("b", acks=0).logs(
     "a"
 ).send("a", 0)
 case("not committed", CauseRule.NOT_COMMITTED, "above its high watermark").send("a", 0).send("b", 1).logs(
@@ -127,6 +130,17 @@ lost("cut far behind it", UNEXPLAINED, "offset 1 (b)").committed(14, 0, 2, [0, 1
     100, 1, 9, 5, *EPOCH_END
 )
 (
+    case("another value in the same term", UNEXPLAINED, "offset 1 (b) read by c at 0.400 s")
+    .send("a", 0)
+    .send("b", outcome="unknown")
+    .send("x", outcome="unknown")
+    .log(0, "a", "x", epochs=[1, 1])
+    .log(1, "a", "x", epochs=[1, 1])
+    .elected(0, 0, 1, 0, CLEAN, [0, 1])
+    .elected(200, 1, 2, 2, CLEAN, [0, 1])
+    .read("c", (0, "a"), (1, "b"), at_ms=400, leader_epoch=1)
+)
+(
     case("diverged in one term", UNEXPLAINED, "broker 1 truncated last from 9 to 5")
     .send("a", 0)
     .log(0, "a")
@@ -137,7 +151,9 @@ lost("cut far behind it", UNEXPLAINED, "offset 1 (b)").committed(14, 0, 2, [0, 1
 case("a copy that no election explains", UNEXPLAINED, "at offsets 0").send("a", 1, idempotent=True).logs(
     "a", "a"
 ).elected(500, 1, 1, 2, CLEAN, [1])
-case("a failure that no answer explains", UNEXPLAINED, "that it failed").send("a", outcome="failed").logs("a")
+case("a failure that no answer explains", UNEXPLAINED, "its producer got an error").send(
+    "a", outcome="failed"
+).logs("a")
 (
     case("moved back though the log was whole", UNEXPLAINED, "waited for offset 2")
     .send("a", 0)

@@ -78,7 +78,7 @@ def test_an_audit_elsewhere_says_the_same(remote: str, tmp_path: Path) -> None:
     runs = [run(catalogue.load(name).under("hw")) for name in ("hw-loss", "retries-duplicate")]
     path = write_batch(runs, tmp_path / "e")
     # In a process of its own: one process cannot have both kinds of session.
-    command = [sys.executable, "-m", "tidelog.cli", "audit", str(path), "--json", "--no-report"]
+    command = [sys.executable, "-m", "tidelog", "audit", str(path), "--json", "--no-report"]
     done = subprocess.run([*command, "--remote", remote], capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     verdict = json.loads(done.stdout)

@@ -45,7 +45,7 @@ def tied_up(edges: list[Edge]) -> set[frozenset[int]]:
 
 @given(EDGES)
 def test_components_are_those_of_brute_force(edges: list[Edge]) -> None:
-    """Tarjan's algorithm without recursion."""
+    """Kosaraju's algorithm without recursion."""
     assert {frozenset(members) for members in strongly_connected(edges)} == tied_up(edges)
 
 

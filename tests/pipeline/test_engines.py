@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NoReturn
 
 import pytest
@@ -39,14 +42,31 @@ def test_spark_and_processes_find_the_same(
     alone = rows(evidence)
     assert judge_evidence(evidence, engine=OnSpark(spark)).as_json() == verdict
     assert rows(evidence) == alone
+    monkeypatch.setattr(engines, "_SERIAL_BYTES", 0)  # every step by workers, however small
+    assert judge_evidence(evidence, engine=OnSpark(spark)).as_json() == verdict
+    assert rows(evidence) == alone
     assert spark.read.parquet(str(evidence / "audit/anomalies")).count() == len(alone)
-    monkeypatch.setattr(engines, "_SERIAL_BYTES", 0)
     assert judge_evidence(evidence, engine=Local(2)).as_json() == verdict
     assert rows(evidence) == alone
 
 
+JOBS_MAX = 6
+
+
+@pytest.mark.slow
+def test_few_jobs(spark: SparkSession, evidence: Path) -> None:
+    """However much is wrong: two rounds, and each step of them is one job."""
+    context = spark.sparkContext
+    context.setJobGroup("counted", "")
+    judge_evidence(evidence, engine=OnSpark(spark))
+    assert 0 < len(context.statusTracker().getJobIdsForGroup("counted")) <= JOBS_MAX
+
+
 def fails(shared: object, piece: object) -> NoReturn:
     raise RuntimeError("no such place")
+
+
+fails.on_workers = True  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -64,7 +84,40 @@ def test_the_last_line_of_a_worker_s_trace() -> None:
         "ModuleNotFoundError: No module named 'tidelog'\n\n\tat org.apache.spark.Worker\n\t... 1 more"
     )
     assert last_line(RuntimeError(text)) == "ModuleNotFoundError: No module named 'tidelog'"
-    assert "install it on every worker" in engines._failure(RuntimeError(text))
+    assert "cannot import tidelog: install it on every worker" in engines._failure(RuntimeError(text))
+
+
+SLEEPERS = """
+import os, sys, time
+from tidelog.pipeline.audit import engines
+
+def sleep(shared, piece):
+    sys.stdout.write(f"{os.getpid()}\\n")
+    sys.stdout.flush()
+    time.sleep(600)
+
+engines._SERIAL_BYTES = 0
+engines.Local(2).run(sleep, None, [1, 2])
+"""
+
+
+def test_processes_end_with_the_one_that_started_them() -> None:
+    """However that ends: they would hold the lock of the evidence."""
+    with subprocess.Popen([sys.executable, "-c", SLEEPERS], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        children = [int(parent.stdout.readline()) for _ in range(2)]
+        parent.kill()
+    deadline = monotonic() + 60
+    while any(_alive(child) for child in children):
+        assert monotonic() < deadline
+        sleep(0.05)
+
+
+def _alive(process: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 # ---------------------------------------------------------------- addresses

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.pipeline.audit.evidence import ALL_SENDS, FINAL_LOG, REPLICA_LOGS, SENDS, load
+from tidelog.pipeline.audit.evidence import Need, load
 from tidelog.pipeline.errors import PipelineError
 
 
@@ -34,12 +34,12 @@ def test_evidence_of_another_schema_is_refused(evidence: Path) -> None:
 
 def test_missing_tables_take_their_facts_with_them(evidence: Path) -> None:
     """What can be judged follows from what is there."""
-    assert {SENDS, REPLICA_LOGS, FINAL_LOG} <= load(evidence).facts
+    assert {Need.SENDS, Need.REPLICA_LOGS, Need.FINAL_LOG} <= load(evidence).facts
     shutil.rmtree(evidence / "replicas")
     shutil.rmtree(evidence / "records")
-    assert REPLICA_LOGS not in load(evidence).facts
+    assert Need.REPLICA_LOGS not in load(evidence).facts
     shutil.rmtree(evidence / "ledger")
-    assert not {SENDS, ALL_SENDS} & load(evidence).facts
+    assert not {Need.SENDS, Need.ALL_SENDS} & load(evidence).facts
 
 
 def test_a_torn_file_is_left_out_and_named(evidence: Path) -> None:
@@ -68,5 +68,5 @@ def test_journals_that_are_left_mean_that_sends_are_missing(evidence: Path) -> N
     (evidence / "journal").mkdir()
     (evidence / "journal" / "ledger-p1.slots").write_bytes(b"")
     inputs = load(evidence)
-    assert ALL_SENDS not in inputs.facts
+    assert Need.ALL_SENDS not in inputs.facts
     assert "tidelog evidence recover" in inputs.unjudged[0]

@@ -26,6 +26,7 @@ from tidelog.evidence.journals.slots import Slots
 from tidelog.evidence.parquet.growing import Growth, limited, rows_between
 from tidelog.evidence.parquet.sealing import seal
 from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.live.findings import Finding
 from tidelog.pipeline.live.following import Followed, Follower
 from tidelog.pipeline.live.targets import TopicTarget, TrialTarget
 
@@ -156,6 +157,31 @@ def test_a_limit_takes_everybody_on_alike() -> None:
     assert limited({}, end, None) == limited({}, end, 24) == end
 
 
+@pytest.mark.parametrize(
+    ("event", "offset", "time_us", "severity"),
+    [
+        ("out_of_range", 5, 20, "notice"),
+        ("rebalanced", 5, 20, "notice"),
+        ("out_of_range", 5, 40, "violation"),
+        ("out_of_range", 6, 20, "violation"),
+        ("error", 5, 20, "violation"),
+    ],
+    ids=["its place is gone", "its group moved it", "only later", "another place", "something else"],
+)
+def test_moves_are_as_grave_as_the_audit_has_them(
+    tmp_path: Path, event: str, offset: int, time_us: int, severity: str
+) -> None:
+    """A notice if the consumer had learnt before that it would be moved from this place; a line that is half
+    written says nothing."""
+    trial = Trial(tmp_path / "e")
+    noticed = {"client": "c1", "event": event, "topic": "t", "partition": 0}
+    line = json.dumps(noticed | {"offset": offset, "time_us": time_us})
+    (trial.path / "journal" / "client_events-c1.jsonl").write_text(f"{line}\n{line[:20]}")
+    moved = Finding("poll skip", 6, 7, 2, None, "c1", 30, "", position=5).row("t", 0)
+    assert TrialTarget(trial.path).severity(moved) == severity
+    trial.end()
+
+
 @pytest.mark.slow
 def test_findings_come_while_a_trial_runs_and_once(spark: SparkSession, tmp_path: Path) -> None:
     """Each is told while the journals are open; the follower ends with the trial. Whoever follows again from
@@ -206,7 +232,7 @@ def test_a_follower_that_was_killed_is_gone_on_with(spark: SparkSession, tmp_pat
     for number in range(20):
         trial.read("c1", number, number)
     trial.read("c2", 90, 2)
-    command = [sys.executable, "-m", "tidelog.cli", "audit", "--follow", str(trial.path), "--json"]
+    command = [sys.executable, "-m", "tidelog", "audit", "--follow", str(trial.path), "--json"]
     with subprocess.Popen(
         [*command, "--checkpoint", str(live)], stdout=subprocess.PIPE, start_new_session=True
     ) as follower:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tidelog.pipeline.live import memory as memories
-from tidelog.pipeline.live.memory import Memory, in_runs
-from tidelog.pipeline.live.sightings import Finding, Sightings, marked
+from tidelog.pipeline.live.findings import Finding, in_runs
+from tidelog.pipeline.live.memory import Memory, Sightings, marked
 
 
 def seen(*rows: tuple[str, int, str | None, int]) -> Sightings:
@@ -33,7 +33,7 @@ def ours(first: int, *values: str) -> Sightings:
 
 
 def facts(found: list[Finding]) -> list[tuple[Any, ...]]:
-    return [(finding.anomaly, finding.offset, finding.value, finding.who) for finding in found]
+    return [(finding.anomaly, finding.offset, finding.value, finding.consumer) for finding in found]
 
 
 def reads(who: str, first: int, *values: str) -> list[tuple[str, int, str | None, int]]:

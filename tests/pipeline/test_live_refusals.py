@@ -74,7 +74,7 @@ def test_a_folder_belongs_to_one_thing_and_one_follower(
     assert refused("b", tmp_path) == f"{tmp_path} is not empty and no checkpoint: choose another folder"
     held = os.open(kept / "following.json", os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    assert refused("a", kept) == f"somebody follows with {kept} already: choose another folder"
+    assert refused("a", kept) == f"another process follows with {kept} already: choose another folder"
     os.close(held)
     (kept / "following.json").write_text("{")
     assert refused("a", kept) == f"{kept}/following.json cannot be understood: choose another folder"

@@ -60,7 +60,25 @@ def cases(draw: st.DrawFn) -> Case:
         read.pop(draw(st.integers(0, len(read) - 1)))
     for offset, value in read:  # one by one, each where it waited
         case.read(FINAL, (offset, value), at_ms=100_000, position_before=offset)
+    if draw(st.booleans()):
+        _with_keys(draw, case)
     return case
+
+
+def _with_keys(draw: st.DrawFn, case: Case) -> None:
+    """All have the key k, some say nothing of it, and some say another."""
+    keys = st.sampled_from(["k", "k", "k", "k", "other"])
+    for row in case.ledger:
+        row["key"] = draw(keys | st.none())
+    for row in case.reads:
+        row["key"] = draw(st.sampled_from(["k"] * 9 + ["other", None]))
+    held: dict[tuple[int, str], str] = {}
+    for row in case.records:
+        if not row["control"]:
+            there = (row["offset"], row["value"])
+            row["key"] = held.setdefault(there, draw(keys))
+            if draw(st.sampled_from([False] * 9 + [True])):
+                row["key"] = draw(keys)
 
 
 def found(path: Path) -> set[Found]:

@@ -234,6 +234,20 @@ def test_clocks_that_are_far_apart_keep_early_reads_from_being_judged(tmp_path: 
     assert "the clocks of brokers are too far from those of the clients: 0 (+3.0 s)" in said
 
 
+def test_an_election_before_the_record_explains_no_loss_whatever_the_clocks_say(tmp_path: Path) -> None:
+    """A broker three seconds ahead took office at offset 5, by its clock after v5 was acknowledged there."""
+    case = Case("t").elected(3095, 0, 0, 5, ElectionKind.CLEAN, [0, 1])
+    for number in range(10):
+        case.send(f"v{number}", number, sent_ms=20 * number, settled_ms=20 * number + 8)
+        case.committed(20 * number + 5 + 3000, number, number + 1, [0, 1])
+    case.logs(*("vv" if n == 5 else f"v{n}" for n in range(10)))
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    judge_evidence(tmp_path)
+    (lost,) = (row for row in found_rows(tmp_path) if row["anomaly"] == "lost")
+    assert (lost["value"], lost["explained"]) == ("v5", False)
+
+
 def test_a_move_that_a_killed_leader_did_not_write_down_says_nothing_of_clocks(tmp_path: Path) -> None:
     """The next leader commits the record once more, two seconds after it was acknowledged."""
     case = Case("t")

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from tests.pipeline import samples
 
+from tidelog.narrate.numbers import moment
 from tidelog.pipeline.report import render
 from tidelog.pipeline.report import timeline as t
 from tidelog.pipeline.report.again import command_words
 from tidelog.pipeline.report.html import el
-from tidelog.pipeline.report.scale import decades, moment, time_marks, value_marks
+from tidelog.pipeline.report.scale import decades, time_marks, value_marks
 from tidelog.pipeline.report.words import headline
 
 HOSTILE = (

@@ -73,7 +73,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     """It is the one thing that cannot be told by a row."""
     with pytest.raises(FileNotFoundError):
-        list(read_segment(SegmentFile(tmp_path / NAME)))
+        list(read_segment(SegmentFile.at(tmp_path / NAME)))
 
 
 def test_the_record_that_opens_an_epoch(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_what_kafka_wrote_is_read(tmp_path: Path) -> None:
     segment = found["t"]
     read = rows(segment)
     assert (segment.broker, segment.partition) == (1, 0)
-    assert read == expected(segment.path.read_bytes(), segment)
+    assert read == expected(Path(segment.path).read_bytes(), segment)
     assert [row["problem"] for row in read] == [None] * len(read)
     assert [row["offset"] for row in read] == list(range(len(CODECS) * EACH + 4))
     sent = [f"{codec}-{n}" for codec in CODECS for n in range(EACH)]

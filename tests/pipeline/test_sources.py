@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,12 @@ from tests.storage.batches import append, batch
 from tests.storage.folders import TP, small, storage
 
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments.columns import SPARK_SCHEMA
+from tidelog.pipeline.segments.index import narrowed
 from tidelog.pipeline.segments.reader import read_segment
 from tidelog.pipeline.segments.rows import SegmentFile
+from tidelog.pipeline.sources import require_streams
 from tidelog.pipeline.sources.finding import find_segments, identified
 from tidelog.pipeline.sources.log_source import LogSource
 from tidelog.pipeline.sources.planning import ReadPlan, plan
@@ -54,6 +58,9 @@ def test_files_are_found_wherever_one_points(cluster: Path, tmp_path: Path) -> N
     assert {(segment.topic, segment.partition) for segment in everything} == {(TP.topic, TP.partition)}
     assert find_segments(cluster / "broker-1" / str(TP)) == of_one
     assert find_segments(of_one[0].path) == of_one[:1]
+    assert find_segments(f"file://{cluster}/broker-1") == [
+        replace(segment, place=Place(f"file://{segment.place}")) for segment in of_one
+    ]
     assert [segment.base_offset for segment in of_one] == sorted(segment.base_offset for segment in of_one)
     with pytest.raises(PipelineError, match="holds no segment files"):
         find_segments(tmp_path)
@@ -65,13 +72,13 @@ def test_kafkas_own_way_to_name_a_broker(tmp_path: Path) -> None:
     """KRaft says node.id; the folder's name counts only if nobody says anything."""
     partition = tmp_path / "broker-9" / "my.topic-with-7-12"
     partition.mkdir(parents=True)
-    assert identified(partition / "0.log").broker == 9
+    assert identified(Place.of(partition), "0.log").broker == 9
     other = tmp_path / "data"
     (other / "t-0").mkdir(parents=True)
     (other / "meta.properties").write_text("#\n#Thu\ncluster.id=x\nversion=1\nnode.id=4\n")
-    found = identified(other / "t-0" / "0.log")
+    found = identified(Place.of(other / "t-0"), "0.log")
     assert (found.broker, found.topic, found.partition) == (4, "t", 0)
-    named = identified(partition / "0.log")
+    named = identified(Place.of(partition), "0.log")
     assert (named.topic, named.partition) == ("my.topic-with-7", 12)
 
 
@@ -105,14 +112,28 @@ def test_what_is_left_unread_would_not_have_counted(
     assert sorted(map(tuple, found)) == [row for row in everything if CONDITIONS[condition](*row)]
 
 
+def read_positions(segment: SegmentFile, offsets: range) -> set[int]:
+    """Where the batches begin that hold them, found by reading everything."""
+    return {
+        row["position"]
+        for rows in read_segment(segment, ["offset", "position"])
+        for row in rows.to_pylist()
+        if row["offset"] in offsets
+    }
+
+
 def test_conditions_choose_files_and_places(cluster: Path) -> None:
-    """Offsets lie in few segments, and in these between positions that the index knows."""
+    """Offsets lie in few segments; tasks read of these what lies between positions that the index knows."""
     segments = find_segments(cluster)
     everything = [piece for task in plan(segments, ReadPlan()) for piece in task]
     assert everything == segments
-    narrow = [piece for task in plan(segments, ReadPlan(offsets=range(50, 52))) for piece in task]
-    assert 0 < len(narrow) <= 4
-    assert sum((p.end or p.path.stat().st_size) - p.start for p in narrow) < 3_000
+    chosen = [piece for task in plan(segments, ReadPlan(offsets=range(50, 52))) for piece in task]
+    assert 0 < len(chosen) <= 4
+    for piece in chosen:
+        with piece.place.open(piece.name) as source:
+            part = narrowed(piece, source, range(50, 52))
+            assert (part.end or source.size()) - part.start < 1_500
+            assert read_positions(piece, range(50, 52)) <= set(range(part.start, part.end or 1 << 40))
     assert plan(segments, ReadPlan(brokers=frozenset([3]))) == []
 
 
@@ -174,9 +195,10 @@ def test_an_index_that_lies_is_not_believed(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(chained([build_batch([Record(value=b"x" * 50)])] * 20))
     path.with_suffix(".index").write_bytes(b"".join(n.to_bytes(4, "big") * 2 for n in range(3, 2_000, 7)))
-    segment = SegmentFile(path)
+    segment = SegmentFile.at(path)
     assert plan([segment], ReadPlan()) == [[segment]]
-    assert plan([segment], ReadPlan(offsets=range(5, 6))) == [[segment]]
+    with segment.place.open(segment.name) as source:
+        assert narrowed(segment, source, range(5, 6)) == segment
 
 
 def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> None:
@@ -238,3 +260,10 @@ def test_a_refusal_is_one_line_after_spark_had_it(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="PipelineError") as refusal:
         read(spark, Path("/nowhere")).collect()
     assert first_line(refusal.value) == "/nowhere: no such file or folder"
+
+
+def test_an_older_spark_cannot_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, before Spark is started; audits go on working there."""
+    monkeypatch.setattr("tidelog.pipeline.sources.find_spec", lambda name: None)
+    with pytest.raises(PipelineError, match=r"^following needs Spark 4\.2, this is [\d.]+: pip install "):
+        require_streams()

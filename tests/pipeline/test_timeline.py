@@ -148,9 +148,11 @@ def test_its_size_is_bounded(tmp_path: Path):
         for n in range(20_000)
     ]
     events = [
-        state(n * week_us // 40_000_000, n % 3, n, [1, 2], n) | {"partition": 77 if n % 2 == 0 else n % 1000}
+        state(n * week_us // 40_000_000, n % 3 - 1, n, [1, 2], n)
+        | {"partition": 77 if n % 2 == 0 else n % 1000}
         for n in range(40_000)
     ]
+    events.append(state(0, -1, 1, [1], 1) | {"partition": 500})
     faults = [{"number": n, "kind": "kill", "targets": ["1"], "began_us": START_US + n} for n in range(5_000)]
     replicas = [
         {"broker": 1, "topic": "trial", "partition": 500, "leader": 1, "isr": [1]}
@@ -166,6 +168,8 @@ def test_its_size_is_bounded(tmp_path: Path):
     worst, restless = line.partitions[:2]
     assert (worst.partition, worst.violations) == (500, 1)
     assert restless.partition == 77
+    assert [(w.from_ms, w.to_ms) for w in worst.unavailable] == [(0, line.span_ms)]
+    assert 100 < sum(len(story.unavailable) for story in line.partitions) <= t.WINDOWS_MAX
     assert 100 < len(restless.states) <= t.BUCKETS_MAX + 1
     assert len(line.faults) == t.FAULTS_MAX
     assert line.faults_left_out == 5_000 - t.FAULTS_MAX

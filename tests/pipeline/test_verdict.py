@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from tests.cli.calling import call
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
+from tidelog.pipeline.audit import judging
 from tidelog.pipeline.audit.anomalies import AUDITS
 from tidelog.pipeline.audit.findings import EXAMPLES_MAX
 from tidelog.pipeline.errors import PipelineError
@@ -83,6 +85,16 @@ def test_without_a_final_log_nothing_is_held(tmp_path: Path) -> None:
     assert "the trial's state is running" in said
 
 
+@pytest.mark.parametrize(("outcome", "conclusive"), [("ok", False), ("unknown", True)])
+def test_a_partition_that_nothing_shows_is_not_health(tmp_path: Path, outcome: str, conclusive: bool) -> None:
+    """Where something was acknowledged there, losses could not be judged."""
+    dark = Case("u").send("a", 0 if outcome == "ok" else None, outcome)
+    verdict = judge_evidence(write(tmp_path / "e", [clean(), dark], final_reader=FINAL))
+    assert verdict.held
+    assert verdict.conclusive == conclusive
+    assert "what was sent to 1 partition: nothing shows what they hold at the end" in verdict.unjudged
+
+
 def test_nothing_at_all_cannot_be_judged(tmp_path: Path) -> None:
     """An empty folder of evidence is refused in one line."""
     with pytest.raises(PipelineError, match="there is nothing to judge") as refused:
@@ -101,8 +113,49 @@ def test_damage_inside_a_file_costs_only_what_needs_it(tmp_path: Path) -> None:
     verdict = judge_evidence(path, audits=wanted)
     assert verdict.judged == ["lost"]
     assert verdict.held
-    assert "rewritten: nobody read anything" in verdict.unjudged
+    assert not verdict.conclusive
+    assert "rewritten: no consumer read anything" in verdict.unjudged
     assert any(entry.startswith("reads") and "\n" not in entry for entry in verdict.unjudged)
+
+
+@pytest.mark.parametrize("table", ["ledger", "reads", "records", "replicas"])
+def test_a_file_that_cannot_be_read_is_not_health(tmp_path: Path, table: str) -> None:
+    """Nothing is found in what is left, and the verdict does not say that all is well."""
+    path = write(tmp_path / "e", [clean().read("c", (0, "a"))], final_reader=FINAL)
+    assert judge_evidence(path).conclusive
+    (path / table / "torn.parquet").write_bytes(b"PAR1" + bytes(100))
+    answer = call("audit", path, "--engine", "local", "--json", "--no-report")
+    assert answer.code == 2
+    told = json.loads(answer.out)
+    assert (told["held"], told["conclusive"]) == (True, False)
+    assert told["unreadable"][0].startswith(f"{table}/torn.parquet cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        ("unavailable", ["unavailable"]),
+        ("exceptions", ["broker exception"]),
+    ],
+)
+def test_one_audit_that_fails_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, names: list[str]
+) -> None:
+    """It is named as not judged, with the reason in one line."""
+
+    def fails(*_: object) -> NoReturn:
+        raise RuntimeError("no room\nat all")
+
+    path = write(tmp_path / "e", [clean()], final_reader=FINAL)
+    (path / "logs").mkdir()
+    (path / "logs/broker-0.log").write_text("")
+    everything = judge_evidence(path).judged
+    monkeypatch.setattr(judging, function, fails)
+    verdict = judge_evidence(path)
+    assert verdict.judged == [name for name in everything if name not in names]
+    assert len(everything) - len(verdict.judged) == len(names)
+    assert all(f"{name}: no room" in verdict.unjudged for name in names)
+    assert verdict.conclusive
 
 
 class Interrupted:

@@ -14,7 +14,7 @@ faults         what was done to the cluster                 ``faults/*.parquet``
 ``event_schema.py`` defines the rows of events; ``to_row`` is pure, so the simulator's events and a broker's
 become the same rows. ``process_events.py`` adds the events of processes (starts, recoveries, keeper sessions)
 to the events of the core. ``tables.py`` defines the tables of a trial, ``folder.py`` the folder of a trial
-with its ``trial.json``.
+with its ``trial.json``, ``outcomes.py`` what an error means for a send.
 
 ``journals/`` are written during the trial, with the standard library alone: ``recorder.py`` writes a broker's
 events to ``event_files.py``; ``clients.py`` writes sends and reads to files that survive a crash of their

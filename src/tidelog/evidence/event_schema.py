@@ -92,6 +92,9 @@ COLUMNS = (
     Column("replica", "int32", "the broker whose replicas changed"),
     Column("phase", "string", "the state in the controller's machine from now on"),
     Column("previous_phase", "string", "the state in the controller's machine before"),
+    Column("elr", "list<int32>", "the eligible leader replicas, under the rules that track them"),
+    Column("last_known_elr", "list<int32>", "the last known leader, while no replica is eligible"),
+    Column("recovering", "bool", "whether the leader was elected without being eligible, and recovers"),
 )
 
 
@@ -216,6 +219,9 @@ KINDS: dict[type, EventKind] = dict(
             isr="state.isr",
             controller_epoch="state.controller_epoch",
             partition_version="state.version",
+            elr="state.elr",
+            last_known_elr="state.last_known_elr",
+            recovering="state.recovering",
             rule="reason",
             rule_broker="absent",
         ),

@@ -29,7 +29,7 @@ def spoken(event: object) -> str:
 
 
 class Followed(NamedTuple):
-    """A follower and the question that it begins with, told as one."""
+    """A follower and the question that it begins with, said as one."""
 
     follows: e.BecameFollower
     question: e.EpochEndAsked | e.EpochEndAnswered

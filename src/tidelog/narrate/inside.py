@@ -1,7 +1,7 @@
 """What brokers, keeper members and clients know, as phrases: what logs, leader and ISR alone do not show.
 
-A fact is told when it changes. Most facts are for readers who ask for detail; a broker that misinforms
-clients, and a keeper whose members or sessions change, are told to everybody.
+A fact is said when it changes. Most facts are for readers who ask for detail; a broker that misinforms
+clients, and a keeper whose members or sessions change, are said to every reader.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.core.events import PartitionPhase, ReplicaPhase
+from tidelog.core.inside import ParkedRequest, RemoteReplica
 from tidelog.core.types import Millis
 from tidelog.narrate.phrasebook import Fields, Phrase, say
 from tidelog.narrate.reasons import reason_key
+from tidelog.scenario.keeper_members import KeeperMember
 from tidelog.scenario.snapshot import (
-    KeeperMember,
-    ParkedRequest,
     PartitionSnapshot,
-    RemoteReplica,
     ReplicaState,
     Snapshot,
 )
@@ -26,10 +25,10 @@ from tidelog.scenario.snapshot import (
 class Fact(NamedTuple):
     about: tuple[object, ...]
     state: object
-    """The fact is told again when this is another one. It leaves out what always changes, such as time."""
+    """The fact is said again when this is another one. It leaves out what always changes, such as time."""
     phrase: Phrase
     notable: bool = False
-    """A change of it is told to everybody."""
+    """A change of it is said to every reader."""
 
 
 _NEW = object()
@@ -54,6 +53,7 @@ def facts(snapshot: Snapshot) -> Iterator[Fact]:
             yield from _kept(partition, replica)
         yield from _told(partition)
         yield from _phases(partition)
+    yield from _unobserved(snapshot)
     yield from _clients(snapshot)
     yield from _keeper(snapshot)
 
@@ -153,7 +153,7 @@ def _told(partition: PartitionSnapshot) -> Iterator[Fact]:
             "isr": ",".join(map(str, told["isr"])),
         }
         phrase = Phrase("inside.told_stale" if stale else "inside.told", fields)
-        # Everybody is told of a broker that names the wrong leader; its role says it if that is itself.
+        # Every reader learns of a broker that names the wrong leader; its role says it if that is itself.
         yield Fact(
             (partition.topic, partition.partition, replica.broker, "told"),
             (*state, stale),
@@ -190,7 +190,14 @@ def _replica_phase(phase: str) -> Phrase:
     return Phrase(reason_key(ReplicaPhase(phase)))
 
 
-# ---------------------------------------------------------------- clients and the keeper
+# ---------------------------------------------------------------- brokers, clients and the keeper
+
+
+def _unobserved(snapshot: Snapshot) -> Iterator[Fact]:
+    for broker in snapshot.brokers:
+        if not broker.observed:
+            phrase = Phrase("inside.unobserved", {"broker": broker.broker})
+            yield Fact(("observed", broker.broker), False, phrase)
 
 
 def _clients(snapshot: Snapshot) -> Iterator[Fact]:
@@ -201,7 +208,7 @@ def _clients(snapshot: Snapshot) -> Iterator[Fact]:
 
 
 def _keeper(snapshot: Snapshot) -> Iterator[Fact]:
-    """Members and sessions are told together, in one phrase, when one of them changes."""
+    """Members and sessions are said together, in one phrase, when one of them changes."""
     if not snapshot.keeper:
         return
     states = {member.name: _member(member) for member in snapshot.keeper}

@@ -1,9 +1,11 @@
 """Phrases, and the books that say them.
 
 ``words/<language>.json`` has a template for each key: under ``phrases``, under ``inside`` (what brokers,
-keeper members and clients know), and, only in English, under ``log`` (lines of a broker's log),
-``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in braces. A field is a number, a
-text that is the same in every language (a name, an offset, a list of brokers), or a phrase.
+keeper members and clients know), under ``audit`` (what an audit found), and, only in English, under ``log``
+(lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in
+braces. A field is a number, a text that is the same in every language (a name, an offset, a list of brokers),
+or a phrase. Where a language distinguishes one from many, ``|`` separates both forms; the field ``count``
+decides.
 """
 
 from __future__ import annotations
@@ -51,14 +53,15 @@ class Phrasebook:
     def templates(self) -> dict[str, str]:
         words = self.words
         english = (words.get(part, {}) for part in ("log", "causes", "verdict"))
-        return dict(ChainMap(words["phrases"], words["inside"], *english))
+        return dict(ChainMap(words["phrases"], words["inside"], words["audit"], *english))
 
     def say(self, phrase: Phrase) -> str:
         fields = {
             name: self.say(value) if isinstance(value, Phrase) else value
             for name, value in phrase.fields.items()
         }
-        return self.templates[phrase.key].format_map(fields)
+        one, _, many = self.templates[phrase.key].partition("|")
+        return (many if many and fields["count"] != 1 else one).format_map(fields)
 
 
 @cache

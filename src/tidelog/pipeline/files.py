@@ -4,10 +4,8 @@ file systems.
 A place is a path or an address: `trial-1`, `file:///data/trial-1`, `s3a://bucket/trial-1`, `hdfs://…`. It
 travels to workers as text and is opened there.
 
-Why pyarrow and not Hadoop's file systems through Spark's Java: Python workers have no Java beside them, so
-every byte of a segment would have to be read by Spark first and sent to them. `s3a`, Hadoop's name of S3, is
-read by pyarrow's own client. `hdfs` and whatever else Hadoop alone knows go through libhdfs, which brings a
-Java of its own into the worker.
+What pyarrow has a client for is read by it, without Java: files, `s3a` (Hadoop's name of S3), `gs`, `abfs`.
+What Hadoop alone knows goes through Hadoop (`hadoop`): `hdfs`, `viewfs`, and the schemes of a site's own.
 
 Rules of the file: names are relative to the place and use `/`. A file that is written appears as a whole.
 """
@@ -28,6 +26,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import fs
 
 from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.hadoop import HadoopFiles
 
 _S3: Final = ("s3", "s3a", "s3n")
 _OWN: Final = (*_S3, "file", "gs", "abfs", "abfss")
@@ -71,13 +70,31 @@ class Place:
     def below(self, name: str) -> Place:
         return Place(f"{self.address}/{name}")
 
+    def parted(self) -> tuple[Place, str]:
+        """The folder that it is in, and its name there."""
+        folder, _, name = self.address.rpartition("/")
+        return Place(folder or "/"), name
+
     # ------------------------------------------------------------ reading
 
     def listed(self, name: str = "") -> dict[str, int]:
         """The files of a folder with their sizes, by name; empty if there is no such folder."""
+        return {info.base_name: info.size for info in self._entries(name) if info.is_file}
+
+    def folders(self, name: str = "") -> list[str]:
+        """The folders in a folder, by name. What links elsewhere is none."""
+        local = self.local
+        return [
+            info.base_name
+            for info in self._entries(name)
+            if info.type == fs.FileType.Directory
+            and not (local is not None and (local / name / info.base_name).is_symlink())
+        ]
+
+    def _entries(self, name: str) -> list[Any]:
         system, root = _opened(self.address)
         found = system.get_file_info(fs.FileSelector(_joined(root, name), allow_not_found=True))
-        return {info.base_name: info.size for info in sorted(found, key=lambda i: i.path) if info.is_file}
+        return sorted(found, key=lambda info: info.path)
 
     def size(self, name: str) -> int | None:
         """None: there is no such file."""
@@ -108,6 +125,9 @@ class Place:
         system, root = _opened(self.address)
         path = _joined(root, name)
         system.create_dir(path.rpartition("/")[0], recursive=True)
+        if isinstance(system, HadoopFiles):
+            system.write(path, content)
+            return
         if not isinstance(system, fs.LocalFileSystem):
             with system.open_output_stream(path) as file:  # is there when it is closed
                 file.write(content)
@@ -147,15 +167,13 @@ def _opened(address: str) -> tuple[Any, str]:
     scheme = urlsplit(address).scheme
     if scheme == "file":
         return fs.LocalFileSystem(), os.path.abspath(urlsplit(address).path)
+    system: Any
     try:
-        if scheme in _S3:
-            address = f"s3{address[len(scheme) :]}"
         if scheme in _OWN:
-            system, path = fs.FileSystem.from_uri(address)
+            system, path = fs.FileSystem.from_uri(f"s3{address[len(scheme) :]}" if scheme in _S3 else address)
         else:
             parts = urlsplit(address)
-            system = fs.HadoopFileSystem.from_uri(f"{scheme}://{parts.netloc}")
-            path = parts.path
+            system, path = HadoopFiles(f"{scheme}://{parts.netloc}"), parts.path
     except (OSError, ValueError, pa.ArrowException) as error:
         raise PipelineError(f"{address} cannot be opened: {first_line(error)}") from None
     return system, path.rstrip("/")

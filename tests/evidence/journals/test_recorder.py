@@ -340,7 +340,7 @@ recorder = EventRecorder(Path(sys.argv[1]), ME, lambda: 5)
 
 def child(directory: Path, script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", CHILD + dedent(script), str(directory)],
+        [sys.executable, "-B", "-c", CHILD + dedent(script), str(directory)],
         cwd=Path(__file__).resolve().parents[3],
         capture_output=True,
         text=True,

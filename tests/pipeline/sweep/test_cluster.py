@@ -87,7 +87,7 @@ def test_a_cluster_finds_what_this_machine_finds(master: str, tmp_path: Path) ->
         command = [
             sys.executable,
             "-m",
-            "tidelog.cli",
+            "tidelog",
             "sweep",
             "--out",
             str(folder),

@@ -62,7 +62,7 @@ def test_one_trial_again(tmp_path: Path) -> None:
 
 
 def sweep_process(folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tidelog.cli", "sweep", "--out", str(folder), "--seeds", "700"]
+    command = [sys.executable, "-m", "tidelog", "sweep", "--out", str(folder), "--seeds", "700"]
     command += ["--generation", "epoch", "--acks", "1,all", "--faults", "crash", "--min-insync", "1"]
     command += ["--unclean", "no", "--flush", "roll", "--master", "local[2]", *more]
     return subprocess.Popen(

@@ -15,7 +15,7 @@ from tests.pipeline.test_connect import remote  # noqa: F401  (a fixture)
 @pytest.mark.slow
 def test_a_server_plays_the_same_trials(remote: str, tmp_path: Path) -> None:  # noqa: F811
     """Counts, schedules and page are there, and the same command finds nothing left to do."""
-    command = [sys.executable, "-m", "tidelog.cli", "sweep", "--out", str(tmp_path / "atlas"), "--json"]
+    command = [sys.executable, "-m", "tidelog", "sweep", "--out", str(tmp_path / "atlas"), "--json"]
     command += ["--generation", "hw,epoch", "--acks", "1,all", "--min-insync", "1", "--unclean", "no"]
     command += ["--flush", "roll", "--faults", "crash", "--seeds", "40", "--remote", remote]
     found = []

@@ -36,7 +36,7 @@ LOSES = [
     ("hw-loss", Cell(generation="hw", faults="crash"), 254, "lost"),
     ("hw-loss, two in sync", Cell(generation="hw", faults="crash", min_insync=2), 254, "lost"),
     ("hw-divergence", Cell(generation="hw", faults="pause"), 100, "diverged"),
-    ("hw-divergence-power", Cell(generation="hw", faults="power"), 120, "diverged"),
+    ("hw-divergence-power", Cell(generation="hw", faults="power"), 134, "diverged"),
     ("TLA+ KafkaTruncateToHighWatermark", Cell(generation="hw", faults="all"), 159, "lost"),
     ("kip-279, fast fail-over", Cell(generation="kip101", faults="pause"), 11, "diverged"),
     ("TLA+ Kip101", Cell(generation="kip101", faults="pause"), 518, "lost"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from importlib.resources import files
 from pathlib import Path
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
@@ -135,6 +137,21 @@ def test_trials_of_other_rules_do_not_mix(done: tuple[Path, Atlas]) -> None:
             Store(folder).open(make_grid(AXES), SEEDS)
     finally:
         Store(folder).write("sweep.json", json.dumps(manifest))
+
+
+def test_a_new_fault_makes_other_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a folder that was swept before the fault existed is refused, not mixed with what is played now."""
+    source = tmp_path / "tidelog"
+    shutil.copytree(
+        Path(str(files("tidelog"))), source, ignore=shutil.ignore_patterns("__pycache__", "static")
+    )
+    monkeypatch.setattr("tidelog.pipeline.sweep.store.files", lambda package: source)
+    folder = Store(tmp_path / "atlas")
+    folder.open(make_grid(AXES), SEEDS)
+    folder.open(make_grid(AXES), SEEDS)
+    (source / "faults" / "meteor.py").write_text('"""A new fault."""\n')
+    with pytest.raises(PipelineError, match="was swept by other rules than these"):
+        folder.open(make_grid(AXES), SEEDS)
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:

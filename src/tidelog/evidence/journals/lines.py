@@ -1,4 +1,4 @@
-"""Small journals as JSON lines: faults and events of clients, a few rows per second.
+"""Small journals as JSON lines: faults, events of clients, and the sends of a test, a few rows per second.
 
 Each line is passed to the operating system before `write` returns. The file's name begins with the name of
 its table: `faults.jsonl`, `client_events-producers-1.jsonl`.

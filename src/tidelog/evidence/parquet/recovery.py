@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -22,7 +23,10 @@ from tidelog.evidence.journals.lines import line_files, read_lines
 from tidelog.evidence.journals.slots import CorruptSlots, Slots, StillWritten, slot_files
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.parquet.sealing import seal
-from tidelog.evidence.tables import EVENTS, FAULTS, TABLES, Table
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, TABLES, Table
+
+_IN_TWO_LINES: Final = (FAULTS, LEDGER)
+"""Tables whose rows are written when they begin, and completed when they end."""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ def _seal_lines(path: Path, evidence: Path) -> None:
     table = _table_of(path)
     rows = list(read_lines(path))
     writer = PartWriter(evidence / table.name, table, path.stem, seconds_max=float("inf"))
-    for row in _merged(rows) if table is FAULTS else rows:
+    for row in _merged(rows, table) if table in _IN_TWO_LINES else rows:
         writer.write(row)
     writer.close()
     path.unlink()
@@ -84,12 +88,12 @@ def _table_of(path: Path) -> Table:
     raise ValueError(f"{path} belongs to no table")
 
 
-def _merged(rows: list[Row]) -> list[Row]:
-    """Merge the two lines of a fault, its beginning and its end, into one row."""
-    faults: dict[int, Row] = {}
+def _merged(rows: list[Row], table: Table) -> list[Row]:
+    """Merge the lines of a fault, its beginning and its end, into one row; and those of a send."""
+    found: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        faults.setdefault(row["number"], {}).update(row)
-    return [faults[number] for number in sorted(faults)]
+        found.setdefault(tuple(row[name] for name in table.identity), {}).update(row)
+    return [found[identity] for identity in sorted(found)]
 
 
 def _seal_events(file: EventFile, evidence: Path) -> None:

@@ -3,7 +3,7 @@ made on the driver, small, and travels to all workers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from tidelog.evidence.tables import LEDGER, READS
 from tidelog.pipeline.audit.causes import explain
 from tidelog.pipeline.audit.causes.history import (
     NOTHING,
@@ -22,9 +23,9 @@ from tidelog.pipeline.audit.causes.history import (
     done,
     histories,
 )
-from tidelog.pipeline.audit.evidence import Evidence
+from tidelog.pipeline.audit.evidence import Evidence, Need
 from tidelog.pipeline.audit.findings import Finding
-from tidelog.pipeline.audit.kernels.hashes import Ints, coded, ints
+from tidelog.pipeline.audit.kernels.hashes import Ints, Words, coded, ints, text_hashes
 from tidelog.pipeline.audit.partitions import Part
 from tidelog.pipeline.files import Place
 
@@ -36,6 +37,11 @@ _HAPPENED: Final = (
     "partition_state_written",
     "isr_changed",
 )
+
+
+Vanished = Mapping[tuple[str, Any, int], tuple[int, str]]
+"""Consumer, partition and place → when a broker answered that the place is gone, or its group may have moved
+it, and which of the two."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -52,6 +58,15 @@ class Axis:
         last = (self.span_ms - 1) // self.bucket_ms * self.bucket_ms
         bounded: Ints = np.clip(found, 0, last)
         return bounded
+
+    def bucket(self, time_us: int) -> int:
+        """The same of one time."""
+        found = (time_us - self.start_us) // (self.bucket_ms * 1000) * self.bucket_ms
+        return max(min(found, (self.span_ms - 1) // self.bucket_ms * self.bucket_ms), 0)
+
+    def ms(self, time_us: int) -> int:
+        """How long after the load began; what lies outside of the span, at its edge."""
+        return min(max((time_us - self.start_us) // 1000, 0), self.span_ms)
 
 
 @dataclass(slots=True)
@@ -78,7 +93,7 @@ class Context:
     slack_us: int
     final_reader: str | None
     reads_to_end: bool
-    facts: frozenset[str]
+    facts: frozenset[Need]
     histories: Mapping[int, History]
     moves: Mapping[int, Moves]
     known_marks: Mapping[int, tuple[Ints, Ints]]
@@ -87,13 +102,14 @@ class Context:
     """When a partition had as many replicas in sync as were promised, in order."""
     deaths: list[Death]
     faults: list[Fault]
-    vanished: Mapping[tuple[str, int, int], tuple[int, str]]
-    """Consumer, partition and place → when it was told that the place is gone, and how."""
+    vanished: Vanished
     shown_consumers: tuple[str, ...] = ()
     committed: frozenset[str] = frozenset()
     """Transactions in doubt of which something was seen."""
     audits: frozenset[str] = frozenset()
     """What is looked for; the rest is not told."""
+    keyed: bool = True
+    """Whether sends or reads tell keys. If none does, the keys of the log are compared with nothing."""
     scratch: str = ".scratch"
     _numbers: dict[tuple[str | None, int], int] = field(default_factory=dict)
 
@@ -102,24 +118,33 @@ class Context:
         return explain(finding, history, self.deaths, self.faults, self.began_us)
 
     def moment_of(self, time_us: int | None) -> int | None:
-        return None if time_us is None else int(self.axis.at(np.array([time_us]))[0])
+        return None if time_us is None else self.axis.bucket(time_us)
+
+    def key_hashes(self, keys: Any) -> Words:
+        """For sums of records."""
+        return text_hashes(keys) if self.keyed else np.zeros(len(keys), np.uint64)
 
     def numbers(self, table: Any) -> Ints:
         """The number of each row's partition; -1: it is not known."""
         if not self._numbers:
             self._numbers.update({part.place: part.number for part in self.parts})
-        codes, names = coded(table["topic"])
-        partitions = ints(table["partition"])
-        pairs, rows = np.unique((codes << 32) | (partitions & 0xFFFFFFFF), return_inverse=True)
-        known = [self._numbers.get((names[pair >> 32], pair & 0xFFFFFFFF), -1) for pair in pairs.tolist()]
-        found: Ints = np.array(known, np.int64).reshape(-1)[rows.reshape(-1)]
-        return found
+        return _numbered(table, self._numbers)
 
     def limits(self) -> tuple[Ints, Ints]:
         """Start and end of each partition, with one more for those that are not known."""
         starts = np.array([*(part.start for part in self.parts), 0], np.int64)
         ends = np.array([*(part.end for part in self.parts), -1], np.int64)
         return starts, ends
+
+
+def _numbered(table: Any, numbers: Mapping[Any, int]) -> Ints:
+    """The number of each row's partition; -1: it is not known."""
+    codes, names = coded(table["topic"])
+    partitions = ints(table["partition"])
+    pairs, rows = np.unique((codes << 32) | (partitions & 0xFFFFFFFF), return_inverse=True)
+    known = [numbers.get((names[pair >> 32], pair & 0xFFFFFFFF), -1) for pair in pairs.tolist()]
+    found: Ints = np.array(known, np.int64).reshape(-1)[rows.reshape(-1)]
+    return found
 
 
 def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: tuple[str, ...]) -> Context:
@@ -131,13 +156,6 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
     found = histories(happened, numbers, manifest.schema_version)
     for number, moved in moves.items():
         found.setdefault(number, History()).commits = _commits(moved)
-    vanished: dict[tuple[str, int, int], tuple[int, str]] = {}
-    for row in evidence.client_events:
-        known = numbers.get((row["topic"], row["partition"]))
-        lost_place = row["event"] in ("out_of_range", "rebalanced") and row["offset"] is not None
-        if known is not None and lost_place:
-            key = (row["client"], known, row["offset"])
-            vanished[key] = min(vanished.get(key, (1 << 62, "")), (row["time_us"], row["event"]))
     return Context(
         place=evidence.place,
         target=evidence.target,
@@ -154,37 +172,43 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         enough=_enough(moves, happened, numbers, parts),
         deaths=deaths(evidence.faults),
         faults=done(evidence.faults),
-        vanished=vanished,
+        vanished=vanished_places(evidence.client_events, numbers.get),
         shown_consumers=consumers,
+        keyed=any(file.keyed for name in (LEDGER.name, READS.name) for file in evidence.tables[name]),
     )
+
+
+def vanished_places(
+    client_events: Iterable[Mapping[str, Any]], number_of: Callable[[Any], Any]
+) -> dict[tuple[str, Any, int], tuple[int, str]]:
+    """Of what consumers noticed; partitions are named by `number_of`."""
+    found: dict[tuple[str, Any, int], tuple[int, str]] = {}
+    for row in client_events:
+        known = number_of((row.get("topic"), row.get("partition")))
+        lost_place = row["event"] in ("out_of_range", "rebalanced") and row.get("offset") is not None
+        if known is not None and lost_place:
+            key = (row["client"], known, row["offset"])
+            found[key] = min(found.get(key, (1 << 62, "")), (row["time_us"], row["event"]))
+    return found
 
 
 def _moves(events: Any, numbers: Mapping[tuple[str, int], int]) -> dict[int, Moves]:
     if not events.num_rows:
         return {}
-    codes, names = coded(events["topic"])
-    partitions = ints(events["partition"])
-    pairs, rows = np.unique((codes << 32) | partitions, return_inverse=True)
-    listed = [numbers.get((str(names[pair >> 32]), pair & 0xFFFFFFFF), -1) for pair in pairs.tolist()]
-    part = np.array(listed, np.int64)[rows.reshape(-1)]
+    part = _numbered(events, numbers)
     at = ints(events["time_ms"]) * 1000
-    isr = pc.binary_join(events["isr"].cast(pa.list_(pa.string())), ", ").fill_null("")
+    joined = pc.binary_join(events["isr"].cast(pa.list_(pa.string())), ", ").fill_null("")
     sizes = ints(pc.list_value_length(events["isr"]), 0)
-    columns = [ints(events[name], 0) for name in ("previous_high_watermark", "high_watermark")]
+    before, after = (ints(events[name], 0) for name in ("previous_high_watermark", "high_watermark"))
     brokers, epochs = ints(events["broker"]), ints(events["leader_epoch"])
-    words = isr.to_pylist()
+    words = joined.to_pylist()
     order = np.lexsort((at, part))
     found = {}
-    for number in sorted(set(listed) - {-1}):
+    for number in np.unique(part[part >= 0]).tolist():
         mine = order[np.searchsorted(part[order], number) : np.searchsorted(part[order], number, "right")]
+        isr = [words[row] for row in mine.tolist()]
         found[number] = Moves(
-            at[mine],
-            columns[0][mine],
-            columns[1][mine],
-            sizes[mine],
-            brokers[mine],
-            epochs[mine],
-            [words[row] for row in mine.tolist()],
+            at[mine], before[mine], after[mine], sizes[mine], brokers[mine], epochs[mine], isr
         )
     return found
 
@@ -192,14 +216,8 @@ def _moves(events: Any, numbers: Mapping[tuple[str, int], int]) -> dict[int, Mov
 def _commits(moves: Moves) -> list[Commit]:
     """The moves of one epoch with the same replicas in sync are one stretch."""
     found: dict[tuple[int, str], Commit] = {}
-    for at, low, high, epoch, isr in zip(
-        moves.at_us.tolist(),
-        moves.from_offset.tolist(),
-        moves.to_offset.tolist(),
-        moves.epoch.tolist(),
-        moves.isr,
-        strict=True,
-    ):
+    columns = (moves.at_us, moves.from_offset, moves.to_offset, moves.epoch)
+    for at, low, high, epoch, isr in zip(*(column.tolist() for column in columns), moves.isr, strict=True):
         before = found.get((epoch, isr))
         members = tuple(int(each) for each in isr.split(", ") if each)
         if before is not None:

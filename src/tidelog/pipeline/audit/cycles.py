@@ -4,8 +4,9 @@ Rules of the file:
 
 * `merged` cuts a long line of vertices into islands that no cycle leaves: see there.
 * Whatever lies on cycles together is one *knot* (a strongly connected component of two or more), and is told
-  once, with one of its shortest cycles as the example. Knots are found by Tarjan's algorithm (1972), without
-  recursion: depth is bounded by memory, not by the stack.
+  once, with one of its shortest cycles as the example. Knots are found by Kosaraju's algorithm (1978):
+  they are what is reached both along the edges and against them. There is no recursion: depth is bounded by
+  memory, not by the stack.
 * Looking for the shortest cycle is given up after so many steps: any cycle of a knot is an example.
 """
 
@@ -106,51 +107,33 @@ def _components(edges: Sequence[Edge]) -> Iterator[tuple[tuple[Vertex, ...], lis
 def strongly_connected(edges: Iterable[Edge]) -> list[list[Vertex]]:
     """The components of two or more vertices, in order, each sorted."""
     after: dict[Vertex, list[Vertex]] = defaultdict(list)
+    before: dict[Vertex, list[Vertex]] = defaultdict(list)
     for edge in edges:
         after[edge.source].append(edge.target)
-    index: dict[Vertex, int] = {}
-    lowest: dict[Vertex, int] = {}
-    open_ones: list[Vertex] = []
-    is_open: set[Vertex] = set()
-    found: list[list[Vertex]] = []
-    for root in list(after):
-        if root in index:
-            continue
-        path: list[tuple[Vertex, Iterator[Vertex]]] = []
-        entered: Vertex | None = root
-        while entered is not None or path:
-            if entered is not None:
-                index[entered] = lowest[entered] = len(index)
-                open_ones.append(entered)
-                is_open.add(entered)
-                path.append((entered, iter(after.get(entered, ()))))
-                entered = None
-            vertex, rest = path[-1]
-            for target in rest:
-                if target not in index:
-                    entered = target
-                    break
-                if target in is_open:
-                    lowest[vertex] = min(lowest[vertex], index[target])
-            if entered is not None:
-                continue
+        before[edge.target].append(edge.source)
+    walked: set[Vertex] = set()
+    left = [vertex for root in list(after) for vertex in _walk(root, after, walked)]
+    taken: set[Vertex] = set()
+    found = (sorted(_walk(root, before, taken)) for root in reversed(left))
+    return sorted(members for members in found if len(members) > 1)
+
+
+def _walk(root: Vertex, ways: Mapping[Vertex, list[Vertex]], seen: set[Vertex]) -> list[Vertex]:
+    """All that is reached from a vertex and was not seen before, in the order in which it is left."""
+    left: list[Vertex] = []
+    path = [] if root in seen else [(root, iter(ways.get(root, ())))]
+    seen.add(root)
+    while path:
+        vertex, rest = path[-1]
+        for ahead in rest:
+            if ahead not in seen:
+                seen.add(ahead)
+                path.append((ahead, iter(ways.get(ahead, ()))))
+                break
+        else:
+            left.append(vertex)
             path.pop()
-            if path:
-                above = path[-1][0]
-                lowest[above] = min(lowest[above], lowest[vertex])
-            if lowest[vertex] == index[vertex]:
-                members = _closed(open_ones, is_open, vertex)
-                if len(members) > 1:
-                    found.append(sorted(members))
-    return sorted(found)
-
-
-def _closed(open_ones: list[Vertex], is_open: set[Vertex], first: Vertex) -> list[Vertex]:
-    members: list[Vertex] = []
-    while not members or members[-1] != first:
-        members.append(open_ones.pop())
-        is_open.discard(members[-1])
-    return members
+    return left
 
 
 # ---------------------------------------------------------------- examples

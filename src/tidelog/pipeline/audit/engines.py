@@ -10,8 +10,11 @@ evidence without faults.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
+import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
@@ -34,7 +37,7 @@ Progress = Callable[[int], object]
 
 _SERIAL_BYTES: Final = 4 << 20
 _TASKS_PER_CORE: Final = 4
-_MODULE_MISSING: Final = "ModuleNotFoundError"
+_MODULE_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 
 
 class Engine(Protocol):
@@ -81,7 +84,9 @@ class Local:
         _given = (kernel, shared)
         found = []
         try:
-            with ProcessPoolExecutor(self._processes, mp_context=get_context("fork")) as pool:
+            with ProcessPoolExecutor(
+                self._processes, get_context("fork"), _end_with_parent, (os.getpid(),)
+            ) as pool:
                 try:
                     for number, result in enumerate(pool.map(_call, pieces)):
                         found.append(pickle.loads(result))
@@ -97,6 +102,15 @@ class Local:
         """Nothing is left open between rounds."""
 
 
+def _end_with_parent(parent: int) -> None:
+    """Children of a process that is killed would wait for ever, and hold the lock of the evidence."""
+    with suppress(OSError, AttributeError):  # Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+_PR_SET_PDEATHSIG: Final = 1
 _given: tuple[Kernel, Any] | None = None
 
 
@@ -110,7 +124,8 @@ def _call(piece: Any) -> bytes:
 
 
 class OnSpark:
-    """Each round is one job: numbers of pieces go to the workers, results come back as blobs."""
+    """Each step is one job: numbers of pieces go to the workers, results come back as blobs. What is small is
+    done here, unless the kernel has `on_workers`: a job costs more."""
 
     name = "spark"
 
@@ -123,7 +138,7 @@ class OnSpark:
     ) -> list[Any]:
         if not pieces:
             return []
-        if bytes_of(pieces) < _SERIAL_BYTES and getattr(kernel, "on_driver", False):
+        if bytes_of(pieces) < _SERIAL_BYTES and not getattr(kernel, "on_workers", False):
             return _serially(kernel, shared, pieces, progress)
         tasks = max(1, min(len(pieces), _TASKS_PER_CORE * self._cores))
         work = partial(_work, pickle.dumps((kernel, shared), pickle.HIGHEST_PROTOCOL), list(pieces))
@@ -167,6 +182,7 @@ def _cores(spark: SparkSession) -> int:
 
 def _failure(error: Exception) -> str:
     said = last_line(error)
-    if _MODULE_MISSING in str(error) and "tidelog" in str(error):
-        return f"Spark's workers cannot import tidelog: install it on every worker ({said})"
+    if found := _MODULE_MISSING.search(str(error)):
+        needed = found["name"].partition(".")[0]
+        return f"Spark's workers cannot import {needed}: install it on every worker ({said})"
     return f"the evidence cannot be read: {said}"

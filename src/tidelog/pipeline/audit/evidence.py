@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,25 +40,30 @@ from tidelog.evidence.tables import (
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.files import Place
 
-SENDS: Final = "sends"
-ALL_SENDS: Final = "all sends"
-"""The ledger is whole: whatever is not in it was not sent."""
-READ: Final = "reads"
-FINAL_READ: Final = "a final read"
-REPLICA_LOGS: Final = "replica logs"
-FINAL_LOG: Final = "a final log"
-HAPPENINGS: Final = "events"
-BROKER_LOGS: Final = "log files of brokers"
+
+class Need(StrEnum):
+    """What an audit may need of the evidence."""
+
+    SENDS = "sends"
+    ALL_SENDS = "all sends"
+    """The ledger is whole: whatever is not in it was not sent."""
+    READS = "reads"
+    FINAL_READ = "a final read"
+    REPLICA_LOGS = "replica logs"
+    FINAL_LOG = "a final log"
+    EVENTS = "events"
+    BROKER_LOGS = "log files of brokers"
+
 
 ABSENT: Final = {
-    SENDS: "the ledger is empty",
-    ALL_SENDS: "the ledger is not whole",
-    READ: "nobody read anything",
-    FINAL_READ: "there was no final read",
-    REPLICA_LOGS: "there are no replica logs",
-    FINAL_LOG: "neither replica logs nor a final read show what the topic holds",
-    HAPPENINGS: "there are no events of brokers",
-    BROKER_LOGS: "there are no log files of brokers",
+    Need.SENDS: "the ledger is empty",
+    Need.ALL_SENDS: "the ledger is not whole",
+    Need.READS: "no consumer read anything",
+    Need.FINAL_READ: "there was no final read",
+    Need.REPLICA_LOGS: "there are no replica logs",
+    Need.FINAL_LOG: "neither replica logs nor a final read show what the topic holds",
+    Need.EVENTS: "there are no events of brokers",
+    Need.BROKER_LOGS: "there are no log files of brokers",
 }
 """Why an audit cannot run, by what it needs."""
 
@@ -77,6 +83,8 @@ class TableFile:
     bytes: int
     transactional: bool = False
     """Whether a row of it may belong to a transaction."""
+    keyed: bool = True
+    """Whether a row of it may have a key."""
     first_us: int | None = None
     last_us: int | None = None
     """When its sends began and were settled, by its footer."""
@@ -94,7 +102,9 @@ class Evidence:
     client_events: list[dict[str, Any]]
     unjudged: list[str] = field(default_factory=list)
     """What cannot be judged, and why."""
-    facts: set[str] = field(default_factory=set)
+    facts: set[Need] = field(default_factory=set)
+    unreadable: list[str] = field(default_factory=list)
+    """Files that hold sends, reads or records, and cannot be read: without them nothing is conclusive."""
     gone: set[str] = field(default_factory=set)
     """Segment files that the table of replicas names and that are not there."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -118,19 +128,20 @@ class Evidence:
     def without(self, names: Collection[str], why: dict[str, str]) -> None:
         """Leave out Parquet files that turned out to be unreadable."""
         for name in sorted(names):
-            self.unjudged.append(f"{name} cannot be read and is left out: {why[name]}")
+            self.unjudged.append(_left_out(name, why[name]))
+            self.unreadable.append(self.unjudged[-1])
         for table, files in self.tables.items():
             self.tables[table] = [file for file in files if file.name not in names]
         ledger = any(name.startswith(f"{LEDGER.name}/") for name in names)
         reads = any(name.startswith(f"{READS.name}/") for name in names)
-        kept = _facts(self.tables, self.replicas, self.events, self.manifest) | {BROKER_LOGS}
+        kept = _facts(self.tables, self.replicas, self.events, self.manifest) | {Need.BROKER_LOGS}
         self.facts &= kept
         if ledger:
-            self.facts.discard(ALL_SENDS)
+            self.facts.discard(Need.ALL_SENDS)
         if reads:
-            self.facts.discard(FINAL_READ)
-            if REPLICA_LOGS not in self.facts:
-                self.facts.discard(FINAL_LOG)
+            self.facts.discard(Need.FINAL_READ)
+            if Need.REPLICA_LOGS not in self.facts:
+                self.facts.discard(Need.FINAL_LOG)
 
 
 def read_manifest(place: Place) -> Manifest:
@@ -160,6 +171,7 @@ def load(folder: str | Path | Place) -> Evidence:
     unjudged: list[str] = []
     tables = {table.name: _files(place, table, unjudged) for table in (LEDGER, READS, RECORDS)}
     replicas = _rows(place, REPLICAS, unjudged)
+    unreadable = list(unjudged)
     events = _table(place, EVENTS, unjudged)
     topics = [topic["name"] for topic in manifest.topics]
     if topics:
@@ -174,11 +186,12 @@ def load(folder: str | Path | Place) -> Evidence:
         replicas,
         _rows(place, CLIENT_EVENTS, unjudged),
         unjudged,
+        unreadable=unreadable,
     )
     _look_for_segments(found)
     found.facts = _facts(tables, replicas, events, manifest)
     if broker_logs(place):
-        found.facts.add(BROKER_LOGS)
+        found.facts.add(Need.BROKER_LOGS)
     _note_the_state(found)
     return found
 
@@ -199,20 +212,20 @@ def _look_for_segments(found: Evidence) -> None:
 
 def _facts(
     tables: dict[str, list[TableFile]], replicas: list[dict[str, Any]], events: Any, manifest: Manifest
-) -> set[str]:
+) -> set[Need]:
     """What audits may need, out of the tables that have rows."""
     present = {name for name, files in tables.items() if any(sum(file.rows) for file in files)}
-    facts = set()
+    facts: set[Need] = set()
     if LEDGER.name in present:
-        facts |= {SENDS, ALL_SENDS}
+        facts |= {Need.SENDS, Need.ALL_SENDS}
     if READS.name in present:
-        facts.add(READ)
+        facts.add(Need.READS)
         if manifest.final_reader is not None:
-            facts |= {FINAL_READ, FINAL_LOG}
+            facts |= {Need.FINAL_READ, Need.FINAL_LOG}
     if replicas:
-        facts |= {REPLICA_LOGS, FINAL_LOG}
+        facts |= {Need.REPLICA_LOGS, Need.FINAL_LOG}
     if events.num_rows:
-        facts.add(HAPPENINGS)
+        facts.add(Need.EVENTS)
     return facts
 
 
@@ -222,14 +235,14 @@ def _note_the_state(found: Evidence) -> None:
     if manifest.state != COMPLETE:
         found.unjudged.append(f"the trial's state is {manifest.state}: the verdict is about what it left")
     if any(name.endswith(".slots") for name in found.place.listed("journal")):
-        found.facts.discard(ALL_SENDS)
+        found.facts.discard(Need.ALL_SENDS)
         found.lacks(
             "sends and reads of the last moments",
             f"they are still in journals; tidelog evidence recover {found.place} turns them into tables",
         )
     for entry in manifest.missing:
         if entry.get("what") != "segment files":
-            found.lacks(entry.get("what", "something"), entry.get("why", "nobody says why"))
+            found.lacks(entry.get("what", "something"), entry.get("why", "no reason was recorded"))
 
 
 def broker_logs(place: Place) -> dict[int, str]:
@@ -260,31 +273,32 @@ def _files(place: Place, table: Table, unjudged: list[str]) -> list[TableFile]:
             with place.open(name) as source:
                 footer = pq.ParquetFile(source).metadata
         except Exception as error:  # Arrow's errors share no class but Exception
-            unjudged.append(f"{name} cannot be read and is left out: {first_line(error)}")
+            unjudged.append(_left_out(name, first_line(error)))
             continue
         rows = tuple(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
         good.append(TableFile(name, rows, size, *_from_footer(footer, table)))
     return good
 
 
-def _from_footer(footer: Any, table: Table) -> tuple[bool, int | None, int | None]:
-    """Whether a row may belong to a transaction, and the first and the last time of the file."""
-    begins, ends, transactional = [], [], False
+def _from_footer(footer: Any, table: Table) -> tuple[bool, bool, int | None, int | None]:
+    """Whether a row may belong to a transaction, whether one may have a key, and the first and the last time
+    of the file."""
+    begins, ends, given = [], [], dict.fromkeys(("transaction", "key"), False)
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         for index in range(group.num_columns):
             column = group.column(index)
             name, statistics = column.path_in_schema, column.statistics
-            if name == "transaction" and table is not RECORDS:
+            if name in given and table is not RECORDS:
                 known = statistics is not None and statistics.has_null_count
-                transactional |= not known or statistics.null_count < group.num_rows
+                given[name] |= not known or statistics.null_count < group.num_rows
             if statistics is None or not statistics.has_min_max or table is not LEDGER:
                 continue
             if name == "sent_us":
                 begins.append(statistics.min)
             if name in ("sent_us", "settled_us"):
                 ends.append(statistics.max)
-    return transactional, min(begins, default=None), max(ends, default=None)
+    return given["transaction"], given["key"], min(begins, default=None), max(ends, default=None)
 
 
 def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
@@ -296,8 +310,12 @@ def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
             with place.open(name) as source:
                 parts.append(conformed(pq.ParquetFile(source).read(), schema))
         except Exception as error:  # Arrow's errors share no class but Exception
-            unjudged.append(f"{name} cannot be read and is left out: {first_line(error)}")
+            unjudged.append(_left_out(name, first_line(error)))
     return pa.concat_tables(parts) if parts else pa.Table.from_pylist([], schema)
+
+
+def _left_out(name: str, why: str) -> str:
+    return f"{name} cannot be read and is left out: {why}"
 
 
 def _rows(place: Place, table: Table, unjudged: list[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 Rules of the file:
 
 * A *violation* breaks a promise; a *notice* breaks none and is worth knowing.
-* Times are microseconds by the clock of whoever told, as in the evidence. Of a send, `time_us` is when it was
+* Times are microseconds by the clock of the process that recorded them. Of a send, `time_us` is when it was
   handed to the client and `until_us` when its outcome was known; of a read, `time_us` is when the poll
   returned; of a window, they are its beginning and its end.
 * A column that a kind has nothing to say about is null.
@@ -68,8 +68,8 @@ COLUMNS: Final = {
 }
 """Name and Spark type of every column."""
 
-_ARROW: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
-SCHEMA: Final = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
+ARROW_TYPES: Final = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolean": pa.bool_()}
+SCHEMA: Final = pa.schema([(name, ARROW_TYPES[kind]) for name, kind in COLUMNS.items()])
 
 
 @dataclass(slots=True)
@@ -100,11 +100,9 @@ class Facts:
     """What the evidence shows about a finding beyond its row."""
 
     other_there: bool = False
-    """Another record stands at the offset, in a replica or in what a consumer read."""
+    """Another record is at the offset, in a replica or in what a consumer read."""
     other_epoch: int | None = None
     """The leader epoch of that record, if it has one."""
-    right_epoch: int | None = None
-    """Of replicas that differ: the epoch of the final log's record."""
     uncommitted: bool = False
     """The leader holds the record, above its high watermark."""
     since_us: int | None = None

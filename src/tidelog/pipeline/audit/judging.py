@@ -13,8 +13,8 @@ out, named, and round one is done again without it; no final log is made of a da
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -24,21 +24,11 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from tidelog.evidence.tables import LEDGER, READS
 from tidelog.pipeline.audit import transactions
 from tidelog.pipeline.audit.anomalies import AUDITS, Audit
-from tidelog.pipeline.audit.clocks import apart, judge_early
 from tidelog.pipeline.audit.context import Axis, Context, make_context
 from tidelog.pipeline.audit.engines import Engine, Local
-from tidelog.pipeline.audit.evidence import (
-    ABSENT,
-    BROKER_LOGS,
-    FINAL_LOG,
-    FINAL_READ,
-    HAPPENINGS,
-    READ,
-    REPLICA_LOGS,
-    SENDS,
-    Evidence,
-)
+from tidelog.pipeline.audit.evidence import ABSENT, Evidence, Need
 from tidelog.pipeline.audit.findings import FindingWriter, Tally
+from tidelog.pipeline.audit.kernels.promises import apart, judge_early
 from tidelog.pipeline.audit.kernels.replicas import too_short
 from tidelog.pipeline.audit.partitions import Part, choose_log, end_by_reads, list_partitions
 from tidelog.pipeline.audit.pieces import Piece, TablePiece, log_pieces, table_pieces
@@ -119,6 +109,7 @@ class _Job:
         self._told = 0.0
         self._rows = 0
         self._damaged: dict[int, set[int]] = {}
+        self._failed: set[str] = set()
         self._parts: list[Part] = []
         self._all: dict[str, list[Any]] = {}
 
@@ -134,19 +125,22 @@ class _Job:
         context.facts = frozenset(evidence.facts)
         runnable = self._runnable()
         context.audits = frozenset(audit.name for audit in runnable)
+        skewed = apart(context, [result.clocks for result in summed.ledgers])
+        if skewed:
+            context.histories = {n: h.by_clients_clock(skewed) for n, h in context.histories.items()}
         second = SecondRound(
             context, self._engine, summed, self._all["logs"], self._all[LEDGER.name], self._all[READS.name]
         )
         second.run(lambda part: self._progress(_SEEN_FIRST + (1 - _SEEN_FIRST) * part, self._rows))
         writer = FindingWriter(context, "driver")
-        windows = self._found_here(context, summed, second, writer)
+        windows = self._found_here(context, summed, second, skewed, writer)
         tally = Tally()
         for each in (*summed.tallies, *second.tallies, writer.close(always=True)):
             tally.merge(each)
         name_what_is_not_judged(evidence, context, summed, second.repeated, second.compacted)
-        verdict.judged = [audit.name for audit in runnable]
+        verdict.judged = [audit.name for audit in runnable if audit.name not in self._failed]
         verdict.sum_up(tally)
-        verdict.unreadable = self._unreadable(context, summed)
+        verdict.unreadable = [*evidence.unreadable, *self._unreadable(context, summed)]
         for words in verdict.unreadable:
             if words not in evidence.unjudged:
                 evidence.unjudged.append(words)
@@ -157,7 +151,7 @@ class _Job:
     def _runnable(self) -> list[Audit]:
         found, facts = [], self._evidence.facts
         for audit in self._audits:
-            absent = [ABSENT[need] for need in sorted(audit.needs - facts) if need != BROKER_LOGS]
+            absent = [ABSENT[need] for need in sorted(audit.needs - facts) if need != Need.BROKER_LOGS]
             if absent:
                 self._evidence.lacks(audit.name, " and ".join(absent))
             elif audit.needs <= facts and self._can_run(audit.name):
@@ -173,19 +167,19 @@ class _Job:
         """What needs one of several things."""
         facts, manifest = self._evidence.facts, self._evidence.manifest
         transactional = any(file.transactional for file in self._evidence.tables[LEDGER.name])
-        if name == "unseen" and REPLICA_LOGS not in facts and manifest.reads_to_end:
-            self._evidence.lacks(name, ABSENT[REPLICA_LOGS])
+        if name == "unseen" and Need.REPLICA_LOGS not in facts and manifest.reads_to_end:
+            self._evidence.lacks(name, ABSENT[Need.REPLICA_LOGS])
             return False
-        if name == "precommitted read" and HAPPENINGS not in facts:
+        if name == "precommitted read" and Need.EVENTS not in facts:
             if not transactional:
-                self._evidence.lacks(name, ABSENT[HAPPENINGS])
+                self._evidence.lacks(name, ABSENT[Need.EVENTS])
                 return False
-            self._evidence.lacks("reads above the high watermark", ABSENT[HAPPENINGS])
-        if name in ("write cycle", "circular information") and transactional and FINAL_LOG not in facts:
-            self._evidence.lacks(name, ABSENT[FINAL_LOG])
+            self._evidence.lacks("reads above the high watermark", ABSENT[Need.EVENTS])
+        if name in ("write cycle", "circular information") and transactional and Need.FINAL_LOG not in facts:
+            self._evidence.lacks(name, ABSENT[Need.FINAL_LOG])
             return False
         if name == "unavailable":
-            return bool({SENDS, HAPPENINGS} & facts) or len(self._audits) > 1
+            return bool({Need.SENDS, Need.EVENTS} & facts) or len(self._audits) > 1
         return True
 
     # ------------------------------------------------------------ round one
@@ -221,7 +215,7 @@ class _Job:
         self._rows = 0
         first: list[Any] = []
         unseen = [part for part in self._parts if part.broker is None]
-        if unseen and FINAL_READ in evidence.facts:
+        if unseen and Need.FINAL_READ in evidence.facts:
             first = self._run(context, reads, 0)
             if self._left_out(first):
                 return None
@@ -292,25 +286,47 @@ class _Job:
     # ------------------------------------------------------------ what the driver finds
 
     def _found_here(
-        self, context: Context, summed: Summed, second: SecondRound, writer: FindingWriter
+        self,
+        context: Context,
+        summed: Summed,
+        second: SecondRound,
+        skewed: Mapping[int, int],
+        writer: FindingWriter,
     ) -> list[Any]:
         evidence = self._evidence
         writer.add_all(second.found)
         writer.add_all(damage(context, summed))
-        if REPLICA_LOGS in evidence.facts:
+        if Need.REPLICA_LOGS in evidence.facts:
             writer.add_all(too_short(context.parts))
-        writer.add_all(exceptions(evidence))
-        self._judge_clocks(context, summed, writer)
-        self._judge_transactions(context, second, writer)
-        kinds = evidence.events["event"]
-        states = evidence.events.filter(pc.equal(kinds, "partition_state_written")).to_pylist()
-        windows = list(unavailable(context, evidence, states, [r.seconds for r in summed.ledgers]))
+        with self._by_itself("broker exception"):
+            writer.add_all(exceptions(evidence))
+        self._judge_clocks(context, summed, skewed, writer)
+        with self._by_itself("write cycle", "circular information"):
+            self._judge_transactions(context, second, writer)
+        windows: list[Any] = []
+        with self._by_itself("unavailable"):
+            kinds = evidence.events["event"]
+            states = evidence.events.filter(pc.equal(kinds, "partition_state_written")).to_pylist()
+            windows += unavailable(context, evidence, states, [r.seconds for r in summed.ledgers])
         writer.add_all(windows)
         return windows
 
-    def _judge_clocks(self, context: Context, summed: Summed, writer: FindingWriter) -> None:
+    @contextmanager
+    def _by_itself(self, *audits: str) -> Iterator[None]:
+        """One that fails leaves the others: it is named as not judged, with the reason in one line."""
+        try:
+            yield
+        except PipelineError:
+            raise
+        except Exception as error:
+            self._failed.update(audits)
+            for name in audits:
+                self._evidence.lacks(name, first_line(error))
+
+    def _judge_clocks(
+        self, context: Context, summed: Summed, skewed: Mapping[int, int], writer: FindingWriter
+    ) -> None:
         evidence = self._evidence
-        skewed = apart(context, [result.clocks for result in summed.ledgers])
         kept, words = judge_early(context, summed.early, summed.early_count, skewed)
         writer.add_all(kept)
         for what, why in words:
@@ -321,7 +337,7 @@ class _Job:
             evidence.lacks(
                 f"{promised - judged:,} of {promised:,} acknowledgements with acks=all, "
                 "whether enough replicas had them",
-                "no leader told of a move of its high watermark that committed them",
+                "no leader recorded a move of its high watermark that committed them",
             )
 
     def _judge_transactions(self, context: Context, second: SecondRound, writer: FindingWriter) -> None:
@@ -336,15 +352,14 @@ class _Job:
                 "cycles of transactions", f"there are more than {transactions.ROWS_MAX:,} steps of them"
             )
             return
-        sends, reads = transactions.Steps(), transactions.Steps()
+        sends: list[transactions.Step] = []
+        reads: list[transactions.Step] = []
         for table, steps in self._engine.run(transactions.steps_of, context, pieces):
             (sends if table == LEDGER.name else reads).extend(steps)
-        if READ in evidence.facts:
+        if Need.READS in evidence.facts:
             writer.add_all(transactions.its_own(sends, reads))
-        if FINAL_LOG in evidence.facts:
-            counted = Counter(sends.value)
-            repeated = {value for value, count in counted.items() if count > 1}
-            found, unjudged = transactions.circles(context, sends, reads, second.stands, repeated)
+        if Need.FINAL_LOG in evidence.facts:
+            found, unjudged = transactions.circles(context, sends, reads, second.real_offset)
             writer.add_all(found)
             for words in unjudged:
                 evidence.lacks(*words.split(": ", 1))

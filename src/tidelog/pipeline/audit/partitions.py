@@ -22,7 +22,7 @@ class Replica:
     end: int
     high_watermark: int
     in_sync: bool | None
-    """None: nobody knew."""
+    """None: unknown."""
     leads: bool
     in_office: bool
     files: tuple[tuple[int, str], ...] = ()
@@ -47,8 +47,6 @@ class Part:
     compacted: bool = False
     told_end: int | None = None
     told_start: int | None = None
-    unreadable: str | None = None
-    """Why no replica can be read though there are some."""
 
     @property
     def place(self) -> Place:
@@ -123,7 +121,7 @@ def choose_log(part: Part, damaged: Collection[int]) -> None:
     """Whose log counts, and where it ends. No final log is made of a damaged replica.
 
     The leader first, whose watermark counts unless it does not know yet that it leads; without one the
-    longest log of a member of the ISR, the smallest id of equals. Where nobody knew leader and ISR (the trial
+    longest log of a member of the ISR, the smallest id of equals. Where leader and ISR are unknown (the trial
     was killed), the one with the highest watermark."""
     part.broker, part.end = None, -1
     able = [

@@ -17,8 +17,8 @@ from tidelog.evidence.tables import RECORDS
 from tidelog.pipeline.audit.evidence import Evidence, TableFile
 from tidelog.pipeline.audit.kernels.hashes import STRETCH
 from tidelog.pipeline.audit.partitions import Part
-from tidelog.pipeline.files import Place
-from tidelog.pipeline.sources.planning import index_entries
+from tidelog.pipeline.segments.index import index_of
+from tidelog.pipeline.segments.rows import SegmentFile
 
 PIECE_BYTES: Final = 64 << 20
 BEHIND_ALL: Final = 1 << 39
@@ -110,7 +110,7 @@ def _bounds(evidence: Evidence, files: tuple[tuple[int, str], ...], replicas: in
             found.append(base // STRETCH * STRETCH)
             filled = 0
         if size > 2 * target:
-            lasts, positions = index_of(evidence.place, name, base)
+            lasts, positions = index_of(SegmentFile(evidence.place, name))
             for goal in range(target, size - target // 2, target):
                 at = int(np.searchsorted(positions, goal))
                 if at < len(lasts):
@@ -118,15 +118,6 @@ def _bounds(evidence: Evidence, files: tuple[tuple[int, str], ...], replicas: in
             filled = target
         filled += size
     return found
-
-
-def index_of(place: Place, name: str, base: int) -> tuple[np.ndarray, np.ndarray]:
-    """The last offsets and the positions of the batches that a segment's index knows."""
-    try:
-        content = place.read(name.removesuffix(".log") + ".index")
-    except OSError:
-        content = b""
-    return index_entries(content, base)
 
 
 def _records_pieces(files: list[TableFile], parts: list[Part]) -> list[LogPiece | RecordsPiece]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.errors import reason
-from tidelog.evidence.folder import RUNNING, EvidenceFolder, Manifest
+from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
+from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.files import Place
@@ -83,8 +84,16 @@ def audit(
     auditor = Auditor(watcher or _Silent(), engine=engine, master=master, remote=remote, ui=ui)
     if place.local is None:
         return auditor.audit(place, report=report, with_report=with_report)
-    with locked_evidence(place.local):
+    with locked_evidence(place.local) as claimed:
+        _seal(claimed)
         return auditor.audit(place, report=report, with_report=with_report)
+
+
+def _seal(folder: EvidenceFolder) -> None:
+    """Make tables of journals whose writer has finished and left that to others (`testing.ledger`)."""
+    if folder.manifest.state == COMPLETE and folder.journal.is_dir():
+        seal_journals(folder)
+        folder.write_manifest()
 
 
 @contextmanager
@@ -138,12 +147,14 @@ class Auditor:
             self._thread.start()
 
     def _open(self, quick: bool) -> None:
-        from tidelog.pipeline.spark.session import open_session
+        from tidelog.pipeline.spark.session import on_this_machine, open_session
+        from tidelog.pipeline.spark.shipping import ship
 
         try:
-            self._spark = open_session(
-                app="tidelog audit", say=self._keep_message, quick=quick, **self._wanted
-            )
+            spark = open_session(app="tidelog audit", say=self._keep_message, quick=quick, **self._wanted)
+            if not on_this_machine(self._wanted["master"], self._wanted["remote"]):
+                ship(spark)
+            self._spark = spark
         except Exception as error:
             self._failure = error
 
@@ -185,7 +196,10 @@ class Auditor:
         from tidelog.pipeline.audit.timeline import build
 
         place = folder if isinstance(folder, Place) else Place.of(folder)
-        found = load(place)
+        try:
+            found = load(place)
+        except OSError as error:
+            raise PipelineError(f"{place} cannot be read: {reason(error)}") from None
         _refuse(found)
         engine = self._engine_for(found)
         self._watcher.phase("judge", None)

@@ -5,7 +5,7 @@ at most `BUCKETS_MAX` moments, `PARTITIONS_MAX` partitions (the worst; how many 
 `FAULTS_MAX` faults. Times are ms after the load began.
 
 Rules of the file: what a moment says about a span is the last that was true in it; what is shorter than a
-bucket is counted, not drawn. Clocks are those of whoever tells, as in the evidence.
+bucket is counted, not drawn. Clocks are those of the processes that recorded the events.
 """
 
 from __future__ import annotations
@@ -121,16 +121,6 @@ def build(  # noqa: PLR0917
     return timeline
 
 
-def _ms(axis: Axis, time_us: int) -> int:
-    return min(max((time_us - axis.start_us) // 1000, 0), axis.span_ms)
-
-
-def _at(axis: Axis, time_us: int) -> int:
-    last = (axis.span_ms - 1) // axis.bucket_ms * axis.bucket_ms
-    found = (time_us - axis.start_us) // (axis.bucket_ms * 1000) * axis.bucket_ms
-    return max(min(found, last), 0)
-
-
 def _of_kind(events: Any, kind: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = events.filter(pc.equal(events["event"], kind)).to_pylist()
     return found
@@ -183,8 +173,8 @@ def _fault(row: Mapping[str, Any], axis: Axis) -> FaultSpan:
         number=row["number"],
         kind=row["kind"] or "?",
         targets=tuple(row["targets"] or ()),
-        from_ms=None if row["began_us"] is None else _ms(axis, row["began_us"]),
-        to_ms=None if row["ended_us"] is None else _ms(axis, row["ended_us"]),
+        from_ms=None if row["began_us"] is None else axis.ms(row["began_us"]),
+        to_ms=None if row["ended_us"] is None else axis.ms(row["ended_us"]),
         error=row["error"],
     )
 
@@ -219,18 +209,18 @@ def _worst(
 
 
 def _tell_states(states: list[dict[str, Any]], axis: Axis, stories: dict[Place, PartitionStory]) -> None:
-    # The keeper's version orders the states, whoever wrote them and whatever his clock said.
+    # The keeper's version orders the states, whatever the clock of their writer said.
     last: dict[tuple[Place, int], tuple[tuple[int, int, int], dict[str, Any]]] = {}
     for row in states:
         place = (row["topic"], row["partition"])
         if place in stories:
-            key = (place, _at(axis, row["time_ms"] * 1000))
+            key = (place, axis.bucket(row["time_ms"] * 1000))
             order = (row["leader_epoch"] or 0, row["partition_version"] or 0, row["time_ms"])
             if key not in last or order > last[key][0]:
                 last[key] = (order, row)
     for (place, _), (_, row) in sorted(last.items(), key=lambda item: item[0]):
         spans = stories[place].states
-        now = _ms(axis, row["time_ms"] * 1000)
+        now = axis.ms(row["time_ms"] * 1000)
         isr = tuple(row["isr"] or ())
         if spans:
             before = spans[-1]
@@ -256,7 +246,7 @@ def _tell_offsets(evidence: Evidence, axis: Axis, stories: dict[Place, Partition
     for row in sorted(rows, key=lambda r: (r["time_ms"], r["process_start_ms"] or 0, r["sequence"] or 0)):
         place = (row["topic"], row["partition"])
         if place in stories:
-            key = (place, _at(axis, row["time_ms"] * 1000), row["broker"])
+            key = (place, axis.bucket(row["time_ms"] * 1000), row["broker"])
             point = points.setdefault(key, [None, None])
             for index, name in enumerate(("log_end_offset", "high_watermark")):
                 point[index] = point[index] if row[name] is None else row[name]
@@ -268,7 +258,7 @@ def _tell_offsets(evidence: Evidence, axis: Axis, stories: dict[Place, Partition
         _, why = reason_of(row, evidence.manifest.schema_version)
         stories[row["topic"], row["partition"]].truncations.append(
             Truncation(
-                _ms(axis, row["time_ms"] * 1000),
+                axis.ms(row["time_ms"] * 1000),
                 row["broker"],
                 row["previous_log_end_offset"],
                 row["log_end_offset"],
@@ -312,8 +302,8 @@ def _tell_windows(
     for window in sorted(mine[:WINDOWS_MAX], key=lambda w: w.time_us or 0):
         stories[places[window.part or 0]].unavailable.append(
             Window(
-                _ms(axis, window.time_us or 0),
-                axis.span_ms if window.until_us is None else _ms(axis, window.until_us),
+                axis.ms(window.time_us or 0),
+                axis.span_ms if window.until_us is None else axis.ms(window.until_us),
                 window.detail or "",
             )
         )

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.context import Context
-from tidelog.pipeline.audit.evidence import ALL_SENDS, FINAL_LOG, SENDS, Evidence, broker_logs
+from tidelog.pipeline.audit.evidence import Evidence, Need, broker_logs
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
 from tidelog.pipeline.audit.rounds.one import Summed
 
-_PROBLEMS_SHOWN: Final = 20
 _OUTCOMES: Final = ("ok", "failed", "unknown")
 _TORN: Final = "the file ends inside"
 _EXCEPTION: Final = re.compile(r"^Traceback \(most recent call last\)|\bFatal error\b")
@@ -52,7 +52,7 @@ def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
         if lasts[name] + 1 > count
     }
     if missing:
-        evidence.facts.discard(ALL_SENDS)
+        evidence.facts.discard(Need.ALL_SENDS)
         named = ", ".join(f"{name} ({count:,})" for name, count in list(missing.items())[:5])
         evidence.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
     if unnamed := sum(result.unnamed for result in found.ledgers):
@@ -69,13 +69,13 @@ def name_what_is_not_judged(
     """What the audits passed over, as far as the evidence has any of it."""
     if found.unplaced_reads:
         evidence.lacks(
-            f"the place of {found.unplaced_reads:,} reads", "nobody wrote down what their consumer waited for"
+            f"the place of {found.unplaced_reads:,} reads", "the position of their consumer was not recorded"
         )
     if more := found.long_count - len(found.long_jumps):
         evidence.lacks(
             f"{more:,} moves of consumers over more than 4,096 offsets", "only the first are looked at"
         )
-    if FINAL_LOG not in evidence.facts or SENDS not in evidence.facts:
+    if Need.FINAL_LOG not in evidence.facts or Need.SENDS not in evidence.facts:
         return
     if repeated:
         evidence.lacks(
@@ -90,10 +90,15 @@ def name_what_is_not_judged(
     deleted = Counter(part.topic for part in context.parts if part.known and part.start > 0)
     for topic, partitions in sorted(deleted.items()):
         evidence.lacks(
-            f"records of {topic} below the start of its log, in {partitions} partitions", "they were deleted"
+            f"records of {topic} below the start of its log, in {counted(partitions, 'partition')}",
+            "they were deleted",
         )
     if unknown := len(set().union(*(result.unplaced for result in found.ledgers))):
-        evidence.lacks(f"what was sent to {unknown} partitions", "nothing shows what they hold at the end")
+        evidence.lacks(
+            f"what was sent to {counted(unknown, 'partition')}", "nothing shows what they hold at the end"
+        )
+        if any(result.unplaced_promises for result in found.ledgers):
+            evidence.unreadable.append(evidence.unjudged[-1])
 
 
 # ---------------------------------------------------------------- what is broken on disk

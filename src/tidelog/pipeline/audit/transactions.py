@@ -8,18 +8,19 @@ Rules of the file:
 * Only transactions that committed: acknowledged, or in doubt and one of their values was seen somewhere.
 * What transactions wrote and read comes to the driver as numbers; beyond `ROWS_MAX` of them cycles are not
   judged, and that is said. Where the ledger holds no transactions, nothing is looked at.
-* Transactions stand on a line by the time when their outcome was known; edges against that order cover every
-  cycle (`cycles.merged`). Only what lies in one island is looked at together.
+* Transactions are put on a line by the time when their outcome was known; edges against that order cover
+  every cycle (`cycles.merged`). Only what lies in one island is looked at together.
 * Reads alone are looked at by themselves, so that broken promises are found however many transactions
   interleave.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -31,10 +32,10 @@ from tidelog.pipeline.audit.cycles import WRITES, Edge, knots, merged
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
 from tidelog.pipeline.audit.kernels.hashes import Words, among, flags, ints, text_hashes
 from tidelog.pipeline.audit.kernels.ledger_piece import COLUMNS, OK, UNKNOWN, sends_of, value_keys
-from tidelog.pipeline.audit.kernels.log_piece import SUMMED, final_records, final_rows, simulated
+from tidelog.pipeline.audit.kernels.log_piece import SUMMED, final_rows
 from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READ_COLUMNS
 from tidelog.pipeline.audit.kernels.tables import read_piece
-from tidelog.pipeline.audit.pieces import Piece, RecordsPiece, TablePiece
+from tidelog.pipeline.audit.pieces import Piece, TablePiece
 
 ROWS_MAX: Final = 5_000_000
 EDGES_MAX: Final = 2_000_000
@@ -68,14 +69,7 @@ def seen(doubts: Doubts, piece: Piece) -> Words:
         table = read_piece(context.place, piece, ("topic", "partition", "value"))
         part, value = context.numbers(table), text_hashes(table["value"])
     else:
-        rows: Any
-        if isinstance(piece, RecordsPiece):
-            records, numbers, broker = simulated(context, piece)
-            rows = None if records is None else final_records(context, records, numbers, broker)
-        else:
-            part_ = context.parts[piece.part]
-            counts = part_.broker is not None and part_.broker in piece.files
-            rows = final_rows(context, piece, SUMMED) if counts else None
+        rows = final_rows(context, piece, SUMMED)
         if rows is None:
             return np.zeros(0, np.uint64)
         rows = rows.filter(rows["visible"])
@@ -87,80 +81,70 @@ def seen(doubts: Doubts, piece: Piece) -> Words:
 # ---------------------------------------------------------------- what they did
 
 
-@dataclass(slots=True)
-class Steps:
-    """What transactions sent, or read: columns of the same length."""
+class Step(NamedTuple):
+    """What a transaction sent, or read."""
 
-    transaction: list[str] = field(default_factory=list)
-    part: list[int] = field(default_factory=list)
-    value: list[int] = field(default_factory=list)
-    offset: list[int] = field(default_factory=list)
-    at_us: list[int] = field(default_factory=list)
-    row: list[int] = field(default_factory=list)
-    told: list[bool] = field(default_factory=list)
-    text: list[str] = field(default_factory=list)
-    who: list[str] = field(default_factory=list)
-    committed: list[bool] = field(default_factory=list)
-    epoch: list[int | None] = field(default_factory=list)
-
-    def extend(self, other: Steps) -> None:
-        for name in self.__slots__:
-            getattr(self, name).extend(getattr(other, name))
-
-    def __len__(self) -> int:
-        return len(self.transaction)
+    transaction: str
+    part: int
+    value: int
+    """Partition and value, as one number."""
+    offset: int
+    """-1: it is not known."""
+    at_us: int
+    who: str
+    text: str
+    row: int
+    """Its number in the trial."""
+    committed: bool = True
+    epoch: int | None = None
 
 
-def steps_of(context: Context, piece: TablePiece) -> tuple[str, Steps]:
+def steps_of(context: Context, piece: TablePiece) -> tuple[str, list[Step]]:
     """Those of a piece of the ledger or of reads."""
-    found = Steps()
+    columns = COLUMNS if piece.table == LEDGER.name else READ_COLUMNS
+    table = read_piece(context.place, piece, (*columns, "transaction"))
+    inside = ~flags(table["transaction"].is_null())
     if piece.table == LEDGER.name:
-        table = read_piece(context.place, piece, (*COLUMNS, "transaction"))
         sends = sends_of(context, table)
-        rows = np.flatnonzero(sends.known & ~flags(table["transaction"].is_null()))
-        found.at_us = np.where(sends.settled < 0, sends.sent, sends.settled)[rows].tolist()
-        found.told = sends.told[rows].tolist()
-        found.committed = (sends.outcome[rows] == OK).tolist()
-        found.who = [sends.producers[code] or "" for code in sends.producer[rows].tolist()]
-        part, value, offset = sends.part, sends.value, sends.offset
+        rows = np.flatnonzero(sends.known & inside)
+        part, value, offset = sends.part, sends.value, np.where(sends.placed, sends.offset, -1)
+        at_us = np.where(sends.settled < 0, sends.sent, sends.settled)
+        who, committed, epoch = table["producer"], (sends.outcome[rows] == OK).tolist(), [None] * len(rows)
     else:
-        table = read_piece(context.place, piece, (*READ_COLUMNS, "transaction"))
         part, value, offset = context.numbers(table), text_hashes(table["value"]), ints(table["offset"])
-        rows = np.flatnonzero((part >= 0) & (value != 0) & ~flags(table["transaction"].is_null()))
-        found.at_us = ints(table["read_us"])[rows].tolist()
-        found.told = [True] * len(rows)
-        found.committed = [True] * len(rows)
-        found.who = table["consumer"].take(pa.array(rows)).cast(pa.string()).to_pylist()
-        found.epoch = table["leader_epoch"].take(pa.array(rows)).to_pylist()
-    taken = pa.array(rows)
-    found.transaction = table["transaction"].take(taken).cast(pa.string()).to_pylist()
-    found.text = table["value"].take(taken).to_pylist()
-    found.part, found.offset = part[rows].tolist(), offset[rows].tolist()
-    found.value = value_keys(part[rows], value[rows]).tolist()
-    found.row = ((piece.number << 32) | rows).tolist()
-    found.epoch = found.epoch or [None] * len(rows)
-    return piece.table, found
+        rows = np.flatnonzero((part >= 0) & (value != 0) & inside)
+        at_us, who, committed = ints(table["read_us"]), table["consumer"], [True] * len(rows)
+        epoch = table["leader_epoch"].take(pa.array(rows)).to_pylist()
+    texts = (
+        column.take(pa.array(rows)).cast(pa.string()).to_pylist()
+        for column in (table["transaction"], who, table["value"])
+    )
+    transaction, named, text = texts
+    numbers = (part[rows], value_keys(part[rows], value[rows]), offset[rows], at_us[rows])
+    row = ((piece.number << 32) | rows).tolist()
+    listed = (transaction, *(each.tolist() for each in numbers), named, text, row, committed, epoch)
+    return piece.table, list(map(Step, *listed))
 
 
-def its_own(sends: Steps, reads: Steps) -> Iterator[Finding]:
+def its_own(sends: Sequence[Step], reads: Sequence[Step]) -> Iterator[Finding]:
     """What a transaction read of itself: it had not committed yet."""
-    sent = set(zip(sends.transaction, sends.value, strict=True))
-    first: dict[tuple[int, str, str, str], int] = {}
-    for index, key in enumerate(zip(reads.transaction, reads.value, strict=True)):
-        if key in sent:
-            place = (reads.part[index], reads.text[index], reads.transaction[index], reads.who[index])
-            if place not in first or reads.at_us[index] < reads.at_us[first[place]]:
-                first[place] = index
-    for (part, value, transaction, consumer), index in sorted(first.items()):
+    sent = {(send.transaction, send.value) for send in sends}
+    first: dict[tuple[int, str, str, str], Step] = {}
+    for read in reads:
+        place = (read.part, read.text, read.transaction, read.who)
+        known = first.get(place)
+        if (read.transaction, read.value) in sent and (known is None or read.at_us < known.at_us):
+            first[place] = read
+    for (part, value, transaction, consumer), read in sorted(first.items()):
         yield Finding(
             "precommitted read",
             VIOLATION,
             part,
-            reads.offset[index],
-            reads.epoch[index],
+            read.offset,
+            read.epoch,
             value,
             consumer=consumer,
-            time_us=reads.at_us[index],
+            time_us=read.at_us,
             detail=f"{consumer} read it inside of {transaction}, which had sent it",
         )
 
@@ -177,27 +161,30 @@ class Dependency:
     target: str
     target_offset: int
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.part, self.source_offset, self.target_offset
+
 
 def circles(
-    context: Context, sends: Steps, reads: Steps, stands: dict[int, int], repeated: set[int]
+    context: Context, sends: Sequence[Step], reads: Sequence[Step], real_offset: dict[int, int]
 ) -> tuple[list[Finding], list[str]]:
-    """Knots of transactions, and what was not judged. `stands` says where sends stand that are not where they
-    were told; `repeated` are values that were sent more than once."""
+    """Knots of transactions, and what was not judged. `real_offset` has the offsets of sends that are not
+    where they were acknowledged. Values that were sent more than once have no place."""
+    sent = Counter(send.value for send in sends)
     at_us: dict[str, int] = {}
     writes: list[tuple[int, int, str, int]] = []
     unplaced = 0
-    for index, transaction in enumerate(sends.transaction):
-        if not sends.committed[index] or sends.value[index] in repeated:
+    for send in sends:
+        if not send.committed or sent[send.value] > 1:
             continue
-        at_us[transaction] = max(at_us.get(transaction, -1), sends.at_us[index])
-        row = sends.row[index]
-        told = sends.offset[index] if sends.told[index] else -1
-        place = stands.get(row, told)
+        at_us[send.transaction] = max(at_us.get(send.transaction, -1), send.at_us)
+        place = real_offset.get(send.row, send.offset)
         unplaced += place < 0
-        writes.append((sends.part[index], place, transaction, sends.value[index]))
+        writes.append((send.part, place, send.transaction, send.value))
     unjudged = []
     if unplaced:
-        unjudged.append(f"the order of {unplaced:,} sends in transactions: it is not known where they stand")
+        unjudged.append(f"the order of {unplaced:,} sends in transactions: their offsets are not known")
     edges = list(_edges(writes, reads, at_us))
     found: list[Finding] = []
     for reads_alone in (True, False):
@@ -215,7 +202,7 @@ def circles(
 
 
 def _edges(
-    writes: list[tuple[int, int, str, int]], reads: Steps, at_us: dict[str, int]
+    writes: list[tuple[int, int, str, int]], reads: Sequence[Step], at_us: dict[str, int]
 ) -> Iterator[Dependency]:
     placed = sorted(write for write in writes if write[1] >= 0)
     for before, after in pairwise(placed):
@@ -224,13 +211,10 @@ def _edges(
     wrote: dict[int, list[str]] = {}
     for _, _, transaction, value in writes:
         wrote.setdefault(value, []).append(transaction)
-    for index, reader in enumerate(reads.transaction):
-        if reader not in at_us:
-            continue
-        for writer in wrote.get(reads.value[index], ()):
-            if writer != reader:
-                offset = reads.offset[index]
-                yield Dependency(READ_EDGE, reads.part[index], writer, offset, reader, offset)
+    for read in reads:
+        for writer in wrote.get(read.value, ()) if read.transaction in at_us else ():
+            if writer != read.transaction:
+                yield Dependency(READ_EDGE, read.part, writer, read.offset, read.transaction, read.offset)
 
 
 def _islands(edges: Sequence[Dependency], at_us: dict[str, int]) -> Iterator[list[Dependency]]:
@@ -252,14 +236,10 @@ def _islands(edges: Sequence[Dependency], at_us: dict[str, int]) -> Iterator[lis
         # Of each pair one edge of a kind is enough to know that it is there.
         key = (edge.kind, edge.source, edge.target)
         kept = inside.setdefault(at, {})
-        if key not in kept or _place(edge) < _place(kept[key]):
+        if key not in kept or edge.place < kept[key].place:
             kept[key] = edge
     for _, kept in sorted(inside.items()):
         yield list(kept.values())
-
-
-def _place(edge: Dependency) -> tuple[int, int, int]:
-    return edge.part, edge.source_offset, edge.target_offset
 
 
 def _knots(

@@ -1,4 +1,4 @@
-"""The verdict: what was found, what it stands on, and what could not be judged.
+"""The verdict: what was found, what it is based on, and what could not be judged.
 
 Rules of the file:
 
@@ -14,6 +14,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from tidelog.errors import reason
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Tally
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.files import Place
@@ -96,4 +97,4 @@ class Verdict:
         try:
             target.write(FILE, text.encode())
         except OSError as error:
-            raise PipelineError(f"{target}/{FILE}: {(error.strerror or str(error)).lower()}") from None
+            raise PipelineError(f"{target}/{FILE}: {reason(error)}") from None

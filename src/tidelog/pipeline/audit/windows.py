@@ -16,7 +16,7 @@ from tidelog.pipeline.audit.kernels.hashes import starts_of
 SILENCE_US: Final = 1_000_000
 _WORDS: Final = {
     Circumstance.NO_LEADER: "the keeper knew no leader",
-    Circumstance.SILENCE: "nothing was acknowledged though somebody waited",
+    Circumstance.SILENCE: "nothing was acknowledged though a producer waited",
 }
 
 

@@ -1,6 +1,7 @@
 """The audit while things happen: gaps, duplicates and rewrites, told within seconds.
 
 ``memory.py`` is what is remembered of one partition and what contradicts it, without Spark. ``query.py`` is
-the streaming query around it, one memory per partition. ``findings.py`` keeps what was found, each finding
-once. ``following.py`` runs the query until there is nothing left to follow.
+the streaming query around it, one memory per partition. ``findings.py`` is what is found, and keeps it, each
+finding once. ``targets.py`` is what can be followed, ``following.py`` runs the query until there is nothing
+left to follow.
 """

@@ -1,4 +1,4 @@
-"""Following: the query runs until there is nothing left to follow, or somebody has had enough.
+"""Following: the query runs until there is nothing left to follow, or the caller ends it.
 
     folder/checkpoint/    Spark's: how far everything was read, and what is remembered
     folder/following.json whose they are
@@ -8,7 +8,7 @@ Rules of the file:
 
 * What has ended already is read through once, in as many steps as it takes.
 * What still grows is looked at every second. It has ended when its target says so and everything was read.
-* A checkpoint belongs to what it was made for. Whoever comes with another is refused.
+* A checkpoint belongs to what it was made for. A follower of something else is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.errors import reason
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.live import query
 from tidelog.pipeline.live.findings import Findings
@@ -46,7 +47,7 @@ class Followed:
     """Findings of this run."""
     found_before: int
     ended: bool
-    """There is nothing left to follow; otherwise somebody had enough."""
+    """There is nothing left to follow; otherwise the caller ended it."""
 
 
 class Follower:
@@ -170,12 +171,12 @@ def _own(folder: Path, identity: dict[str, Any]) -> int:
             raise PipelineError(f"{folder} is the checkpoint of something else: choose another folder")
         held = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise PipelineError(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+        raise PipelineError(f"{folder}: {reason(error)}") from None
     except ValueError:
         raise PipelineError(f"{path} cannot be understood: choose another folder") from None
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(held)
-        raise PipelineError(f"somebody follows with {folder} already: choose another folder") from None
+        raise PipelineError(f"another process follows with {folder} already: choose another folder") from None
     return held

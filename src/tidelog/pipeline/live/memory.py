@@ -17,12 +17,12 @@ Rules of the file:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import numpy as np
 
-from tidelog.pipeline.live.sightings import (
+from tidelog.pipeline.live.findings import (
     DUPLICATED,
     GAP,
     INCONSISTENT_OFFSET,
@@ -30,14 +30,42 @@ from tidelog.pipeline.live.sightings import (
     POLL_SKIP,
     REWRITTEN,
     Finding,
-    Sightings,
 )
 
 WINDOW: Final = 65_536
 _JUMPS_MAX: Final = 256
 _TOLD_MAX: Final = 4_096
 _READ: Final = np.int64(1)
-_MORE: Final = "; and more like it"
+
+
+@dataclass(slots=True, frozen=True)
+class Sightings:
+    """Columns of the same length, one row for each time that a client saw what is at an offset."""
+
+    offset: Any
+    mark: Any
+    """A hash of the value, as `marked` makes it."""
+    has_value: Any
+    is_read: Any
+    """False: it was not read; a producer was told so."""
+    position: Any
+    """The offset that the reader had waited for; -1: not known."""
+    time_us: Any
+    who: Any
+    value: Any
+    """What to call the value; None: nothing."""
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def take(self, rows: Any) -> Sightings:
+        return Sightings(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+
+def marked(hashes: Any) -> Any:
+    """Hashes as they are remembered: never zero, which is *nothing*, and without the lowest bit, which says
+    whether it was read."""
+    return (hashes.astype(np.int64) | 2) & ~np.int64(1)
 
 
 @dataclass(slots=True)
@@ -116,9 +144,7 @@ class Memory:
         before = np.concatenate([[start], new[:-1] + 1])
         time_us = int(seen.time_us[-1])
         return [
-            Finding(
-                GAP, int(a), int(b) - 1, int(b - a), None, None, time_us, f"nothing stands before {int(b)}"
-            )
+            Finding(GAP, int(a), int(b) - 1, int(b - a), None, None, time_us, f"no record before {int(b)}")
             for a, b in zip(before, new, strict=True)
             if b > a
         ]
@@ -135,7 +161,9 @@ class Memory:
             else:
                 words = f"{who} waited for offset {position} and was given {offset}"
                 found.append(
-                    Finding(NONMONOTONIC_POLL, offset, offset, 1, seen.value[row], who, time_us, words)
+                    Finding(
+                        NONMONOTONIC_POLL, offset, offset, 1, seen.value[row], who, time_us, words, position
+                    )
                 )
         return found
 
@@ -151,7 +179,9 @@ class Memory:
                 there = "was read by others" if read else "had been acknowledged"
                 words = f"{who} waited for offset {start} and was given {end}; what it passed {there}"
                 found.append(
-                    Finding(POLL_SKIP if read else GAP, first, last, len(known), None, who, time_us, words)
+                    Finding(
+                        POLL_SKIP if read else GAP, first, last, len(known), None, who, time_us, words, start
+                    )
                 )
             elif end > self.first:
                 open_ones.append((who, start, end, time_us))
@@ -209,7 +239,7 @@ class Memory:
                             seen.value[row],
                             seen.who[row],
                             int(seen.time_us[row]),
-                            f"{name} stands at offset {offsets[0]} as well",
+                            f"{name} is at offset {offsets[0]} as well",
                         )
                     )
         return sorted(found, key=lambda finding: finding.offset)
@@ -221,37 +251,6 @@ def _rewrite(anomaly: str, seen: Sightings, row: int, was_read: bool) -> Finding
     if seen.is_read[row]:
         now = f"{who} read {name}" if who else f"the topic now holds {name}"
     else:
-        now = f"{who} was told that {name} stands there"
+        now = f"{name} was acknowledged to {who} there"
     before = "another value was read there before" if was_read else "another value was acknowledged there"
     return Finding(anomaly, offset, offset, 1, value, who, int(seen.time_us[row]), f"{now}; {before}")
-
-
-def in_runs(found: list[Finding], most: int) -> list[Finding]:
-    """Neighbours that say the same become one finding; of each anomaly at most so many, the rest counted."""
-    merged: list[Finding] = []
-    for finding in sorted(found, key=lambda finding: (finding.anomaly, finding.offset)):
-        last = merged[-1] if merged else None
-        if (
-            last is not None
-            and last.anomaly == finding.anomaly
-            and last.last_offset + 1 == finding.offset
-            and finding.anomaly not in (POLL_SKIP, NONMONOTONIC_POLL, GAP)
-        ):
-            _add(last, finding)
-        else:
-            merged.append(finding)
-    kept: list[Finding] = []
-    numbers: dict[str, int] = {}
-    for finding in merged:
-        number = numbers[finding.anomaly] = numbers.get(finding.anomaly, 0) + 1
-        if number <= most:
-            kept.append(finding)
-        else:
-            _add(kept[-1], finding)
-    return kept
-
-
-def _add(to: Finding, more: Finding) -> None:
-    to.last_offset = max(to.last_offset, more.last_offset)
-    to.count += more.count
-    to.detail = to.detail.removesuffix(_MORE) + _MORE

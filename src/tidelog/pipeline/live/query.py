@@ -2,7 +2,7 @@
 
     sightings → (topic, partition) → Memory in the state store → findings
 
-State is RocksDB's, kept with the checkpoint: whoever goes on from there knows what was known. A partition's
+State is RocksDB's, kept with the checkpoint: a follower that goes on knows what was known. A partition's
 state is one row of at most half a megabyte. (`transformWithState` would do as well. It asks one more Python
 process at the beginning of each micro-batch, which takes longer than the batch and prints to the terminal.)
 """
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
-from tidelog.pipeline.live.memory import Memory, in_runs
-from tidelog.pipeline.live.sightings import FINDING_SCHEMA, Sightings, marked
+from tidelog.pipeline.live.findings import SPARK_SCHEMA, in_runs
+from tidelog.pipeline.live.memory import Memory, Sightings, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,18 +30,8 @@ _MEMORY: Final = "first bigint, waits_for bigint, marks binary, notes string"
 _FINDINGS_MAX: Final = 50
 """Of one anomaly, in one partition, in one micro-batch."""
 _COLUMNS: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "hash",
-    "has_value",
-    "is_read",
-    "position",
-    "time_us",
-    "who",
-    "value",
-    "ours",
-    "dense",
+    *("topic", "partition", "offset", "hash", "has_value", "is_read", "position", "time_us", "who", "value"),
+    *("ours", "dense"),
 )
 SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -67,20 +57,10 @@ def of_evidence(spark: SparkSession, folder: Path) -> DataFrame:
     )
 
 
-def of_topic(
-    spark: SparkSession, servers: str, topic: str, *, dense: bool, start: str, settings: dict[str, str]
-) -> DataFrame:
-    rows = (
-        spark.readStream.format("tidelog_topic")
-        .options(**{f"kafka.{name}": value for name, value in settings.items()})
-        .option("kafka.bootstrap.servers", servers)
-        .option("subscribe", topic)
-        .option("startingOffsets", start)
-        .option("max_rows", str(ROWS_MAX))
-        .option("recheck", str(RECHECK))
-        .option("failOnDataLoss", "false")
-        .load()
-    )
+def of_topic(spark: SparkSession, options: dict[str, str], *, dense: bool, start: str) -> DataFrame:
+    bounds = {"max_rows": str(ROWS_MAX), "recheck": str(RECHECK), "failOnDataLoss": "false"}
+    source = spark.readStream.format("tidelog_topic").options(**options, **bounds, startingOffsets=start)
+    rows = source.load()
     return rows.selectExpr(
         "topic",
         "partition",
@@ -101,7 +81,7 @@ def findings(sightings: DataFrame) -> DataFrame:
     """What contradicts itself, as it comes."""
     prepared = sightings.selectExpr(*_COLUMNS).na.fill({"position": -1, "time_us": 0})
     grouped: Any = prepared.groupBy("topic", "partition")
-    found: DataFrame = grouped.applyInPandasWithState(_watch, FINDING_SCHEMA, _MEMORY, "append", "NoTimeout")
+    found: DataFrame = grouped.applyInPandasWithState(_watch, SPARK_SCHEMA, _MEMORY, "append", "NoTimeout")
     return found
 
 
@@ -124,13 +104,8 @@ def _columns(frame: pd.DataFrame) -> Sightings:
         column = frame[name].astype(object)
         return column.where(column.notna(), None).to_numpy()
 
+    has_value, is_read = (frame[name].to_numpy(bool) for name in ("has_value", "is_read"))
+    mark, position, time_us = marked(numbers("hash")), numbers("position"), numbers("time_us")
     return Sightings(
-        offset=numbers("offset"),
-        mark=marked(numbers("hash")),
-        has_value=frame["has_value"].to_numpy(bool),
-        is_read=frame["is_read"].to_numpy(bool),
-        position=numbers("position"),
-        time_us=numbers("time_us"),
-        who=texts("who"),
-        value=texts("value"),
+        numbers("offset"), mark, has_value, is_read, position, time_us, texts("who"), texts("value")
     )

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.evidence.folder import LOCK, RUNNING, EvidenceError, Manifest
 from tidelog.evidence.parquet.growing import Growth
+from tidelog.evidence.parquet.parts import rows_of
+from tidelog.evidence.tables import CLIENT_EVENTS
+from tidelog.pipeline.audit.context import vanished_places
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
+from tidelog.pipeline.audit.kernels.reads_piece import moved_why
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.live import query
-from tidelog.pipeline.live.sightings import DUPLICATED, GAP, NONMONOTONIC_POLL, POLL_SKIP
+from tidelog.pipeline.live.findings import DUPLICATED
 from tidelog.storage.lock_file import is_held
 
 if TYPE_CHECKING:
@@ -89,31 +93,21 @@ class TrialTarget:
                 client["name"] for client in self._manifest().clients if client.get("idempotent", False)
             }
             return VIOLATION if producer in idempotent else NOTICE
-        if finding["anomaly"] in (POLL_SKIP, NONMONOTONIC_POLL, GAP):
-            return NOTICE if self._was_told(finding) else VIOLATION
+        if finding["position"] is not None:
+            place = (finding["topic"], finding["partition"])
+            vanished = vanished_places(self._client_events(), lambda named: named)
+            who, position, time_us = finding["consumer"], finding["position"], finding["time_us"]
+            return moved_why(vanished, who, place, position, time_us)[0]
         return str(finding["severity"])
 
-    def _was_told(self, finding: dict[str, Any]) -> bool:
-        """Whether the consumer had noticed before that its place no longer exists."""
+    def _client_events(self) -> Iterator[dict[str, Any]]:
+        """What clients noticed so far, in journals and in what they became."""
         for path in sorted((self.folder / "journal").glob("client_events-*.jsonl")):
             with suppress(OSError):
                 for line in path.read_text("utf-8").splitlines():
-                    with suppress(ValueError):
-                        if _vanished(json.loads(line), finding):
-                            return True
-        from tidelog.evidence.parquet.parts import rows_of
-        from tidelog.evidence.tables import CLIENT_EVENTS
-
-        return any(_vanished(row, finding) for row in rows_of(self.folder, CLIENT_EVENTS))
-
-
-def _vanished(event: dict[str, Any], finding: dict[str, Any]) -> bool:
-    return (
-        event.get("event") == "out_of_range"
-        and event.get("client") == finding["consumer"]
-        and (event.get("topic"), event.get("partition")) == (finding["topic"], finding["partition"])
-        and int(event.get("time_us", 0)) <= finding["time_us"]
-    )
+                    with suppress(ValueError):  # the last line may be half written
+                        yield json.loads(line)
+        yield from rows_of(self.folder, CLIENT_EVENTS)
 
 
 class TopicTarget:
@@ -129,12 +123,11 @@ class TopicTarget:
     ) -> None:
         from tidelog.pipeline.sources.topic_client import EARLIEST, LATEST, TopicOptions, Topics
 
-        self._servers, self._topic = servers, topic
-        self._settings = settings or {}
+        self._topic = topic
         self._start = EARLIEST if from_beginning else LATEST
-        named = {f"kafka.{name}": value for name, value in self._settings.items()}
-        options = TopicOptions({**named, "kafka.bootstrap.servers": servers, "subscribe": topic})
-        topics = Topics(options)
+        named = {f"kafka.{name}": value for name, value in (settings or {}).items()}
+        self._options = {**named, "kafka.bootstrap.servers": servers, "subscribe": topic}
+        topics = Topics(TopicOptions(self._options))
         try:
             topics.partitions()
             self._cluster = topics.cluster_id()
@@ -146,14 +139,7 @@ class TopicTarget:
         return {"cluster": self._cluster, "topic": self._topic}
 
     def sightings(self, spark: SparkSession) -> DataFrame:
-        return query.of_topic(
-            spark,
-            self._servers,
-            self._topic,
-            dense=self._dense,
-            start=self._start,
-            settings=self._settings,
-        )
+        return query.of_topic(spark, self._options, dense=self._dense, start=self._start)
 
     def has_ended(self) -> bool:
         return False

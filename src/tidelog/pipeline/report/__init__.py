@@ -17,7 +17,7 @@ from typing import Any
 from tidelog._version import __version__
 from tidelog.evidence.folder import Manifest
 from tidelog.pipeline.report import sections
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import el, page
 from tidelog.pipeline.report.timeline import Timeline
 from tidelog.pipeline.report.words import headline
 
@@ -28,17 +28,9 @@ def render(
     verdict: Mapping[str, Any], timeline: Timeline, manifest: Manifest, evidence: str = "EVIDENCE"
 ) -> str:
     """`verdict` is the content of `verdict.json`; `evidence` the folder as the reader would type it."""
-    style = Markup(files(__package__).joinpath("style.css").read_text("utf-8"))
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{headline(verdict, manifest).text} · tidelog"),
-        el("style", style),
-    )
-    body = el(
-        "body",
+    return page(
+        f"{headline(verdict, manifest).text} · tidelog",
+        files(__package__).joinpath("style.css").read_text("utf-8"),
         sections.verdict_section(verdict, timeline, manifest),
         el(
             "main",
@@ -52,4 +44,3 @@ def render(
         ),
         el("footer", f"tidelog {__version__} · evidence in ", el("code", evidence)),
     )
-    return "<!doctype html>\n" + join(el("html", head, body, lang="en")) + "\n"

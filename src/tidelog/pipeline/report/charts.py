@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import Markup, el, join, key
 from tidelog.pipeline.report.scale import time_marks
 
 WIDTH: Final = 1000
@@ -60,7 +60,7 @@ class Chart:
 
     def line(self, points: Sequence[Point], style: str, name: str, *, steps: bool = False) -> None:
         self.shapes.append(el("path", d=self._path(points, steps=steps), class_=f"line {style}"))
-        self.legend.append(_key(f"line {style}", name))
+        self.legend.append(key(f"line {style}", name))
 
     def area(self, points: Sequence[tuple[float, float]], width_ms: int, style: str, name: str) -> None:
         """Columns of one bucket each, drawn as one shape."""
@@ -70,7 +70,7 @@ class Chart:
             if value > 0:
                 d.append(f"M{self.x(at)} {bottom}V{self.y(value)}H{self.x(at + width_ms)}V{bottom}")
         self.shapes.append(el("path", d="".join(d), class_=f"area {style}"))
-        self.legend.append(_key(f"area {style}", name))
+        self.legend.append(key(f"area {style}", name))
 
     def _path(self, points: Sequence[Point], *, steps: bool) -> str:
         d: list[str] = []
@@ -151,16 +151,12 @@ def time_axis(span_ms: int) -> Markup:
 
 
 def band_shapes(bands: Iterable[Band], span_ms: int) -> Markup:
-    """All of them as one shape: which is which stands in the lanes of faults."""
+    """All of them as one shape: the lanes of faults say which is which."""
     d = []
     for from_ms, to_ms in bands:
         left, right = from_ms / span_ms * WIDTH, to_ms / span_ms * WIDTH
         d.append(f"M{compact(left)} 0H{compact(max(right, left + 1))}V{HEIGHT}H{compact(left)}")
     return el("path", d="".join(d), class_="band") if d else Markup()
-
-
-def _key(style: str, name: str) -> Markup:
-    return el("span", el("i", class_=f"key {style}"), name)
 
 
 def compact(value: float) -> str:

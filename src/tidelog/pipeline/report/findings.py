@@ -4,44 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
+from tidelog.narrate.phrasebook import ENGLISH, words
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
-
-UNEXPLAINED: Final = "No cause was recognised in the events."
-
-PHRASES: Final = {
-    "lost": ("acknowledged record lost", "acknowledged records lost"),
-    "unseen": ("record missing from the final read", "records missing from the final read"),
-    "duplicated": ("duplicated record", "duplicated records"),
-    "diverged": ("offset at which replicas disagree", "offsets at which replicas disagree"),
-    "rewritten": ("record rewritten after it was read", "records rewritten after they were read"),
-    "inconsistent offset": ("offset with two values", "offsets with two values"),
-    "phantom": ("phantom record", "phantom records"),
-    "aborted read": ("record of a failed send", "records of failed sends"),
-    "damaged": ("damaged record", "damaged records"),
-    "reordered": ("record out of order", "records out of order"),
-    "poll skip": ("record passed over by a consumer", "times a consumer passed over records"),
-    "non-monotonic poll": ("time a consumer was moved back", "times a consumer was moved back"),
-    "precommitted read": ("read of an uncommitted record", "reads of uncommitted records"),
-    "acknowledged below promise": (
-        "acknowledgement with too few copies",
-        "acknowledgements with too few copies",
-    ),
-    "write cycle": ("write cycle (G0)", "write cycles (G0)"),
-    "circular information": (
-        "circular information flow (G1c)",
-        "circular information flows (G1c)",
-    ),
-    "unavailable": ("outage", "outages"),
-    "missing copy": ("gap in an in-sync replica", "gaps in in-sync replicas"),
-    "broker exception": ("broker with exceptions in its log", "brokers with exceptions in their logs"),
-    "unknown arrived": (
-        "send of unknown outcome that was written",
-        "sends of unknown outcome that were written",
-    ),
-}
-"""An anomaly after a number: for one, and for more."""
 
 
 @dataclass(slots=True)
@@ -63,15 +29,17 @@ class Finding:
     @property
     def words(self) -> str:
         """`137 acknowledged records lost`."""
-        one, many = PHRASES.get(self.anomaly, (self.anomaly, self.anomaly))
-        return f"{self.count:,} {one if self.count == 1 else many}"
+        key = f"audit.{self.anomaly}"
+        if key in ENGLISH.templates:
+            return words(key, count=self.count)
+        return f"{self.count:,} {self.anomaly}"  # of another version's audit
 
 
 @dataclass(slots=True, frozen=True)
 class Totals:
     sends: int
     promised: int
-    """Acknowledged with acks=1 or acks=all: by somebody who promised something."""
+    """Acknowledged with acks=1 or acks=all."""
     failed: int
     unknown: int
     reads: int

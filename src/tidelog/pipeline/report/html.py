@@ -1,12 +1,13 @@
-"""HTML that is put together from Python values: whatever is not markup already is escaped.
+"""HTML that is put together from Python values, and the pieces that all pages are made of.
 
 Rules of the file: the only way to make markup is `el` and `join`, and both escape every text they are given.
-What stands in the evidence is anybody's text, and it can never become a tag.
+A text of the evidence may be anything, and it can never become a tag.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -59,3 +60,52 @@ def join(*children: Children) -> Markup:
 def _clean(text: str) -> str:
     """Without what neither a browser nor a file in UTF-8 could hold."""
     return text.translate(_UNSEEN).encode("utf-8", "replace").decode("utf-8")
+
+
+# ---------------------------------------------------------------- what all pages are made of
+
+
+@dataclass(slots=True, frozen=True)
+class Cell:
+    """A cell of a table with the class of its style."""
+
+    content: Children
+    style: str | None = None
+
+
+def table(heads: Sequence[Child | Cell], rows: Iterable[Iterable[Child | Cell]]) -> Markup:
+    """A table that is scrolled sideways where the page is too narrow for it."""
+    head = el("thead", _row("th", heads)) if heads else None
+    return el("div", el("table", head, el("tbody", [_row("td", row) for row in rows])), class_="wide")
+
+
+def _row(name: str, cells: Iterable[Child | Cell]) -> Markup:
+    given = (cell if isinstance(cell, Cell) else Cell(cell) for cell in cells)
+    return el("tr", [el(name, cell.content, class_=cell.style) for cell in given])
+
+
+def key(style: str, words: str) -> Markup:
+    """A line of a legend."""
+    return el("span", el("i", class_=f"key {style}"), words)
+
+
+def numbers(facts: Iterable[tuple[str, str, str]]) -> Markup:
+    """Figures in a row: what each is, its value, and of how many or of what."""
+    return el(
+        "dl",
+        [el("div", el("dt", name), el("dd", value, el("small", more))) for name, value, more in facts],
+        class_="numbers",
+    )
+
+
+def page(title: str, style: str, *body: Children) -> str:
+    """A whole document that needs nothing from elsewhere."""
+    head = el(
+        "head",
+        el("meta", charset="utf-8"),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", title),
+        el("style", Markup(style)),
+    )
+    return "<!doctype html>\n" + join(el("html", head, el("body", *body), lang="en")) + "\n"

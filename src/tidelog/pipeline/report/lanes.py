@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
+from tidelog.narrate.numbers import counted, moment
 from tidelog.pipeline.report.charts import (
     HEIGHT,
     WIDTH,
@@ -21,8 +22,7 @@ from tidelog.pipeline.report.charts import (
     picture,
     time_axis,
 )
-from tidelog.pipeline.report.html import Markup, el, join
-from tidelog.pipeline.report.scale import moment, plural
+from tidelog.pipeline.report.html import Markup, el, join, key
 from tidelog.pipeline.report.timeline import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 
 SPANS_MAX: Final = 40
@@ -131,7 +131,7 @@ def _lasted(fault: FaultSpan, span_ms: int) -> tuple[int, int] | None:
 
 
 def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup | None:
-    """One lane for each broker that something was done to, and one for what concerns nobody alone."""
+    """One lane for each broker that something was done to, and one for what concerns no single broker."""
     done = [(fault, span) for fault in timeline.faults if (span := _lasted(fault, timeline.span_ms))]
     if not done:
         return None
@@ -153,7 +153,7 @@ def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup
             until = span[1] if after is None else min(span[1], after[1][0])
             style = "fault" if span[1] > span[0] else "fault point"
             lanes.bar(row, span, style, title, text=fault.kind, text_to=until)
-    unit = plural(len(done), "fault") + (
+    unit = counted(len(done), "fault") + (
         f"; {len(order) - len(shown)} more lanes left out" if len(order) > len(shown) else ""
     )
     return lanes.figure("Faults", unit, "What was done to each broker, and when", (), ())
@@ -161,7 +161,7 @@ def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup
 
 def _concerned(fault: FaultSpan, zones: dict[str, list[str]]) -> list[str]:
     """The lanes in which a fault is drawn: its brokers and keepers. A target that says how much is passed
-    over; what names nobody has a lane of its own."""
+    over; what names no broker has a lane of its own."""
     names: dict[str, None] = {}
     for target in fault.targets:
         for end in target.split(">"):
@@ -183,7 +183,7 @@ def partition_lanes(timeline: Timeline, replication: dict[str, tuple[int, int]])
     lanes = _Lanes(timeline.span_ms, len(stories), _LANE_PX)
     for row, story in enumerate(stories):
         lanes.name(
-            row, story_name(story), f"{story_name(story)}: state written {plural(story.changes, 'time')}"
+            row, story_name(story), f"{story_name(story)}: state written {counted(story.changes, 'time')}"
         )
         _leaders(lanes, row, story)
         _in_sync(lanes, row, story, *replication.get(story.topic, (0, 0)))
@@ -206,7 +206,7 @@ def _when(from_ms: int, to_ms: int) -> str:
 
 def _leaders(lanes: _Lanes, row: int, story: PartitionStory) -> None:
     for span in _merged(story.states, lambda span: (span.leader, span.epoch)):
-        who = "nobody leads" if span.leader < 0 else f"broker {span.leader} leads"
+        who = "no leader" if span.leader < 0 else f"broker {span.leader} leads"
         title = f"{story_name(story)}: {who} in epoch {span.epoch}, {_when(span.from_ms, span.to_ms)}"
         text = "none" if span.leader < 0 else str(span.leader)
         lanes.bar(
@@ -232,11 +232,11 @@ def _in_sync(lanes: _Lanes, row: int, story: PartitionStory, replicas: int, want
             lanes.bar(row, (span.from_ms, span.to_ms), style, title, band=(0.72, 0.72 + height))
 
 
-def _merged(spans: list[StateSpan], key: Callable[[StateSpan], object]) -> list[StateSpan]:
+def _merged(spans: list[StateSpan], alike: Callable[[StateSpan], object]) -> list[StateSpan]:
     """What follows each other and is alike in this respect, as one; beyond a bound only the longest."""
     merged: list[StateSpan] = []
     for span in spans:
-        if merged and key(merged[-1]) == key(span):
+        if merged and alike(merged[-1]) == alike(span):
             merged[-1] = replace(merged[-1], to_ms=span.to_ms)
         else:
             merged.append(span)
@@ -256,15 +256,11 @@ def _longest(spans: list[_Span]) -> list[_Span]:
 
 def _legend(leaders: set[int]) -> list[Markup]:
     keys = [
-        el(
-            "span",
-            el("i", class_=f"key leader {colour_of(broker)}"),
-            "nobody" if broker < 0 else f"broker {broker}",
-        )
+        key(f"leader {colour_of(broker)}", "no leader" if broker < 0 else f"broker {broker}")
         for broker in sorted(leaders)[:12]
     ]
     more = (("isr few", "not all in sync"), ("isr toofew", "too few for acks=all"), ("silent", "no service"))
-    return [*keys, *(el("span", el("i", class_=f"key {style}"), text) for style, text in more)]
+    return [*keys, *(key(style, text) for style, text in more)]
 
 
 def story_name(story: PartitionStory) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tidelog.narrate.numbers import counted, moment, number, short
 from tidelog.pipeline.report.charts import Band, Chart, Point
-from tidelog.pipeline.report.html import Markup, el
+from tidelog.pipeline.report.html import Cell, Markup, el, key, table
 from tidelog.pipeline.report.lanes import colour_of, story_name
-from tidelog.pipeline.report.scale import moment, number, plural, short, value_marks
+from tidelog.pipeline.report.scale import value_marks
 from tidelog.pipeline.report.timeline import OffsetPoint, PartitionStory, ReplicaEnd
 
 _TRUNCATIONS_MAX: Final = 60
@@ -51,9 +52,9 @@ def offset_chart(story: PartitionStory, span_ms: int, bands: Sequence[Band]) -> 
             el("path", el("title", title), d=f"M{x} {chart.y(cut.before)}V{chart.y(cut.after)}", class_="cut")
         )
     if story.truncations:
-        chart.legend.append(el("span", el("i", class_="key cut"), "truncated"))
+        chart.legend.append(key("cut", "truncated"))
     if any(point.log_end_offset is not None for point in story.offsets):
-        chart.legend.append(el("span", el("i", class_="key dot"), "log end, where told"))
+        chart.legend.append(key("dot", "log end, where recorded"))
     return chart.figure()
 
 
@@ -95,16 +96,18 @@ def replica_table(stories: Sequence[PartitionStory]) -> Markup | None:
             rows.append(_replica_row(story_name(story), same, longest - (same[0].log_end_offset or 0)))
     if not rows:
         return None
-    heads = [el("th", text, class_="n" if text in _NUMBERS else None) for text in _HEADS]
-    table = el("table", el("thead", el("tr", heads)), el("tbody", rows))
-    return el("div", table, class_="wide")
+    return table(_HEADS, rows)
 
 
-_NUMBERS: Final = ("start", "end (LEO)", "committed (HW)")
-_HEADS: Final = ("partition", "replicas on", *_NUMBERS, "")
+_HEADS: Final[tuple[str | Cell, ...]] = (
+    "partition",
+    "replicas on",
+    *(Cell(text, "n") for text in ("start", "end (LEO)", "committed (HW)")),
+    "",
+)
 
 
-def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> Markup:
+def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> tuple[str | Cell, ...]:
     one = same[0]
     brokers = [
         el("span", el("i", class_=f"key leader {colour_of(r.broker)}"), str(r.broker), class_="replica")
@@ -112,14 +115,11 @@ def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> Markup:
     ]
     words = ["in sync" if one.in_sync else "not in sync"]
     if behind:
-        words.append(f"{plural(behind, 'record')} shorter")
-    return el(
-        "tr",
-        el("td", name),
-        el("td", brokers, class_="one-line"),
-        *(
-            el("td", number(n), class_="n")
-            for n in (one.log_start_offset, one.log_end_offset, one.high_watermark)
-        ),
-        el("td", ", ".join(words)),
+        words.append(f"{counted(behind, 'record')} shorter")
+    figures = (one.log_start_offset, one.log_end_offset, one.high_watermark)
+    return (
+        name,
+        Cell(brokers, "one-line"),
+        *(Cell(number(figure), "n") for figure in figures),
+        ", ".join(words),
     )

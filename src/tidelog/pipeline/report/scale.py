@@ -1,9 +1,11 @@
-"""Numbers and moments as people read them, and the marks on an axis."""
+"""The marks on an axis."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
+
+from tidelog.narrate.numbers import moment
 
 _STEPS: Final = (1, 2, 5)
 _TIMES_MS: Final = (
@@ -11,38 +13,6 @@ _TIMES_MS: Final = (
     *(1000 * step for step in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600)),
     *(86_400_000 * step for step in (1, 2, 5, 10, 20, 50, 100)),
 )
-
-
-def number(value: int | float | None) -> str:
-    """`12,345`; an empty string for what nobody knows."""
-    if value is None:
-        return ""
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.1f}"
-
-
-def short(value: float) -> str:
-    """`12k`, `1.5M`: for axes."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
-
-
-def moment(ms: float) -> str:
-    """A time after the load began, or a duration: `340 ms`, `12.4 s`, `3 min 20 s`, `2 h 5 min`."""
-    if ms < 1000:
-        return f"{ms:.0f} ms"
-    if ms < 180_000:
-        return f"{ms / 1000:.1f} s".replace(".0 s", " s")
-    minutes, seconds = divmod(round(ms / 1000), 60)
-    if minutes < 180:
-        return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
 def time_marks(span_ms: int, most: int = 10) -> list[tuple[int, str]]:

@@ -9,15 +9,16 @@ from typing import Any, Final
 
 from tidelog.evidence.folder import Manifest
 from tidelog.evidence.tables import TABLES
+from tidelog.narrate.numbers import counted, moment, number
+from tidelog.narrate.phrasebook import words
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 from tidelog.pipeline.report import series
 from tidelog.pipeline.report.again import command_words
-from tidelog.pipeline.report.findings import UNEXPLAINED, Cause, Finding, Totals, findings, totals
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.findings import Cause, Finding, Totals, findings, totals
+from tidelog.pipeline.report.html import Cell, Markup, el, join, numbers, table
 from tidelog.pipeline.report.lanes import fault_bands, fault_lanes, fault_words, partition_lanes
 from tidelog.pipeline.report.offsets import offset_chart, replica_table
-from tidelog.pipeline.report.scale import moment, number, plural
-from tidelog.pipeline.report.timeline import OFFSETS_MAX, Timeline
+from tidelog.pipeline.report.timeline import OFFSETS_MAX, FaultSpan, Timeline
 from tidelog.pipeline.report.words import HELD, UNSAID, VIOLATED, headline, load_ms, settings_words
 
 Verdict = Mapping[str, Any]
@@ -30,8 +31,8 @@ _WORDS: Final = {HELD: "✓ Held", VIOLATED: "✗ Violated", UNSAID: "? Cannot b
 
 
 def cut(text: object) -> str:
-    words = str(text)
-    return words if len(words) <= _TEXT_MAX else f"{words[:_TEXT_MAX]}…"
+    shown = str(text)
+    return shown if len(shown) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}…"
 
 
 # ---------------------------------------------------------------- the verdict
@@ -59,7 +60,7 @@ def verdict_section(verdict: Verdict, timeline: Timeline, manifest: Manifest) ->
 _STAGES: Final = {
     "sim": "simulated trial",
     "cluster": "trial on real processes",
-    "foreign": "load on a Kafka of yours",
+    "foreign": "load on an existing Kafka cluster",
 }
 
 
@@ -70,7 +71,7 @@ def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest) -> Markup:
         for window in story.unavailable
     ]
     facts: list[tuple[str, str, str]] = [
-        ("acknowledged", number(counts.promised), f"of {plural(counts.sends, 'send')}"),
+        ("acknowledged", number(counts.promised), f"of {counted(counts.sends, 'send')}"),
         ("unknown", number(counts.unknown), "perhaps written"),
         ("failed", number(counts.failed), "certainly not written"),
         ("read", number(counts.reads), "by all consumers"),
@@ -81,11 +82,7 @@ def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest) -> Markup:
     if windows:
         longest, where = max(windows)
         facts.append(("longest outage", moment(longest), f"of {cut(where)}"))
-    return el(
-        "dl",
-        [el("div", el("dt", name), el("dd", value or "–", el("small", more))) for name, value, more in facts],
-        class_="numbers",
-    )
+    return numbers((name, value or "–", more) for name, value, more in facts)
 
 
 # ---------------------------------------------------------------- what was found
@@ -117,7 +114,7 @@ def _finding(finding: Finding) -> Markup:
 def _cause(cause: Cause) -> Markup | None:
     if cause.explained and not (cause.rule or cause.words or cause.examples):
         return None
-    examples = el("summary", plural(min(len(cause.examples), _EXAMPLES_MAX), "example"))
+    examples = el("summary", counted(min(len(cause.examples), _EXAMPLES_MAX), "example"))
     return el(
         "div",
         el("p", el("b", _counted(cause))),
@@ -139,64 +136,34 @@ def _counted(cause: Cause) -> str:
 
 
 def _story(cause: Cause) -> Markup | None:
-    words = cause.words or (UNEXPLAINED if not cause.explained else "")
+    text = cause.words or ("" if cause.explained else words("audit.unexplained"))
     like = "For instance: " if cause.count > 1 and cause.words else ""
-    return el("p", el("span", like, class_="soft"), cut(words)) if words else None
-
-
-_COLUMNS: Final = (
-    ("value", "value"),
-    ("where", "partition"),
-    ("offset", "offset"),
-    ("acks", "acks"),
-    ("who", "by"),
-    ("detail", "detail"),
-)
+    return el("p", el("span", like, class_="soft"), cut(text)) if text else None
 
 
 def _examples(examples: Sequence[dict[str, Any]]) -> Markup:
-    shown = examples[:_EXAMPLES_MAX]
-    rows = []
-    for example in shown:
-        acks = example.get("acks")
-        cells = {
-            "value": example.get("value"),
-            "where": None
-            if example.get("partition") is None
-            else f"{example.get('topic')}-{example['partition']}",
-            "offset": number(example.get("offset")),
-            "acks": None if acks is None else "all" if acks == -1 else acks,
-            "who": example.get("producer") or example.get("consumer") or _broker(example.get("broker")),
-            "detail": example.get("detail"),
-        }
-        rows.append(cells)
-    used = [(key, head) for key, head in _COLUMNS if any(row[key] not in (None, "") for row in rows)]
-    table = el(
-        "table",
-        el("thead", el("tr", [el("th", head) for _, head in used])),
-        el(
-            "tbody",
-            [
-                el(
-                    "tr",
-                    [
-                        el(
-                            "td",
-                            cut("" if row[k] is None else row[k]),
-                            class_="text" if k == "detail" else None,
-                        )
-                        for k, _ in used
-                    ],
-                )
-                for row in rows
-            ],
-        ),
-    )
-    return el("div", table, class_="wide")
+    rows = [_example(example) for example in examples[:_EXAMPLES_MAX]]
+    used = [head for head in rows[0] if any(row[head] not in (None, "") for row in rows)] if rows else []
+    return table(used, [[_shown(head, row[head]) for head in used] for row in rows])
 
 
-def _broker(number_: object) -> str | None:
-    return None if number_ is None else f"broker {number_}"
+def _example(example: Mapping[str, Any]) -> dict[str, object]:
+    """By the heads of the table's columns."""
+    acks, partition, broker = (example.get(name) for name in ("acks", "partition", "broker"))
+    return {
+        "value": example.get("value"),
+        "partition": None if partition is None else f"{example.get('topic')}-{partition}",
+        "offset": number(example.get("offset")),
+        "acks": "all" if acks == -1 else acks,
+        "by": example.get("producer")
+        or example.get("consumer")
+        or (None if broker is None else f"broker {broker}"),
+        "detail": example.get("detail"),
+    }
+
+
+def _shown(head: str, value: object) -> Cell:
+    return Cell(cut("" if value is None else value), "text" if head == "detail" else None)
 
 
 # ---------------------------------------------------------------- what happened
@@ -215,10 +182,10 @@ def timeline_section(verdict: Verdict, timeline: Timeline, manifest: Manifest) -
     drawn = [chart for chart in charts if chart is not None]
     if not drawn:
         return Markup()
-    words = "Time runs from the beginning of the load." + (" Grey bands are faults." if bands else "")
+    note = "Time runs from the beginning of the load." + (" Grey bands are faults." if bands else "")
     if timeline.faults_left_out:
-        words += f" {plural(timeline.faults_left_out, 'later fault')} are left out of the pictures."
-    return join(el("h2", "What happened"), el("p", words, class_="soft"), drawn)
+        note += f" {counted(timeline.faults_left_out, 'later fault')} are left out of the pictures."
+    return join(el("h2", "What happened"), el("p", note, class_="soft"), drawn)
 
 
 def _replication(manifest: Manifest) -> dict[str, tuple[int, int]]:
@@ -239,15 +206,15 @@ def offsets_section(timeline: Timeline) -> Markup:
     if not drawn and table is None:
         return Markup()
     left_out = timeline.partitions_left_out + len(timeline.partitions) - len(drawn)
-    words = (
-        "The high watermark is how far a leader had committed; a log end is told when a broker begins to "
+    note = (
+        "The high watermark is how far a leader had committed; a log end is recorded when a broker begins to "
         "lead or truncates."
     )
     if drawn and left_out:
-        words += f" {plural(left_out, 'partition')} not drawn."
+        note += f" {counted(left_out, 'partition')} not drawn."
     return join(
         el("h2", "Logs and replicas"),
-        el("p", words, class_="soft") if drawn else None,
+        el("p", note, class_="soft") if drawn else None,
         drawn,
         join(el("h3", "Where every replica ended"), table) if table is not None else None,
     )
@@ -270,7 +237,7 @@ def configuration_section(manifest: Manifest) -> Markup:
         "generation": manifest.generation or "–",
     }
     for topic in manifest.topics:
-        partitions = plural(int(topic.get("partitions") or 0), "partition")
+        partitions = counted(int(topic.get("partitions") or 0), "partition")
         facts[f"topic {topic.get('name')}"] = f"{partitions}, {topic.get('replication_factor')} replicas"
         facts |= {
             f"{topic.get('name')}: {name}": value for name, value in (topic.get("configs") or {}).items()
@@ -280,11 +247,8 @@ def configuration_section(manifest: Manifest) -> Markup:
             value if isinstance(value, str | int | float) else json.dumps(value, default=str)
         )
     facts |= {f"version: {name}": value for name, value in manifest.versions.items()}
-    rows = [
-        el("tr", el("td", cut(name)), el("td", cut(value), class_="text"))
-        for name, value in list(facts.items())[:80]
-    ]
-    return join(el("h2", "Configuration"), el("div", el("table", el("tbody", rows)), class_="wide"))
+    rows = [(cut(name), Cell(cut(value), "text")) for name, value in list(facts.items())[:80]]
+    return join(el("h2", "Configuration"), table((), rows))
 
 
 def again_section(timeline: Timeline, manifest: Manifest, evidence: str) -> Markup:
@@ -310,35 +274,31 @@ def again_section(timeline: Timeline, manifest: Manifest, evidence: str) -> Mark
     return join(parts)
 
 
+def _lasted(fault: FaultSpan) -> str:
+    return "" if fault.to_ms is None or fault.from_ms is None else moment(fault.to_ms - fault.from_ms)
+
+
 def _schedule(timeline: Timeline) -> Markup | None:
     if not timeline.faults:
         return None
     shown = timeline.faults[:_SCHEDULE_MAX]
     rows = [
-        el(
-            "tr",
-            el("td", fault.number, class_="n"),
-            el("td", cut(fault_words(fault))),
-            el("td", "" if fault.from_ms is None else moment(fault.from_ms), class_="n"),
-            el(
-                "td",
-                "" if fault.to_ms is None or fault.from_ms is None else moment(fault.to_ms - fault.from_ms),
-                class_="n",
-            ),
-            el("td", cut(fault.error or ("never done" if fault.from_ms is None else "")), class_="text"),
+        (
+            Cell(fault.number, "n"),
+            cut(fault_words(fault)),
+            Cell("" if fault.from_ms is None else moment(fault.from_ms), "n"),
+            Cell(_lasted(fault), "n"),
+            Cell(cut(fault.error or ("never done" if fault.from_ms is None else "")), "text"),
         )
         for fault in shown
     ]
-    heads = [
-        el("th", text, class_=style)
-        for text, style in (("", "n"), ("fault", None), ("at", "n"), ("for", "n"), ("", None))
-    ]
+    heads = (Cell("", "n"), "fault", Cell("at", "n"), Cell("for", "n"), "")
     more = len(timeline.faults) - len(shown) + timeline.faults_left_out
     return el(
         "details",
-        el("summary", f"The schedule: {plural(len(timeline.faults) + timeline.faults_left_out, 'fault')}"),
-        el("div", el("table", el("thead", el("tr", heads)), el("tbody", rows)), class_="wide"),
-        el("p", f"{plural(more, 'more')} in trial.json.") if more else None,
+        el("summary", f"The schedule: {counted(len(timeline.faults) + timeline.faults_left_out, 'fault')}"),
+        table(heads, rows),
+        el("p", f"{number(more)} more in trial.json.") if more else None,
         open_="open" if len(shown) <= 12 else None,
     )
 

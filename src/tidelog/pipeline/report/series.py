@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tidelog.narrate.numbers import moment, short
 from tidelog.pipeline.report.charts import Band, Chart, Point
 from tidelog.pipeline.report.html import Markup
-from tidelog.pipeline.report.scale import decades, moment, short, value_marks
+from tidelog.pipeline.report.scale import decades, value_marks
 from tidelog.pipeline.report.timeline import Timeline
 
 _ACKS: Final = {-1: "acks=all", 1: "acks=1", 0: "acks=0"}

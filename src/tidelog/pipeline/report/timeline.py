@@ -79,7 +79,7 @@ class StateSpan:
     from_ms: int
     to_ms: int
     leader: int
-    """-1: nobody."""
+    """-1: none."""
     epoch: int
     isr: tuple[int, ...]
 

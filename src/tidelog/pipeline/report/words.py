@@ -1,7 +1,7 @@
 """The verdict in plain sentences: for the top of the report, and for the command line.
 
 Rules of the file: a sentence says how many of how many, and never more than was judged. "Every acknowledged
-record is there" is said only if somebody could look.
+record is there" is said only if the evidence shows the log. The words are narrate's, by key.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidelog.evidence.folder import Manifest
+from tidelog.narrate.numbers import moment, number
+from tidelog.narrate.phrasebook import words
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Finding, findings, totals
-from tidelog.pipeline.report.scale import moment, number, plural
 
 HELD: Final = "held"
 VIOLATED: Final = "violated"
@@ -36,37 +37,25 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
     """The verdict in one sentence, and a second one that says of how many."""
     broken = [finding for finding in findings(verdict) if finding.severity == VIOLATION]
     counts = totals(verdict)
+    where = {"promised": number(counts.promised), "circumstances": circumstances(manifest)}
     lost = next((finding for finding in broken if finding.anomaly == _LOST), None)
     if lost is not None:
-        are = "is" if lost.count == 1 else "are"
-        share = f"Of {number(counts.promised)} that were acknowledged, during {circumstances(manifest)}."
-        also = _also(broken, lost)
-        text = f"{plural(lost.count, 'acknowledged record')} {are} lost."
-        return Headline(VIOLATED, text, share + also)
+        text, more = words("audit.is_lost", count=lost.count), words("audit.of_acknowledged", **where)
+        return Headline(VIOLATED, text, more + _also(broken, lost))
     if broken:
         # Whether anything is lost may be unknown: then nothing is said about it.
         looked = verdict.get("conclusive") and _LOST in (verdict.get("judged") or ())
-        none = f"None of {plural(counts.promised, 'acknowledged record')} is lost, but"
-        more = f"{none if looked else 'These'} promises were broken."
-        first = broken[0]
-        return Headline(VIOLATED, f"{first.words}.", more + _also(broken, first))
+        more = words("audit.none_lost" if looked else "audit.promises_broken", count=counts.promised)
+        return Headline(
+            VIOLATED, words("audit.broken", found=broken[0].words), more + _also(broken, broken[0])
+        )
     if not counts.sends:
-        return Headline(UNSAID, "There is nothing to judge.", "The ledger is empty: no send was recorded.")
+        return Headline(UNSAID, words("audit.no_sends"), words("audit.no_sends_more"))
     if not verdict.get("conclusive"):
-        return Headline(
-            UNSAID,
-            "Whether a record was lost cannot be said.",
-            "No broken promise was seen, but the evidence does not show what the log holds at the end.",
-        )
+        return Headline(UNSAID, words("audit.inconclusive"), words("audit.inconclusive_more"))
     if not counts.promised:
-        return Headline(
-            UNSAID, "Nothing was acknowledged.", "So no promise could be broken, and none was tested."
-        )
-    return Headline(
-        HELD,
-        "Every acknowledged record is there.",
-        f"All {number(counts.promised)} of them, after {circumstances(manifest)}.",
-    )
+        return Headline(UNSAID, words("audit.no_acknowledgement"), words("audit.no_acknowledgement_more"))
+    return Headline(HELD, words("audit.all_there"), words("audit.all_there_more", **where))
 
 
 def _also(broken: list[Finding], first: Finding) -> str:
@@ -74,8 +63,8 @@ def _also(broken: list[Finding], first: Finding) -> str:
     rest = [finding for finding in broken if finding is not first]
     same = [finding for finding in rest if {finding.anomaly, first.anomaly} <= _SAME_EVENT]
     others = [finding for finding in rest if finding not in same]
-    also = f" Also {_listed(others)}." if others else ""
-    return also + (f" The same shows as {_listed(same)}." if same else "")
+    also = words("audit.also", found=_listed(others)) if others else ""
+    return also + (words("audit.same_event", found=_listed(same)) if same else "")
 
 
 def _listed(found: list[Finding]) -> str:
@@ -84,10 +73,9 @@ def _listed(found: list[Finding]) -> str:
 
 def circumstances(manifest: Manifest) -> str:
     """`60 s of load with 11 planned faults`: how many were done, the timeline knows."""
-    load = f"{moment(load_ms(manifest))} of load"
-    if not manifest.schedule:
-        return load
-    return f"{load} with {plural(len(manifest.schedule), 'planned fault')}"
+    load = words("audit.load", duration=moment(load_ms(manifest)))
+    faults = len(manifest.schedule)
+    return words("audit.load_with_faults", load=load, count=faults) if faults else load
 
 
 def load_ms(manifest: Manifest) -> int:
@@ -98,26 +86,26 @@ def load_ms(manifest: Manifest) -> int:
 
 def settings_words(manifest: Manifest) -> list[str]:
     """Under which settings: the few that decide over losses."""
-    words = []
+    found = []
     if manifest.stage == "foreign":
-        words.append("a Kafka of yours")
+        found.append(words("audit.existing_kafka"))
     if manifest.generation:
-        words.append(f"generation {manifest.generation}")
+        found.append(words("audit.generation", generation=manifest.generation))
     if manifest.brokers:
-        words.append(plural(len(manifest.brokers), "broker"))
+        found.append(words("audit.brokers", count=len(manifest.brokers)))
     for topic in manifest.topics[:1]:
         if topic.get("replication_factor"):
-            words.append(plural(int(topic["replication_factor"]), "replica"))
+            found.append(words("audit.replicas", count=int(topic["replication_factor"])))
         configs = topic.get("configs") or {}
         if "min.insync.replicas" in configs:
-            words.append(f"min.insync.replicas={configs['min.insync.replicas']}")
+            found.append(f"min.insync.replicas={configs['min.insync.replicas']}")
         if str(configs.get("unclean.leader.election.enable", "")).lower() == "true":
-            words.append("unclean election allowed")
+            found.append(words("audit.unclean_allowed"))
     acks = (manifest.settings.get("workload") or {}).get("acks") or ()
     if acks:
-        words.append(f"acks={','.join('all' if ack == -1 else str(ack) for ack in acks)}")
+        found.append(f"acks={','.join('all' if ack == -1 else str(ack) for ack in acks)}")
     if manifest.stage == "sim":
-        words.append("simulated")
+        found.append(words("audit.simulated"))
     if manifest.seed is not None:
-        words.append(f"seed {manifest.seed}")
-    return words
+        found.append(words("audit.seed", seed=manifest.seed))
+    return found

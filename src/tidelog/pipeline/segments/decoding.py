@@ -136,7 +136,7 @@ class _Chunk:
             if not crc_ok[number]:
                 words = "the CRC of the batch does not match"
             elif self._codecs[number] > _CODEC_MAX:
-                words = f"the batch is compressed with codec {self._codecs[number]}, which nobody knows"
+                words = f"the batch is compressed with codec {self._codecs[number]}, which is unknown"
             else:
                 words = "the batch claims offsets that cannot be"
             wrong[number] = self._problem(number, words, crc_ok=bool(crc_ok[number]))

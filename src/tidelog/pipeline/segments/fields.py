@@ -1,7 +1,7 @@
 """The fields of many records at once, decoded with numpy.
 
 Where records begin is known (see `walking`). From there on every field is read for all of them together (see
-`varints`); keys, values and headers stay places in the bytes until somebody asks for them.
+`varints`); keys, values and headers stay places in the bytes until a column needs them.
 
 Rules of the file:
 

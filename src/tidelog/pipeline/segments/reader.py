@@ -1,7 +1,8 @@
 """A segment file as Arrow record batches: the way in.
 
-    for rows in read_segment(SegmentFile(path, broker=1, topic="events", partition=0), ["offset", "value"]):
-        …
+    for segment in find_segments("/var/lib/kafka/data"):
+        for rows in read_segment(segment, ["offset", "value"]):
+            …
 
 Rules of the file:
 
@@ -17,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from tidelog.pipeline.files import Place, Source
 from tidelog.pipeline.segments.decoding import INFLATED_MAX, ROWS_MAX, ChunkDecoder
+from tidelog.pipeline.segments.index import narrowed
 from tidelog.pipeline.segments.rows import Rows, SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
 
@@ -31,33 +32,21 @@ def read_segment(
     rows_max: int = ROWS_MAX,
     inflated_max: int = INFLATED_MAX,
 ) -> Iterator[Any]:
-    """The records of a segment, in order. Batches that lie outside `offsets` are not looked at."""
-    with Place(str(segment.path.parent)).open(segment.path.name) as source:
-        yield from read_opened(
-            source, segment, columns, offsets=offsets, rows_max=rows_max, inflated_max=inflated_max
-        )
-
-
-def read_opened(
-    source: Source,
-    segment: SegmentFile,
-    columns: Sequence[str] | None,
-    *,
-    offsets: range | None,
-    rows_max: int = ROWS_MAX,
-    inflated_max: int = INFLATED_MAX,
-) -> Iterator[Any]:
-    """The same of a file that is open, wherever it is."""
-    size = source.size()
-    end = size if segment.end is None else min(segment.end, size)
-    rows = Rows(segment, columns)
-    decoder = ChunkDecoder(rows, segment.base_offset, rows_max=rows_max, inflated_max=inflated_max)
-    for found in scan(source, segment.start, end):
-        if isinstance(found, Problem):
-            decoder.problems.append(found)
-        else:
-            yield from decoder.chunk(found, offsets)
-    yield from decoder.told()
+    """The records of a segment, in order. Batches that lie outside `offsets` are not looked at, and where the
+    index of the segment knows better, not even read."""
+    with segment.place.open(segment.name) as source:
+        if offsets is not None:
+            segment = narrowed(segment, source, offsets)
+        size = source.size()
+        end = size if segment.end is None else min(segment.end, size)
+        rows = Rows(segment, columns)
+        decoder = ChunkDecoder(rows, segment.base_offset, rows_max=rows_max, inflated_max=inflated_max)
+        for found in scan(source, segment.start, end):
+            if isinstance(found, Problem):
+                decoder.problems.append(found)
+            else:
+                yield from decoder.chunk(found, offsets)
+        yield from decoder.told()
 
 
 def read_piece(

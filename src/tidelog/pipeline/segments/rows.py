@@ -1,6 +1,6 @@
 """Decoded records and problems as Arrow: only the columns that are wanted, in the order in which they are.
 
-A column that nobody asked for costs nothing: no key is copied, no CRC is computed.
+A column that was not asked for costs nothing: no key is copied, no CRC is computed.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments import texts
 from tidelog.pipeline.segments.batches import BatchHeaders
 from tidelog.pipeline.segments.columns import HEADERS_TYPE, NAMES, arrow_schema
@@ -31,9 +32,11 @@ _CODECS: Final = pa.array([codec.name.lower() for codec in Compression], pa.stri
 
 @dataclass(slots=True, frozen=True)
 class SegmentFile:
-    """A segment file, and whose it is. `start` and `end` are positions of batches; `end` None: all of it."""
+    """A segment file, by its name in a place, and whose it is. `start` and `end` are positions of batches;
+    `end` None: all of it."""
 
-    path: Path
+    place: Place
+    name: str
     broker: int | None = None
     topic: str | None = None
     partition: int | None = None
@@ -43,7 +46,17 @@ class SegmentFile:
     @property
     def base_offset(self) -> int:
         """By its name; 0 if that is not a number."""
-        return int(self.path.stem) if self.path.stem.isdigit() else 0
+        stem = self.name.rpartition("/")[2].removesuffix(".log")
+        return int(stem) if stem.isdigit() else 0
+
+    @property
+    def path(self) -> str:
+        return f"{self.place}/{self.name}"
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """A file of this machine."""
+        return cls(Place.of(path.parent), path.name)
 
 
 class Rows:
@@ -55,7 +68,7 @@ class Rows:
             "broker": segment.broker,
             "topic": segment.topic,
             "partition": segment.partition,
-            "file": str(segment.path),
+            "file": segment.path,
         }
 
     def of_records(self, records: Records, headers: BatchHeaders) -> Any:

@@ -4,7 +4,7 @@ Nearly all of those in records take one or two bytes, so these are read for all 
 bytes only for those that have them. One of more than five bytes is *strange*: no length has as many, and the
 few timestamps that do are left to a slower reader.
 
-Whoever calls has `PADDING` bytes behind the data, so that no look ahead leaves it.
+The caller has `PADDING` bytes behind the data, so that no look ahead leaves it.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _walk_together(view: Bytes, bodies: Bodies, steps: int) -> tuple[Ints, Flags
     """Step by step (rows), where the record of each batch (columns) begins; and which came out right.
 
     A length of more than two bytes stops its batch where it is, so that it does not come out right. One that
-    has no more records goes on into the bytes behind it: nobody looks there.
+    has no more records goes on into the bytes behind it, which are not looked at.
     """
     grid = np.zeros((steps, len(bodies)), np.int64)
     at = bodies.start.copy()

@@ -7,21 +7,35 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from tidelog.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Make the sources known to a session, under their names."""
-    from tidelog.pipeline.sources.evidence_source import EvidenceSource
+    """Make the sources known to a session, under their names: those that can be had."""
     from tidelog.pipeline.sources.log_source import LogSource
 
     spark.dataSource.register(LogSource)
-    spark.dataSource.register(EvidenceSource)
-    try:
+    with suppress(ModuleNotFoundError):  # streams with a limit came with Spark 4.2
+        from tidelog.pipeline.sources.evidence_source import EvidenceSource
+
+        spark.dataSource.register(EvidenceSource)
+    with suppress(ModuleNotFoundError):  # confluent-kafka may be missing as well
         from tidelog.pipeline.sources.topic_source import TopicSource
-    except ImportError:  # confluent-kafka is needed for live topics only
-        return
-    spark.dataSource.register(TopicSource)
+
+        spark.dataSource.register(TopicSource)
+
+
+def require_streams() -> None:
+    """Raises `PipelineError` where Spark cannot stream from these sources."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        raise PipelineError(
+            f"following needs Spark 4.2, this is {version('pyspark')}: pip install 'pyspark>=4.2'"
+        )

@@ -2,7 +2,7 @@
 
     spark.readStream.format("tidelog_evidence").load("trial-1")
 
-One row is one *sighting*: somebody says which value stands at an offset. A producer says so of a send that
+One row is one *sighting*: a client says which value is at an offset. A producer says so of a send that
 was acknowledged, a consumer of a record that it read, with the offset that it had waited for.
 
 `max_rows` bounds a micro-batch. What it reads is said by counts of rows alone

@@ -1,7 +1,8 @@
-"""Segment files on disk: which there are, and whose they are.
+"""Segment files: which there are, and whose they are.
 
-A path may be a segment file, the folder of a partition, a broker's data folder (tidelog's or Apache Kafka's),
-or anything that holds such folders not too deep down: an evidence folder, the data of a whole cluster.
+A path or an address may be that of a segment file, of the folder of a partition, of a broker's data folder
+(tidelog's or Apache Kafka's), or of anything that holds such folders not too deep down: an evidence folder,
+the data of a whole cluster.
 
 The broker is who `meta.properties` says (`node.id` since Kafka has no ZooKeeper, `broker.id` before and in
 tidelog); without that file, the number in a folder named `broker-N`. Topic and partition are the name of the
@@ -17,7 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from tidelog.errors import reason
 from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.storage.log_folder import META
 
@@ -28,47 +31,48 @@ _OWNER: Final = re.compile(r"^\s*(?:node|broker)\.id\s*=\s*(?P<id>\d{1,9})\s*$",
 _DEPTH_MAX: Final = 4
 
 
-def find_segments(path: Path) -> list[SegmentFile]:
+def find_segments(path: str | Path) -> list[SegmentFile]:
     """The segment files at or below `path`, those of a partition in the order of their offsets."""
-    path = path.absolute()
-    if not path.exists():
-        raise PipelineError(f"{path}: no such file or folder")
-    if path.is_file():
-        return [identified(path)]
+    place = Place.of(path)
+    if not place.exists():
+        raise PipelineError(f"{place}: no such file or folder")
+    folder, name = place.parted()
+    if folder.size(name) is not None:
+        return [identified(folder, name)]
     try:
-        found = [identified(file) for file in _files(path, _DEPTH_MAX)]
+        found = list(_files(place, _DEPTH_MAX))
     except OSError as error:
-        raise PipelineError(f"cannot look into {error.filename}: {error.strerror}") from None
+        raise PipelineError(f"cannot look into {error.filename or place}: {reason(error)}") from None
     if not found:
         raise PipelineError(
-            f"{path} holds no segment files: give a broker's data folder, or an evidence folder"
+            f"{place} holds no segment files: give a broker's data folder, or an evidence folder"
         )
     return found
 
 
-def identified(path: Path) -> SegmentFile:
+def identified(folder: Place, name: str) -> SegmentFile:
     """A segment file with what its place says about it; what that does not say is None."""
-    path = path.absolute()
-    named = _PARTITION.fullmatch(path.parent.name)
-    broker = _broker(path.parent.parent)
+    above, last = folder.parted()
+    named = _PARTITION.fullmatch(last)
+    broker = _broker(above)
     if not named:
-        return SegmentFile(path, broker)
-    return SegmentFile(path, broker, named["topic"], int(named["partition"]))
+        return SegmentFile(folder, name, broker)
+    return SegmentFile(folder, name, broker, named["topic"], int(named["partition"]))
 
 
-def _files(folder: Path, depth: int) -> Iterator[Path]:
-    entries = sorted(folder.iterdir())
-    yield from (entry for entry in entries if _SEGMENT.fullmatch(entry.name) and entry.is_file())
+def _files(folder: Place, depth: int) -> Iterator[SegmentFile]:
+    for name in folder.listed():
+        if _SEGMENT.fullmatch(name):
+            yield identified(folder, name)
     if depth:
-        for entry in entries:
-            if entry.is_dir() and not entry.is_symlink():
-                yield from _files(entry, depth - 1)
+        for name in folder.folders():
+            yield from _files(folder.below(name), depth - 1)
 
 
 @lru_cache(maxsize=1024)
-def _broker(data_folder: Path) -> int | None:
+def _broker(data_folder: Place) -> int | None:
     with suppress(OSError, UnicodeDecodeError):
-        if owner := _OWNER.search((data_folder / META).read_text("utf-8")):
+        if owner := _OWNER.search(data_folder.read(META).decode()):
             return int(owner["id"])
-    named = _BROKER.fullmatch(data_folder.name)
+    named = _BROKER.fullmatch(data_folder.parted()[1])
     return int(named["id"]) if named else None

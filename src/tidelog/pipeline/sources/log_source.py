@@ -8,14 +8,14 @@ Options: `path` (see `finding`), or `segments`, a JSON list of objects with `fil
 among them, and what it leaves out is never decoded. Conditions on broker, topic, partition and offset choose
 what is read at all; Spark applies them once more to the rows.
 
-The files must be reachable under the same path wherever Spark's workers run.
+A path is one of this machine or an address (`file:`, `s3a:`, `hdfs:`, …), and must be reachable wherever
+Spark's workers run.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -35,11 +35,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from tidelog.pipeline.errors import PipelineError
-from tidelog.pipeline.segments.columns import SPARK_SCHEMA, arrow_schema
+from tidelog.pipeline.files import Place
+from tidelog.pipeline.segments.columns import BY_NAME, SPARK_SCHEMA, arrow_schema
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.sources.finding import find_segments
-from tidelog.pipeline.sources.planning import OFFSET_END, ReadPlan, chosen_columns, plan
+from tidelog.pipeline.sources.planning import OFFSET_END, ReadPlan, plan
 
 
 class LogSource(DataSource):
@@ -59,7 +60,9 @@ def _segments(options: Mapping[str, str]) -> list[SegmentFile]:
     if listed := options.get("segments"):
         try:
             return [
-                SegmentFile(Path(each["file"]).absolute(), each["broker"], each["topic"], each["partition"])
+                SegmentFile(
+                    *Place.of(each["file"]).parted(), each["broker"], each["topic"], each["partition"]
+                )
                 for each in json.loads(listed)
             ]
         except (ValueError, TypeError, KeyError):
@@ -69,7 +72,7 @@ def _segments(options: Mapping[str, str]) -> list[SegmentFile]:
     paths = [options["path"]] if options.get("path") else json.loads(options.get("paths", "[]"))
     if not paths:
         raise PipelineError("tidelog_log needs a path: a broker's data folder, or an evidence folder")
-    return [segment for path in paths for segment in find_segments(Path(path))]
+    return [segment for path in paths for segment in find_segments(path)]
 
 
 class _Piece(InputPartition):
@@ -147,3 +150,14 @@ def _offsets(filters: Sequence[Filter]) -> range | None:
         bounded = True
         low, high = max(low, least), min(high, behind)
     return range(low, max(low, high)) if bounded else None
+
+
+def chosen_columns(schema: StructType, source: str, known: tuple[str, ...] = tuple(BY_NAME)) -> list[str]:
+    """The names of the schema's columns, in its order; `PipelineError` for one that cannot be given."""
+    for field in schema.fields:
+        if field.name not in known:
+            raise PipelineError(f"{source} has no column {field.name}; it has {', '.join(known)}")
+        own, asked = BY_NAME[field.name].spark, field.dataType.simpleString()
+        if asked != own:
+            raise PipelineError(f"the column {field.name} of {source} is {own}, not {asked}")
+    return list(schema.names)

@@ -46,7 +46,7 @@ from pyspark.sql.types import StructType
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.segments import texts
 from tidelog.pipeline.segments.columns import BY_NAME, arrow_schema
-from tidelog.pipeline.sources.planning import chosen_columns
+from tidelog.pipeline.sources.log_source import chosen_columns
 from tidelog.pipeline.sources.topic_client import (
     ANSWER_WITHIN_S,
     Position,
@@ -173,7 +173,7 @@ class _StreamReader(_Readers, DataSourceStreamReader, SupportsTriggerAvailableNo
                 first = first or self._cluster().position("earliest")
                 before = first[topic][str(partition)]
                 start = start | {topic: start.get(topic, {}) | {str(partition): before}}
-            # A high watermark that went back is found out by whoever reads; a position never does.
+            # A high watermark that went back is found out by the reader; a position never does.
             latest[topic][str(partition)] = max(before, offset)
         return limited(start, latest, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 

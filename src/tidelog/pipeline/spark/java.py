@@ -139,7 +139,7 @@ def _feature(version: str) -> int | None:
 
 
 def _places() -> Iterator[Path]:
-    with suppress(RuntimeError):  # nobody's home
+    with suppress(RuntimeError):  # there is no home directory
         yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tidelog"
     yield Path(tempfile.gettempdir()) / f"tidelog-{os.getuid()}"
 

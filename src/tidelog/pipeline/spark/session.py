@@ -95,6 +95,11 @@ def _common(shuffle_partitions: int) -> dict[str, str]:
     }
 
 
+def on_this_machine(master: str | None, remote: str | None) -> bool:
+    """Whether the workers are processes of this machine that run this Python."""
+    return not remote and _is_local(master or "local[*]")
+
+
 def _cores(master: str | None, remote: str | None) -> int | None:
     """How many cores this machine gives to Spark; None if it is not this machine that does the work."""
     if remote:
@@ -126,7 +131,7 @@ def _launched(wanted: Settings, say: Callable[[str], object]) -> SparkSession:
         builder = builder.config(name, value)
     silent = "TIDELOG_SPARK_LOG" not in os.environ
     if silent:
-        # Errors reach whoever called; that pyspark also prints them, with all of Java's frames, is too much.
+        # Errors reach the caller; that pyspark also prints them, with all of Java's frames, is too much.
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     with _environment(home, _is_local(master)), _no_java_left():
@@ -233,7 +238,7 @@ def _no_java_left() -> Iterator[None]:
         vars(java_gateway)["Popen"] = launch
 
 
-# ---------------------------------------------------------------- somebody else's
+# ---------------------------------------------------------------- an existing session
 
 
 def _connected(remote: str, wanted: Settings) -> SparkSession:
@@ -254,7 +259,7 @@ def _connected(remote: str, wanted: Settings) -> SparkSession:
 
 
 def _reach(address: str, port: int, question: str) -> None:
-    """Whether somebody listens. Spark itself would try for a minute and then bury the reason."""
+    """Whether anything listens. Spark itself would try for a minute and then bury the reason."""
     reasons = []
     for part in address.split("://", 1)[1].split(","):
         target = urlsplit(f"//{part}")

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def patiently(spark: Any, action: Callable[[], T]) -> T:
-    """What ``action`` returns or raises; `KeyboardInterrupt` if somebody has no more patience."""
+    """What ``action`` returns or raises; `KeyboardInterrupt` after Ctrl-C."""
     results: list[T] = []
     failures: list[BaseException] = []
 

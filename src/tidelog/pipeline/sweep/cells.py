@@ -92,7 +92,7 @@ LACKING = {
 those of KIP-279."""
 
 _BROKERS_MIN = 3
-"""With fewer, a dead broker often is the controller, and there is nobody to take over."""
+"""With fewer, a dead broker often is the controller, and no other broker can take over."""
 _LAG_MESSAGES = 2
 """Of the rule by messages: few, because a trial has few."""
 _NAME = re.compile(
@@ -148,17 +148,21 @@ class Cell:
             return "an idempotent producer needs retries"
         if self.zones == 1 and any(kind in PARTING for kind in self.kinds):
             return f"{self.faults} needs two zones, and there is one"
-        return None
+        faults = (SEARCH_FAULTS[kind] for kind in self.kinds)
+        return next(filter(None, (fault.impossible(self.min_insync) for fault in faults)), None)
 
     def plain(self) -> Cell:
         """The cell without settings that cannot matter in it: the one that is played for both."""
         cell = self
-        if self.acks != "all" and self.min_insync != 1:
-            cell = replace(cell, min_insync=1)  # a leader asks for in-sync replicas only then
+        # It may also decide which brokers a fault hits.
+        hits = any(SEARCH_FAULTS[kind].min_insync_min > 1 for kind in self.kinds)
+        min_insync = self.min_insync if hits else 1
+        if self.acks != "all":  # a leader asks for in-sync replicas only then
+            cell = replace(cell, min_insync=min_insync)
         if self.flush != "roll" and not any(kind in POWERFUL for kind in self.kinds):
             cell = replace(cell, flush="roll")
         if not GENERATIONS[self.generation].commits_by_isr:
-            cell = replace(cell, min_insync=1, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
+            cell = replace(cell, min_insync=min_insync, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
         if self.replicas == 1:
             cell = replace(cell, unclean=False, isr_rule=IsrRule.CAUGHT_UP_TIME.value)
         if self.without and self.guards_off() == self._lacking_anyway():

@@ -4,7 +4,7 @@ cannot be and with those that cannot differ played once."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
@@ -15,7 +15,7 @@ from tidelog.pipeline.sweep.cells import Cell, canonical, check_values
 
 AXES = tuple(axis.name for axis in fields(Cell))
 COMBINATIONS_MAX = 100_000
-"""More cells than anybody looks at; a slip of the pen, mostly."""
+"""More cells than a reader looks at: mostly a typing error."""
 
 Values = Sequence[str | int | bool]
 
@@ -56,16 +56,6 @@ class Grid:
     same_as: Mapping[Cell, Cell]
     """Combinations in which a setting cannot matter, and the cell that speaks for them."""
     dropped: tuple[Dropped, ...] = field(default=())
-
-    def wanted(self) -> Iterator[tuple[Cell, Cell]]:
-        """Every combination that can be, with the cell that was played for it."""
-        for cell in self.cells:
-            if self._asked_for(cell):
-                yield cell, cell
-        yield from self.same_as.items()
-
-    def _asked_for(self, cell: Cell) -> bool:
-        return all(getattr(cell, axis) in values for axis, values in self.axes.items())
 
 
 def make_grid(axes: Mapping[str, Values]) -> Grid:
@@ -123,15 +113,6 @@ def _distinct(axis: str, given: Values) -> tuple[Any, ...]:
 # Every key may be left out, and a single value needs no brackets.
 
 _KEYS = {axis.replace("_", "-"): axis for axis in AXES}
-_TYPES: dict[str, type] = {
-    "replicas": int,
-    "min_insync": int,
-    "retries": int,
-    "zones": int,
-    "unclean": bool,
-    "idempotent": bool,
-}
-"""The others are words; of `without`, the empty one is a sound system."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -171,7 +152,7 @@ def _grid(content: Mapping[str, Any]) -> GridFile:
 
 
 def _value(key: str, axis: str, value: Any) -> str | int | bool:
-    wanted = _TYPES.get(axis, str)
+    wanted = type(getattr(Cell(), axis))
     if axis == "acks" and type(value) is int:  # acks = 1 is what everybody writes
         value = str(value)
     if type(value) is not wanted:

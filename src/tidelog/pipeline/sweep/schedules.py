@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.core.types import InvariantViolation
 from tidelog.faults.step import Step
@@ -31,12 +33,15 @@ from tidelog.scenario.scenario import Scenario, print_scenario
 from tidelog.scenario.violations import Broken
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
     from pyspark.sql import SparkSession
 
 REPLAYS_MAX = 600
 """For one cell. More make a schedule a step or two shorter, seldom a better story."""
 _SCHEMA = "cell string, kind string, seed long, steps int, message string, text string"
+_ARROW = {
+    **{"cell": pa.string(), "kind": pa.string(), "seed": pa.int64(), "steps": pa.int32()},
+    **{"message": pa.string(), "text": pa.string()},
+}
 
 
 class ScheduleRequest(NamedTuple):
@@ -83,23 +88,13 @@ def shrink_on_spark(
         groups.setdefault((trial.kind, cell_named(trial.cell).faults), []).append(trial)
     if not groups:
         return []
-    plan = sorted(groups.values(), key=len, reverse=True)  # the longest first: nobody waits for it at the end
+    plan = sorted(groups.values(), key=len, reverse=True)  # so that the longest is not the last to end
 
     def shrink_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                shown = list(shrink_group(plan[number], replays))
-                columns = [
-                    [getattr(one, name) for one in shown]
-                    for name in ("cell", "kind", "seed", "steps", "message", "text")
-                ]
-                types = [pa.string(), pa.string(), pa.int64(), pa.int32(), pa.string(), pa.string()]
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)],
-                    names=["cell", "kind", "seed", "steps", "message", "text"],
-                )
+                rows = [asdict(one) for one in shrink_group(plan[number], replays)]
+                yield pa.RecordBatch.from_pylist(rows, pa.schema(_ARROW))
 
     try:
         numbers = spark.range(0, len(plan), 1, len(plan))

@@ -1,4 +1,4 @@
-"""How long a sweep will take: measured on a sample before it starts, so nobody waits for days unaware."""
+"""How long a sweep will take: measured on a sample before it starts, because it may take days."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.player import Block, rows_of
 
 ASK_FROM_S = 3_600.0
-"""A sweep that takes longer is started only by somebody who says so."""
+"""A sweep that takes longer is started only with `--yes`."""
 _SAMPLE_CELLS = 12
 _SAMPLE_S = 1.5
 _SEED = 1 << 40

@@ -1,9 +1,9 @@
 """The counts of an atlas: one group of Spark's for each cell, and nothing of the trials themselves.
 
 A cell knows how many of its trials lost, duplicated, diverged; which faults came about in how many of them,
-alone and in pairs; through which transitions of the rules they went; how long nobody could write; and which
-seed shows each failure in the fewest steps. A cell in which no fault of its mix came about is *unknown*: that
-nothing was lost in it says nothing.
+alone and in pairs; through which transitions of the rules they went; how long no write was possible; and
+which seed shows each failure in the fewest steps. A cell in which no fault of its mix came about is
+*unknown*: that nothing was lost in it says nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CellCount:
 
     @property
     def unavailable(self) -> float | None:
-        """The share of simulated time in which nobody could have taken a write."""
+        """The share of simulated time in which no broker could have taken a write."""
         elapsed = self.measures.get("elapsed_ms", 0)
         return self.measures.get("unavailable_ms", 0) / elapsed if elapsed else None
 
@@ -180,5 +180,5 @@ def _count(row: dict[str, Any]) -> CellCount:
 
 
 def count_from_json(value: dict[str, Any]) -> CellCount:
-    """The other way round, for whoever has `cells.json` and no Spark."""
+    """The other way round, for a reader of `cells.json` without Spark."""
     return CellCount(**{**value, "cell": cell_named(value["cell"])})

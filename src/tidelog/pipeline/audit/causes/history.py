@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tidelog.pipeline.audit.reasons import reason_of
 
@@ -57,6 +57,9 @@ class Commit(NamedTuple):
     at_us: int
     """When the first of them was."""
 
+    def covers(self, offset: int) -> bool:
+        return self.from_offset <= offset < self.to_offset
+
 
 class Death(NamedTuple):
     at_us: int
@@ -77,7 +80,22 @@ class History:
     repairs: list[Repair] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
 
+    def by_clients_clock(self, ahead_us: Mapping[int, int]) -> History:
+        """The same where brokers' clocks are so far ahead: findings have the time of clients."""
+        leaders = {election.epoch: election.broker for election in self.elections}
 
+        def moved(happened: Iterable[Told]) -> list[Told]:
+            back = [each._replace(at_us=each.at_us - ahead_us.get(each.broker, 0)) for each in happened]
+            return sorted(back, key=lambda each: (each.at_us, each.broker))
+
+        commits = [
+            commit._replace(at_us=commit.at_us - ahead_us.get(leaders.get(commit.epoch, -1), 0))
+            for commit in self.commits
+        ]
+        return History(moved(self.elections), moved(self.cuts), moved(self.repairs), commits)
+
+
+Told = TypeVar("Told", Election, Cut, Repair)
 NOTHING = History()
 
 

@@ -1,11 +1,20 @@
-"""The causes of findings, by the names under which findings are counted."""
+"""The causes of findings, by the names under which findings are counted, and how each is recognised: a table
+of predicates over the happenings of a partition (`case`).
+
+Rules of the file: a cause is recognised by what happened, never by the kind of finding alone, and never read
+back from words.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
-from tidelog.core.events import TruncationRule
+from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.pipeline.audit.causes.case import Case
+from tidelog.pipeline.audit.causes.history import Cut, Election
+from tidelog.pipeline.audit.findings import Circumstance
 
 
 class CauseRule(StrEnum):
@@ -18,6 +27,7 @@ class CauseRule(StrEnum):
     UNSYNCED = "unsynced tail lost"
     UNCLEAN = "unclean election"
     ONLY_ONE = "the only in-sync replica died"
+    LAST_KNOWN = "the last known leader was elected"
     NOT_COPIED = "not replicated yet when its leader was replaced"
     OUT_OF_STEP = "an in-sync replica without the record was elected"
     OTHER_BRANCH = "a replica with another record there was elected"
@@ -75,3 +85,120 @@ _KEPT = {
 def kept_cause(rule: TruncationRule) -> CauseRule:
     """What kept a record that such a truncation should have cut off."""
     return _KEPT[truncation_cause(rule)]
+
+
+# ---------------------------------------------------------------- which rule accounts for a finding
+
+Predicate = Callable[[Case], object]
+Rule = CauseRule | Callable[[Case], CauseRule]
+"""A rule, or what names it: some depend on how a log was truncated."""
+
+
+def _to_watermark(cut: Cut | None) -> bool:
+    return cut is not None and cut.rule == TruncationRule.OWN_HIGH_WATERMARK
+
+
+def _is(circumstance: Circumstance) -> Predicate:
+    return lambda c: c.finding.circumstance is circumstance
+
+
+def _elected(taker: Election | None, kind: ElectionKind) -> bool:
+    return taker is not None and taker.rule == kind
+
+
+def _kept_by_cut(c: Case) -> bool:
+    """Whether the replica truncated to a place behind the record that it should have cut off."""
+    cut, writer = c.last_cut, c.writer
+    return bool(cut and writer and cut.rule and cut.after > c.offset and cut.at_us >= writer.at_us)
+
+
+def _named(cut: Cut | None, name: Callable[[TruncationRule], CauseRule]) -> CauseRule:
+    assert cut is not None
+    assert cut.rule is not None
+    return name(TruncationRule(cut.rule))
+
+
+def _always(_: Case) -> bool:
+    return True
+
+
+_GONE: Final[tuple[tuple[Predicate, Rule], ...]] = (
+    (lambda c: c.facts.uncommitted, CauseRule.NOT_COMMITTED),
+    (lambda c: c.finding.acks == 0 and c.finding.offset is None, CauseRule.UNCONFIRMED),
+    # The taker's log lacked it: it had cut it off, lost it with its power, or never had it.
+    (lambda c: _to_watermark(c.taker_cut), CauseRule.TO_WATERMARK),
+    (lambda c: c.taker_repair or c.taker_power, CauseRule.UNSYNCED),
+    (lambda c: c.taker_cut and c.taker_cut.rule, lambda c: _named(c.taker_cut, truncation_cause)),
+    (
+        lambda c: _elected(c.taker, ElectionKind.UNCLEAN) and c.committed and len(c.committed.isr) == 1,
+        CauseRule.ONLY_ONE,
+    ),
+    (lambda c: _elected(c.taker, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
+    (lambda c: _elected(c.taker, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
+    (lambda c: c.taker and c.committed and c.taker.broker in c.committed.isr, CauseRule.UNSYNCED),
+    (lambda c: c.taker and (c.committed is None or c.finding.acks == 1), CauseRule.NOT_COPIED),
+    (lambda c: c.taker, CauseRule.OUT_OF_STEP),
+    # No broker took office without it.
+    (lambda c: c.was_stale, CauseRule.STALE),
+    (lambda c: _elected(c.heir, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
+    (lambda c: _elected(c.heir, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
+    (lambda c: c.heir, CauseRule.OTHER_BRANCH),
+    (lambda c: _to_watermark(c.cut), CauseRule.TO_WATERMARK),
+    (lambda c: c.cut, CauseRule.OVERWRITTEN),
+)
+_MOVED: Final[tuple[tuple[Predicate, Rule], ...]] = (
+    (lambda c: c.notice and _is(Circumstance.MOVED_BY_GROUP)(c), CauseRule.MOVED_BY_GROUP),
+    (lambda c: c.notice, CauseRule.PLACE_GONE),
+)
+RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
+    "lost": _GONE,
+    "rewritten": _GONE,
+    "inconsistent offset": _GONE,
+    "duplicated": (
+        (_is(Circumstance.NEW_IDENTITY), CauseRule.NEW_IDENTITY),
+        (_is(Circumstance.SENT_TWICE), CauseRule.SENT_TWICE),
+        (lambda c: c.change, CauseRule.RETRY_ACROSS),
+        (lambda c: c.notice, CauseRule.RETRY_IN_EPOCH),
+    ),
+    "diverged": (
+        (lambda c: c.notice, CauseRule.NOT_CUT_YET),
+        (lambda c: c.is_of_another_term and c.lost_power, CauseRule.UNSYNCED),
+        (lambda c: c.is_of_another_term and c.last_cut is None, CauseRule.NEVER_CUT),
+        (lambda c: c.is_of_another_term and _kept_by_cut(c), lambda c: _named(c.last_cut, kept_cause)),
+        (
+            lambda c: c.is_of_another_term and c.last_cut and c.last_cut.covers(c.offset),
+            CauseRule.OVERWRITTEN,
+        ),
+    ),
+    "missing copy": (
+        (
+            lambda c: c.last_cut and c.last_cut.covers(c.offset) and c.last_cut.rule,
+            lambda c: _named(c.last_cut, truncation_cause),
+        ),
+    ),
+    "reordered": (
+        (lambda c: c.change, CauseRule.RETRY_ACROSS),
+        (lambda c: c.notice, CauseRule.OVERTAKEN),
+    ),
+    "poll skip": _MOVED,
+    "non-monotonic poll": (*_MOVED, (lambda c: c.place_gone, CauseRule.PLACE_GONE)),
+    "aborted read": ((_is(Circumstance.REFUSED_AFTER_APPEND), CauseRule.AFTER_APPEND),),
+    "acknowledged below promise": ((_always, CauseRule.TOO_FEW),),
+    "unknown arrived": ((_always, CauseRule.ANSWER_LOST),),
+    "write cycle": ((_always, CauseRule.INTERLEAVED),),
+    "circular information": ((lambda c: c.notice, CauseRule.INTERLEAVED),),
+    "unavailable": (
+        (_is(Circumstance.NO_LEADER), CauseRule.NO_LEADER),
+        (_is(Circumstance.TOO_FEW_IN_SYNC), CauseRule.TOO_FEW),
+        (_is(Circumstance.LEADER_DOWN), CauseRule.LEADER_DEAD),
+        (_is(Circumstance.SILENCE), CauseRule.SILENT),
+    ),
+}
+"""Of each anomaly, the first whose predicate holds; none: unexplained."""
+
+
+def rule_of(case: Case) -> CauseRule | None:
+    for holds, rule in RULES.get(case.finding.anomaly, ()):
+        if holds(case):
+            return rule if isinstance(rule, CauseRule) else rule(case)
+    return None

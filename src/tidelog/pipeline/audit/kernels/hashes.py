@@ -1,7 +1,7 @@
 """Sums of stretches, by which two logs are seen to be equal without laying them side by side.
 
 A *stretch* is 4096 offsets of a partition. Its sum is how many records there are and the sum of a 64-bit hash
-of each with its offset. Consumers that read what the log holds and producers that were told the truth have
+of each with its offset. Consumers that read what the log holds and producers with true acknowledgements have
 equal sums; only where sums differ is the stretch looked at record by record.
 
 Different sums are a suspicion, never a finding: a consumer that had not read everything has different sums
@@ -99,6 +99,14 @@ def summed(keys: Ints, *columns: Words) -> tuple[Any, ...]:
     return (ordered[first], counts, *(np.add.reduceat(column[order], first) for column in columns))
 
 
+def log_sums(keys: Ints, content: Words, valued: Flags) -> tuple[Any, ...]:
+    """Of a log: stretches; records and their sum; records with a value and their sum."""
+    found, counts, sums, with_value, of_values = summed(
+        keys, content, valued.astype(_U), np.where(valued, content, _U(0))
+    )
+    return found, counts, sums, with_value.astype(np.int64), of_values
+
+
 def starts_of(*ordered: Any) -> Ints:
     """Where groups begin in columns that are sorted together."""
     if not len(ordered[0]):
@@ -108,6 +116,12 @@ def starts_of(*ordered: Any) -> Ints:
     for column in ordered:
         new[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(new)
+
+
+def runs_of(*ordered: Any) -> tuple[Ints, Ints]:
+    """The first and the last row of each group in columns that are sorted together."""
+    first = starts_of(*ordered)
+    return first, np.concatenate((first[1:], [len(ordered[0])])) - 1 if len(first) else first
 
 
 def stretch_keys(parts: Ints, offsets: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Round one over a file of the ledger: totals, sums of what producers were told, order, silence, clocks, and
+"""Round one over a file of the ledger: totals, sums of what was acknowledged, order, silence, clocks, and
 acknowledgements with too few copies."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Axis, Context
-from tidelog.pipeline.audit.findings import FindingWriter, Tally
+from tidelog.pipeline.audit.findings import Finding, FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import (
     Flags,
     Ints,
@@ -22,8 +22,8 @@ from tidelog.pipeline.audit.kernels.hashes import (
     contents,
     flags,
     ints,
+    runs_of,
     spots,
-    starts_of,
     stretch_keys,
     summed,
     text_hashes,
@@ -39,8 +39,6 @@ COLUMNS: Final = (
     *("sent_us", "settled_us", "outcome", "offset"),
 )
 _SECOND_US: Final = 1_000_000
-_BINS: Final = 1000
-"""Waiting times are counted by their first three digits."""
 
 
 @dataclass(slots=True)
@@ -61,8 +59,24 @@ class Sends:
     settled: Ints
     known: Flags
     """Whether it has a value, and its partition a final log."""
-    told: Flags
+    placed: Flags
     """Whether it was acknowledged with an offset that is committed."""
+
+    def finding(self, row: int, anomaly: str, severity: str, offset: int, **more: Any) -> Finding:
+        """Of one of them."""
+        return Finding(
+            anomaly,
+            severity,
+            int(self.part[row]),
+            offset,
+            value=self.table["value"][row].as_py(),
+            producer=self.producers[int(self.producer[row])],
+            sequence=int(self.sequence[row]),
+            acks=int(self.acks[row]),
+            time_us=int(self.sent[row]),
+            until_us=None if self.settled[row] < 0 else int(self.settled[row]),
+            **more,
+        )
 
 
 @dataclass(slots=True)
@@ -74,16 +88,17 @@ class LedgerResult:
     unnamed: int = 0
     unplaced: set[tuple[str | None, int]] = field(default_factory=set)
     """Partitions that were written to and of which nothing shows what they hold."""
+    unplaced_promises: int = 0
+    """Records that were acknowledged there."""
     acknowledged: set[int] = field(default_factory=set)
     sums: tuple[Any, ...] = ()
-    """Stretches; sends that were told to stand there, and their sum."""
-    untold: int = 0
+    """Stretches; sends that were acknowledged there, and their sum."""
     beyond: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Stretches of offsets that were told and are not committed."""
+    """Stretches of offsets that were acknowledged and are not committed."""
     doubles: Words | None = None
     """Of values whose form does not show that each was sent once: their hashes."""
     candidates: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """Hashes of the values of sends that were told nothing."""
+    """Hashes of the values of sends without a committed offset."""
     inversions: int = 0
     edges: tuple[Any, ...] = ()
     seconds: tuple[Any, ...] = ()
@@ -111,7 +126,7 @@ def sends_of(context: Context, table: Any) -> Sends:
     value = text_hashes(table["value"])
     producer, producers = coded(table["producer"])
     known = (part >= 0) & (value != 0) & (ends[part] >= 0)
-    told = known & (outcome == OK) & (offset >= starts[part]) & (offset < ends[part])
+    placed = known & (outcome == OK) & (offset >= starts[part]) & (offset < ends[part])
     return Sends(
         table,
         part,
@@ -126,7 +141,7 @@ def sends_of(context: Context, table: Any) -> Sends:
         ints(table["sent_us"]),
         ints(table["settled_us"]),
         known,
-        told,
+        placed,
     )
 
 
@@ -164,6 +179,8 @@ def _count(context: Context, result: LedgerResult, sends: Sends) -> None:
         result.unplaced = {
             (names[topic], partition) for topic, partition in np.unique(pairs, axis=1).T.tolist()
         }
+        promised = (sends.outcome[unknown] == OK) & (sends.acks[unknown] != 0)
+        result.unplaced_promises = int(np.count_nonzero(promised))
     key = ((sends.producer * 8 + sends.acks + 1) * 2 + sends.idempotent) * 3 + sends.outcome
     for each, count in zip(*np.unique(key, return_counts=True), strict=True):
         number = int(each)
@@ -178,16 +195,15 @@ def _count(context: Context, result: LedgerResult, sends: Sends) -> None:
 
 
 def _sum_up(context: Context, result: LedgerResult, sends: Sends) -> None:
-    told = sends.told
-    offset = sends.offset[told]
-    crc, key = ints(sends.table["value_crc32"]), text_hashes(sends.table["key"])
-    content = contents(spots(offset, sends.value[told]), crc[told], key[told])
-    result.sums = summed(stretch_keys(sends.part[told], offset), content)
-    untold = sends.known & ~told
-    result.untold = int(untold.sum())
-    result.candidates = np.unique(value_keys(sends.part[untold], sends.value[untold]))
+    placed = sends.placed
+    offset = sends.offset[placed]
+    crc, key = ints(sends.table["value_crc32"]), context.key_hashes(sends.table["key"])
+    content = contents(spots(offset, sends.value[placed]), crc[placed], key[placed])
+    result.sums = summed(stretch_keys(sends.part[placed], offset), content)
+    elsewhere = sends.known & ~placed
+    result.candidates = np.unique(value_keys(sends.part[elsewhere], sends.value[elsewhere]))
     starts, _ = context.limits()
-    beyond = untold & (sends.outcome == OK) & (sends.offset >= starts[sends.part])
+    beyond = elsewhere & (sends.outcome == OK) & (sends.offset >= starts[sends.part])
     result.beyond = np.unique(stretch_keys(sends.part[beyond], sends.offset[beyond]))
     named = pc.binary_join_element_wise(
         sends.table["producer"].cast(pa.string()), sends.table["sequence"].cast(pa.string()), "-"
@@ -200,22 +216,21 @@ def _sum_up(context: Context, result: LedgerResult, sends: Sends) -> None:
 
 
 def _line(sends: Sends) -> tuple[Ints, Ints]:
-    """Rows of acknowledged sends, and where each stands as far as its producer was told."""
-    rows = np.flatnonzero(sends.told)
+    """Rows of acknowledged sends, and the offsets that were acknowledged."""
+    rows = np.flatnonzero(sends.placed)
     return rows, sends.offset[rows]
 
 
 def order_of(sends: Sends, line: tuple[Ints, Ints], number: int) -> tuple[int, tuple[Any, ...]]:
-    """How many stand before the one that their producer sent before them, and the ends of each lane."""
+    """How many are before the one that their producer sent before them, and the ends of each lane."""
     rows, offset = line
     lane = (sends.part[rows] << 32) | sends.producer[rows]
     order = np.lexsort((sends.sequence[rows], lane))
     rows, offset, lane = rows[order], offset[order], lane[order]
-    first = starts_of(lane)
+    first, last = runs_of(lane)
     if not len(first):
         return 0, ()
     late = (lane[1:] == lane[:-1]) & (offset[1:] < offset[:-1])
-    last = np.concatenate((first[1:], [len(lane)])) - 1
     a, z = rows[first], rows[last]
     names = [sends.producers[code] for code in sends.producer[a].tolist()]
     edges = (
@@ -243,8 +258,7 @@ def _silence(result: LedgerResult, sends: Sends) -> None:
     key = (sends.part[rows] << 40) | (sends.settled[rows] // _SECOND_US)
     order = np.lexsort((sends.sent[rows], sends.settled[rows], key))
     rows, key = rows[order], key[order]
-    first = starts_of(key)
-    last = np.concatenate((first[1:], [len(key)])) - 1 if len(key) else first
+    first, last = runs_of(key)
     result.seconds = (
         key[first],
         sends.settled[rows[first]],
@@ -267,8 +281,7 @@ def _remember_keys(context: Context, result: LedgerResult, sends: Sends) -> None
     place = np.where(written == -1, 1 << 62, written)
     order = np.lexsort((place, keys))
     keys, place = keys[order], place[order]
-    first = starts_of(keys)
-    last = np.concatenate((first[1:], [len(keys)])) - 1 if len(keys) else first
+    first, last = runs_of(keys)
     result.keys = (keys[first], place[last])
 
 

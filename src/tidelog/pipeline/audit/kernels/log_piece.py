@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,19 +16,18 @@ from tidelog.pipeline.audit.findings import FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import (
     Flags,
     Ints,
-    Words,
     contents,
     flags,
     ints,
+    log_sums,
     spots,
     stretch_keys,
-    summed,
     text_hashes,
 )
 from tidelog.pipeline.audit.kernels.logs import batches_of, records_of, visible
 from tidelog.pipeline.audit.kernels.replicas import COMPARED, differing, disagreements, lacking
 from tidelog.pipeline.audit.kernels.tables import read_groups
-from tidelog.pipeline.audit.pieces import LogPiece, RecordsPiece
+from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, RecordsPiece
 
 SUMMED: Final = ("offset", "control", "transactional", "value_id", "value_crc32", "key_text")
 LOG_COLUMNS: Final = (*SUMMED, "leader_epoch", "producer_id", "producer_epoch")
@@ -40,13 +40,14 @@ _OF_RECORDS: Final = {
     "key": "key_text",
 }
 
-Sums = tuple[Ints, Ints, Words, Ints, Words]
-"""Stretches; records and their sum; records with a value and their sum."""
+
+EVERYWHERE: Final = range(BEHIND_ALL)
 
 
 @dataclass(slots=True)
 class LogResult:
-    sums: Sums | None = None
+    sums: tuple[Any, ...] | None = None
+    """As `log_sums` makes them."""
     records: dict[int, int] = field(default_factory=dict)
     """How many each broker holds."""
     problems: list[tuple[int, int, int | None, str]] = field(default_factory=list)
@@ -71,10 +72,9 @@ def judge_log(context: Context, piece: LogPiece | RecordsPiece) -> LogResult:
     for offsets in ranges:
         _compare(context, piece, offsets, writer)
     result.tally = writer.close()
-    if part.broker is not None and part.broker in piece.files:
-        table = final_rows(context, piece, SUMMED)
-        if table is not None:
-            result.sums = log_sums(context, table)
+    table = final_rows(context, piece, SUMMED)
+    if table is not None:
+        result.sums = sums_of(context, table)
     return result
 
 
@@ -98,15 +98,17 @@ def _compare(context: Context, piece: LogPiece, offsets: range, writer: FindingW
     writer.add_all(lacking(part, held, offsets.start, offsets.stop))
 
 
-def final_rows(context: Context, piece: LogPiece, columns: tuple[str, ...], span: range | None = None) -> Any:
-    """The log that counts, as far as it lies in the piece (and in the span): with `part` and `visible`. What
-    lies behind the committed end is not visible."""
+def final_rows(
+    context: Context, piece: LogPiece | RecordsPiece, columns: Sequence[str], span: range = EVERYWHERE
+) -> Any:
+    """The log that counts, as far as it lies in the piece and in the span, sorted, with `part` and `visible`;
+    None: there is nothing of it. What lies behind the committed end is not visible."""
+    if isinstance(piece, RecordsPiece):
+        table, number, broker = simulated(context, piece)
+        return None if table is None else _final_records(context, table, number, broker, span)
     part = context.parts[piece.part]
-    assert part.broker is not None
-    low, high = max(piece.low, part.start), min(piece.high, part.behind_end)
-    if span is not None:
-        low, high = max(low, span.start), min(high, span.stop)
-    if low >= high:
+    low, high = max(piece.low, part.start, span.start), min(piece.high, part.behind_end, span.stop)
+    if part.broker is None or part.broker not in piece.files or low >= high:
         return None
     table = records_of(context.place, piece.files[part.broker], columns, low, high)
     if table is None:
@@ -117,20 +119,14 @@ def final_rows(context: Context, piece: LogPiece, columns: tuple[str, ...], span
     return table.append_column("part", number).append_column("visible", pa.array(shown))
 
 
-def log_sums(context: Context, table: Any) -> Sums:
+def sums_of(context: Context, table: Any) -> tuple[Any, ...]:
     """Of what consumers see."""
     shown: Flags = flags(table["visible"])
     part, offset = ints(table["part"])[shown], ints(table["offset"])[shown]
     values = text_hashes(table["value_id"])[shown]
-    content = contents(
-        spots(offset, values), ints(table["value_crc32"])[shown], text_hashes(table["key_text"])[shown]
-    )
-    keys = stretch_keys(part, offset)
-    valued = values != 0
-    found, counts, sums, with_value, of_values = summed(
-        keys, content, valued.astype(np.uint64), np.where(valued, content, np.uint64(0))
-    )
-    return found, counts, sums, with_value.astype(np.int64), of_values
+    crc, key = ints(table["value_crc32"])[shown], context.key_hashes(table["key_text"])[shown]
+    content = contents(spots(offset, values), crc, key)
+    return log_sums(stretch_keys(part, offset), content, values != 0)
 
 
 # ---------------------------------------------------------------- the simulator's records
@@ -160,9 +156,9 @@ def _judge_records(context: Context, piece: RecordsPiece) -> LogResult:
         ):
             writer.add_all(lacking(context.parts[number], held, 0, 1 << 62))
     result.tally = writer.close()
-    final = final_records(context, table, part, broker)
+    final = _final_records(context, table, part, broker)
     if final.num_rows:
-        result.sums = log_sums(context, final)
+        result.sums = sums_of(context, final)
     return result
 
 
@@ -187,13 +183,16 @@ def simulated(context: Context, piece: RecordsPiece) -> tuple[Any, Ints, Ints]:
     return table, part, broker
 
 
-def final_records(context: Context, table: Any, part: Ints, broker: Ints) -> Any:
-    """Those of the logs that count, sorted, with `part` and `visible`."""
+def _final_records(context: Context, table: Any, part: Ints, broker: Ints, span: range = EVERYWHERE) -> Any:
+    """Those of the logs that count."""
     chosen = np.array([-2 if each.broker is None else each.broker for each in context.parts] + [-2])
     behind = np.array([each.behind_end for each in context.parts] + [-1])
     starts, ends = context.limits()
     offsets = ints(table["offset"])
-    mine = np.flatnonzero((broker == chosen[part]) & (offsets >= starts[part]) & (offsets < behind[part]))
+    inside = (offsets >= np.maximum(starts, span.start)[part]) & (
+        offsets < np.minimum(behind, span.stop)[part]
+    )
+    mine = np.flatnonzero((broker == chosen[part]) & inside)
     mine = mine[np.lexsort((offsets[mine], part[mine]))]
     found = table.take(pa.array(mine))
     shown = ~flags(found["control"]) & (offsets[mine] < ends[part[mine]])

@@ -1,4 +1,4 @@
-"""Segment files of a piece: batches by their headers, and records, decoded where somebody needs them.
+"""Segment files of a piece: batches by their headers, and records, decoded where they are needed.
 
 Rules of the file:
 
@@ -10,8 +10,7 @@ Rules of the file:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -20,13 +19,14 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from crc32c import crc32c
 
 from tidelog.pipeline.audit.kernels.hashes import Flags, Ints, Words, combined, flags, ints
-from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, index_of
-from tidelog.pipeline.files import Place, Source
+from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece
+from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments.batches import BatchHeaders, misplaced
-from tidelog.pipeline.segments.reader import read_opened
+from tidelog.pipeline.segments.index import narrowed
+from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
-from tidelog.wire.batch import CRC_START, HEADER, HEADER_SIZE, MAGIC
+from tidelog.wire.batch import CRC_START
 
 CRC_WRONG: Final = "the CRC of the batch does not match"
 _ABORT: Final = 0
@@ -48,29 +48,6 @@ class Batches:
     """Base offset, if a header tells one, and words."""
 
 
-def narrowed(place: Place, source: Source, name: str, base: int, offsets: range) -> tuple[int, int | None]:
-    """Where in a segment these offsets lie at most: positions of batches."""
-    start, end = 0, None
-    if offsets.start <= base and offsets.stop >= BEHIND_ALL:
-        return start, end
-    lasts, positions = index_of(place, name, base)
-    before = np.flatnonzero(lasts < offsets.start)
-    if before.size and _is_batch(source, int(lasts[before[-1]]), int(positions[before[-1]])):
-        start = int(positions[before[-1]])
-    after = np.flatnonzero(lasts >= offsets.stop - 1)[1:2]
-    if after.size and _is_batch(source, int(lasts[after[0]]), int(positions[after[0]])):
-        end = int(positions[after[0]])
-    return start, end
-
-
-def _is_batch(source: Source, last_offset: int, position: int) -> bool:
-    header = source.read_at(HEADER_SIZE, position)
-    if len(header) < HEADER_SIZE:
-        return False
-    base_offset, _, _, magic, _, _, last_offset_delta, *_ = HEADER.unpack(header)
-    return bool(magic == MAGIC and base_offset + last_offset_delta == last_offset)
-
-
 def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: int) -> Batches:
     """Every batch's CRC is checked; nothing is decoded."""
     bases, behinds, hashes = [], [], []
@@ -78,10 +55,10 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
     for base, name in files:
         try:
             with place.open(name) as source:
-                start, end = narrowed(place, source, name, base, range(low, high))
-                size = source.size() if end is None else end
+                part = narrowed(SegmentFile(place, name), source, range(low, high))
+                size = source.size() if part.end is None else part.end
                 expected = base
-                for chunk in scan(source, start, size):
+                for chunk in scan(source, part.start, size):
                     if isinstance(chunk, Problem):
                         if chunk.base_offset is None or low <= chunk.base_offset < high:
                             found.problems.append((chunk.base_offset, chunk.words))
@@ -129,21 +106,14 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
 def records_of(
     place: Place, files: Sequence[tuple[int, str]], columns: Sequence[str], low: int, high: int
 ) -> Any:
-    """The records of these offsets that can be read, as one Arrow table."""
-    tables = []
+    """The records of these offsets that can be read, as one Arrow table, by the reader of `tidelog_log`. What
+    cannot be read is a problem of `batches_of`."""
     wanted = [*columns, *(name for name in ("offset", "problem") if name not in columns)]
-    for base, name in files:
-        try:
-            with place.open(name) as source:
-                start, end = narrowed(place, source, name, base, range(low, high))
-                segment = replace(SegmentFile(Path(name)), start=start, end=end)
-                for rows in read_opened(source, segment, wanted, offsets=range(low, high)):
-                    tables.append(pa.Table.from_batches([rows]))
-        except OSError:
-            continue  # told by `batches_of`
-    if not tables:
+    segments = [SegmentFile(place, name) for _, name in files]
+    batches = list(read_piece(segments, wanted, range(low, high)))
+    if not batches:
         return None
-    found = pa.concat_tables(tables)
+    found = pa.Table.from_batches(batches)
     offsets = found["offset"]
     inside = pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, high))
     found = found.filter(pc.and_(pc.is_null(found["problem"]), pc.fill_null(inside, False)))

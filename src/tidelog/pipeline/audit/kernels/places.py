@@ -1,9 +1,10 @@
-"""Round two, at offsets: what the log holds, what producers were told and what consumers read, stretch by
+"""Round two, at offsets: what the log holds, what was acknowledged and what consumers read, stretch by
 stretch, of those that differ.
 
 Found here: rewritten, inconsistent offset, other bytes than the log's in what a consumer read, records passed
-over. What does not stand where it should goes on, by its value: sends that are not where they were told
-(*misses*), records that no send was told of (*copies*), reads that the log does not confirm (*strays*).
+over. What is not where it should be goes on, by its value: sends that are not where they were acknowledged
+(*misses*), records that no send was acknowledged for (*copies*), reads that the log does not confirm
+(*strays*).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import VIOLATION, Facts, Finding, FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import (
     Flags,
@@ -30,8 +32,8 @@ from tidelog.pipeline.audit.kernels.hashes import (
     text_hashes,
 )
 from tidelog.pipeline.audit.kernels.ledger_piece import value_keys
-from tidelog.pipeline.audit.kernels.place_rows import JUMPED, LOG, READ, SENT, bucket_numbers
 from tidelog.pipeline.audit.kernels.reads_piece import Jump, skip_finding
+from tidelog.pipeline.audit.kernels.round_two_rows import JUMPED, LOG, READ, SENT, bucket_numbers
 from tidelog.pipeline.audit.rounds.parcels import Bucket, Parcel, pack, unpack
 
 MISS, COPY, STRAY = "miss", "copy", "stray"
@@ -51,7 +53,6 @@ class PlacesShared:
 class PlacesResult:
     parcels: list[Parcel] = field(default_factory=list)
     candidates: Words = field(default_factory=lambda: np.zeros(0, np.uint64))
-    rows: int = 0
     tally: Tally = field(default_factory=Tally)
 
 
@@ -151,11 +152,8 @@ def judge_places(shared: PlacesShared, bucket: Bucket) -> PlacesResult:
     return result
 
 
-judge_places.on_driver = True  # type: ignore[attr-defined]
-
-
 class _Place:
-    """What was told and read, beside what the log holds."""
+    """What was acknowledged and read, beside what the log holds."""
 
     def __init__(self, context: Context, held: Held, sent: Any, read: Any) -> None:
         self._context = context
@@ -196,8 +194,8 @@ class _Place:
     # ------------------------------------------------------------ on their way to their values
 
     def misses(self) -> Any:
-        """Sends that do not stand where their producer was told, or not as they were sent, with what stands
-        there."""
+        """Sends that are not where they were acknowledged, or not as they were sent, with what is there
+        instead."""
         if self._sent is None:
             return None
         held, row = self._held, self._sent_row
@@ -226,7 +224,7 @@ class _Place:
         return pa.table(columns)
 
     def copies(self) -> Any:
-        """Records that no send was told of, and those that the final reader did not get."""
+        """Records that no send was acknowledged for, and those that the final reader did not get."""
         held = self._held
         if held.table is None:
             return None
@@ -239,26 +237,15 @@ class _Place:
         if not chosen.any():
             return None
         rows = pa.array(np.flatnonzero(chosen))
-        names = [
-            "part",
-            "value",
-            "offset",
-            "leader_epoch",
-            "producer_id",
-            "producer_epoch",
-            "value_crc32",
-            "key",
-        ]
-        found = held.table.select(names).take(rows)
-        return found.append_column("unread", pa.array(unread[chosen])).append_column(
-            "told", pa.array(told[chosen])
-        )
+        names = ["part", "value", "offset", "leader_epoch", "producer_id", "producer_epoch"]
+        found = held.table.select([*names, "value_crc32", "key"]).take(rows)
+        return found.append_column("unread", pa.array(unread[chosen]))
 
     def _unread(self) -> Flags:
         """What the final reader did not get of logs that replicas show."""
         held, context = self._held, self._context
         unread: Flags = np.zeros(len(held.spot), np.bool_)
-        if "a final read" not in context.facts or context.final_reader is None:
+        if Need.FINAL_READ not in context.facts or context.final_reader is None:
             return unread
         by_replica = np.array([*(part.broker is not None for part in context.parts), False])
         unread = held.shown & by_replica[held.part]
@@ -349,8 +336,8 @@ class _Place:
             )
 
     def inconsistent(self) -> Iterator[Finding]:
-        """Two values that were told or read at one offset. Of two that differ at least one differs from the
-        log, so only offsets are looked at where one does."""
+        """Two values that were acknowledged or read at one offset. Of two that differ at least one differs
+        from the log, so only offsets are looked at where one does."""
         suspicious = []
         if self._sent is not None:
             suspicious.append(spots_of(self._sent)[~self._sound])
@@ -363,7 +350,7 @@ class _Place:
         if self._sent is not None:
             for spot, each in _rows_at(self._sent, offsets, ["value", "producer", "settled_us", "sent_us"]):
                 at = each["settled_us"] if each["settled_us"] is not None else each["sent_us"]
-                who = (at or 0, f"told to {each['producer']}")
+                who = (at or 0, f"acknowledged to {each['producer']}")
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
         if self._read is not None:
             for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us"]):

@@ -1,13 +1,13 @@
 """Acknowledgements against the leaders' own account of what they committed, and by which clocks.
 
-A move of the high watermark is told with the replicas that had to have the records. Brokers put moves of a
-quarter of a second together and give them the time of the last one, so a record was committed up to that much
-before the time of its move.
+A move of the high watermark is recorded with the replicas that had to have the records. Brokers put moves
+of a quarter of a second together and give them the time of the last one, so a record was committed up to that
+much before the time of its move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tidelog.pipeline.audit.causes.history import NOTHING
 from tidelog.pipeline.audit.context import Context, Moves
-from tidelog.pipeline.audit.evidence import HAPPENINGS
+from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import VIOLATION, Finding
 from tidelog.pipeline.audit.kernels.hashes import Ints
 
@@ -89,7 +89,7 @@ def _covered(context: Context, sends: Sends) -> Iterator[tuple[int, Ints, Ints]]
         inside = at < len(ends)
         move = order[np.minimum(at, len(ends) - 1)]
         inside &= moves.from_offset[move] <= offset
-        # Where leaders told of the same offsets twice, it is not known which of them answered.
+        # Where leaders recorded the same offsets twice, it is not known which of them answered.
         following = order[np.minimum(at + 1, len(ends) - 1)]
         inside &= (at + 1 >= len(ends)) | (moves.from_offset[following] > offset)
         yield number, rows[inside], move[inside]
@@ -102,7 +102,7 @@ def below_promise(context: Context, sends: Sends) -> tuple[list[Finding], Judged
         (sends.outcome == 0) & (sends.acks == _ALL) & (sends.offset >= 0) & (sends.part >= 0)
     )
     judged = Judged(len(promised))
-    if HAPPENINGS not in context.facts or not len(promised):
+    if Need.EVENTS not in context.facts or not len(promised):
         return found, judged
     part = sends.part[promised]
     for number in np.unique(part).tolist():
@@ -147,27 +147,61 @@ def _judge(  # noqa: PLR0917
         first = int(np.searchsorted(enough, at - early))
         if first < len(enough) and enough[first] <= settled[row] + early:
             continue
-        found.append(_finding(context, number, moves, move, sends, int(rows[row])))
+        words = f"committed by [{moves.isr[move]}] alone; min.insync.replicas is {least}"
+        found.append(
+            sends.finding(
+                int(rows[row]),
+                "acknowledged below promise",
+                VIOLATION,
+                int(offset[row]),
+                leader_epoch=int(moves.epoch[move]),
+                broker=int(moves.broker[move]),
+                count=int(moves.in_sync[move]),
+                detail=words,
+            )
+        )
     return int(judged.sum())
 
 
-def _finding(  # noqa: PLR0917
-    context: Context, number: int, moves: Moves, move: int, sends: Sends, row: int
-) -> Finding:
-    return Finding(
-        "acknowledged below promise",
-        VIOLATION,
-        number,
-        int(sends.offset[row]),
-        int(moves.epoch[move]),
-        sends.table["value"][row].as_py(),
-        sends.producers[int(sends.producer[row])],
-        int(sends.sequence[row]),
-        int(sends.acks[row]),
-        broker=int(moves.broker[move]),
-        time_us=int(sends.sent[row]),
-        until_us=int(sends.settled[row]),
-        count=int(moves.in_sync[move]),
-        detail=f"committed by [{moves.isr[move]}] alone; min.insync.replicas is "
-        f"{context.parts[number].min_insync}",
-    )
+# ---------------------------------------------------------------- what clocks do not let judge
+
+
+def apart(context: Context, bounds: Iterable[Mapping[int, tuple[int, int]]]) -> dict[int, int]:
+    """Brokers whose clock differs from the clients' by more than the slack that every comparison allows for,
+    and by how many us it is ahead at least (or, if negative, behind)."""
+    together: dict[int, tuple[int, int]] = {}
+    for each in bounds:
+        for broker, (least, most) in each.items():
+            low, high = together.get(broker, (-_FAR, _FAR))
+            together[broker] = (max(low, least), min(high, most))
+    if not context.slack_us:
+        return {}
+    found = {}
+    for broker, (least, most) in sorted(together.items()):
+        if least > context.slack_us:
+            found[broker] = least
+        elif most < -context.slack_us:
+            found[broker] = most
+    return found
+
+
+def judge_early(
+    context: Context, early: list[Finding], count: int, skewed: Mapping[int, int]
+) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """Reads above the watermark that the clocks allow to judge, and what they do not."""
+    if not skewed:
+        words = []
+        if count > len(early):
+            words.append(
+                (f"{count - len(early):,} more reads above the high watermark", "only the first are listed")
+            )
+        return early, words
+    led = {
+        number
+        for number, moves in context.moves.items()
+        if any(int(broker) in skewed for broker in set(moves.broker.tolist()))
+    }
+    kept = [finding for finding in early if finding.part not in led]
+    far = ", ".join(f"{broker} ({us / 1e6:+.1f} s)" for broker, us in skewed.items())
+    why = f"the clocks of brokers are too far from those of the clients: {far}"
+    return kept, [(f"reads above the high watermark in {len(led)} partitions", why)]

@@ -2,9 +2,9 @@
 early.
 
 `position_before` is the offset that a consumer waited for, so a read shows by itself whether the consumer was
-moved on or back. A consumer that was told so (`out_of_range`: the log no longer has its place) moved by its
-own policy. That is worth a notice; that the log was cut off behind it shows as lost and rewritten records. So
-is the move of one that belongs to a group and may have been moved by it (`rebalanced`).
+moved on or back. A consumer that got this answer (`out_of_range`: the log no longer has its place) moved by
+its own policy. That is worth a notice; that the log was cut off behind it shows as lost and rewritten
+records. So is the move of one that belongs to a group and may have been moved by it (`rebalanced`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.context import Context, Vanished
 from tidelog.pipeline.audit.findings import (
     NOTICE,
     VIOLATION,
@@ -34,8 +34,9 @@ from tidelog.pipeline.audit.kernels.hashes import (
     coded,
     contents,
     ints,
+    log_sums,
+    runs_of,
     spots,
-    starts_of,
     stretch_keys,
     summed,
     text_hashes,
@@ -65,6 +66,23 @@ class Reads:
     read: Ints
     before: Ints
     poll: Ints
+
+    def consumer_at(self, row: int) -> str:
+        return self.consumers[int(self.consumer[row])] or ""
+
+    def finding(self, row: int, anomaly: str, severity: str, **more: Any) -> Finding:
+        """Of one of them."""
+        return Finding(
+            anomaly,
+            severity,
+            int(self.part[row]),
+            int(self.offset[row]),
+            self.table["leader_epoch"][row].as_py(),
+            self.table["value"][row].as_py(),
+            consumer=self.consumers[int(self.consumer[row])],
+            time_us=int(self.read[row]),
+            **more,
+        )
 
 
 @dataclass(slots=True)
@@ -119,7 +137,7 @@ def reads_of(context: Context, table: Any) -> Reads:
 def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
     reads = reads_of(context, read_piece(context.place, piece, COLUMNS))
     result = ReadsResult(rows=len(reads.offset), unplaced=int((reads.before < 0).sum()))
-    crc, key = ints(reads.table["value_crc32"]), text_hashes(reads.table["key"])
+    crc, key = ints(reads.table["value_crc32"]), context.key_hashes(reads.table["key"])
     content = contents(spots(reads.offset, reads.value), crc, key)
     starts, _ = context.limits()
     # What was read below the start of the log was deleted since.
@@ -129,16 +147,10 @@ def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
         mine = reads.consumer == code
         result.counts[name] = int(mine.sum())
         rows = np.flatnonzero(mine & counted)
-        result.sums[name] = summed(stretch_keys(reads.part[rows], reads.offset[rows]), content[rows])
+        keys = stretch_keys(reads.part[rows], reads.offset[rows])
+        result.sums[name] = summed(keys, content[rows])
         if name == context.final_reader:
-            valued = reads.value[rows] != 0
-            keys, counts, sums, with_value, of_values = summed(
-                stretch_keys(reads.part[rows], reads.offset[rows]),
-                content[rows],
-                valued.astype(np.uint64),
-                np.where(valued, content[rows], np.uint64(0)),
-            )
-            result.final_sums = (keys, counts, sums, with_value.astype(np.int64), of_values)
+            result.final_sums = log_sums(keys, content[rows], reads.value[rows] != 0)
             _ends(result, reads, np.flatnonzero(mine & (reads.part >= 0)))
         if name in context.shown_consumers:
             _draw(context, result, name, reads.read[mine])
@@ -152,8 +164,7 @@ def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
 
 def _ends(result: ReadsResult, reads: Reads, rows: Ints) -> None:
     order = rows[np.lexsort((reads.offset[rows], reads.part[rows]))]
-    first = starts_of(reads.part[order])
-    last = np.concatenate((first[1:], [len(order)])) - 1 if len(order) else first
+    first, last = runs_of(reads.part[order])
     for a, z in zip(order[first].tolist(), order[last].tolist(), strict=True):
         result.final[int(reads.part[a])] = (int(reads.offset[a]), int(reads.offset[z]))
 
@@ -181,7 +192,7 @@ def is_long(reads: Reads) -> Flags:
 def jump_at(reads: Reads, row: int) -> Jump:
     return Jump(
         int(reads.part[row]),
-        reads.consumers[int(reads.consumer[row])] or "",
+        reads.consumer_at(row),
         int(reads.poll[row]),
         int(reads.before[row]),
         int(reads.offset[row]),
@@ -202,21 +213,23 @@ def _jumps(result: ReadsResult, reads: Reads) -> None:
 
 
 def moved_why(
-    context: Context, consumer: str, part: int, before: int, read_us: int
+    vanished: Vanished, consumer: str, part: Any, before: int, read_us: int
 ) -> tuple[str, str, Circumstance | None]:
     """Severity, words and circumstance of a consumer's move."""
-    told = context.vanished.get((consumer, part, before))
+    told = vanished.get((consumer, part, before))
     if told is None or told[0] > read_us:
         return VIOLATION, "", None
     if told[1] == "rebalanced":
         return NOTICE, ", and its group may have moved it", Circumstance.MOVED_BY_GROUP
-    return NOTICE, ", after it had been told that its place is gone", None
+    return NOTICE, ", after a broker had answered that its place is gone", None
 
 
 def skip_finding(
     context: Context, jump: Jump, first: tuple[int, str | None, int | None], count: int
 ) -> Finding:
-    severity, why, circumstance = moved_why(context, jump.consumer, jump.part, jump.before, jump.read_us)
+    severity, why, circumstance = moved_why(
+        context.vanished, jump.consumer, jump.part, jump.before, jump.read_us
+    )
     return Finding(
         "poll skip",
         severity,
@@ -242,8 +255,8 @@ def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
     order = np.argsort(lane, kind="stable")
     lanes = lane[order]
     for row in rows.tolist():
-        consumer = reads.consumers[int(reads.consumer[row])] or ""
-        part, before, offset = int(reads.part[row]), int(reads.before[row]), int(reads.offset[row])
+        consumer, part = reads.consumer_at(row), int(reads.part[row])
+        before, offset = int(reads.before[row]), int(reads.offset[row])
         read_us = int(reads.read[row])
         mine = order[np.searchsorted(lanes, lane[row]) : np.searchsorted(lanes, lane[row], "right")]
         same_poll = mine[reads.poll[mine] == reads.poll[row]]
@@ -252,36 +265,26 @@ def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
         came = int((after[same_poll] == before).sum()) - (offset + 1 == before)
         left = int((reads.before[same_poll] == before).sum())
         earlier = mine[(after[mine] == before) & (reads.read[mine] <= read_us) & (mine < row)]
-        severity, why, circumstance = moved_why(context, consumer, part, before, read_us)
+        severity, why, circumstance = moved_why(context.vanished, consumer, part, before, read_us)
         inside = ", inside one poll" if came >= left else ""
-        yield Finding(
+        since_us = int(reads.read[earlier[-1]]) if len(earlier) else None
+        yield reads.finding(
+            row,
             "non-monotonic poll",
             severity,
-            part,
-            offset,
-            _known(reads.table["leader_epoch"][row].as_py()),
-            reads.table["value"][row].as_py(),
-            consumer=consumer,
-            time_us=read_us,
             detail=f"{consumer} waited for offset {before} and was given {offset}{inside}{why}",
             circumstance=circumstance,
-            facts=Facts(
-                since_us=int(reads.read[earlier[-1]]) if len(earlier) else None,
-                position=before,
-            ),
+            facts=Facts(since_us=since_us, position=before),
         )
-
-
-def _known(number: Any) -> int | None:
-    return None if number is None else int(number)
 
 
 # ---------------------------------------------------------------- too early
 
 
 def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
-    """The last record of each poll, against the highest watermark that a leader had told by then. A broker
-    that is killed takes its last moves with it, so polls around the death of a broker are not judged."""
+    """The last record of each poll, against the highest watermark that a leader had recorded by then. A
+    broker that is killed takes its last moves with it, so polls around the death of a broker are not
+    judged."""
     early = np.zeros(len(reads.offset), np.bool_)
     for number, (at, mark) in context.known_marks.items():
         mine = np.flatnonzero(reads.part == number)
@@ -298,24 +301,12 @@ def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
         rows = rows[~near]
     order = np.lexsort((reads.offset[rows], reads.read[rows], reads.consumer[rows], reads.part[rows]))
     rows = rows[order]
-    polls = starts_of(reads.part[rows], reads.consumer[rows], reads.read[rows])
-    lasts = rows[np.concatenate((polls[1:], [len(rows)])) - 1] if len(rows) else rows
+    _, polls = runs_of(reads.part[rows], reads.consumer[rows], reads.read[rows])
+    lasts = rows[polls]
     result.early_count = len(lasts)
     for row in lasts.tolist()[:EARLY_MAX]:
-        part, consumer = int(reads.part[row]), reads.consumers[int(reads.consumer[row])]
-        at, mark = context.known_marks[part]
+        at, mark = context.known_marks[int(reads.part[row])]
         told = int(np.searchsorted(at, reads.read[row] + context.slack_us, "right"))
         highest = int(mark[told - 1]) if told else 0
-        result.early.append(
-            Finding(
-                "precommitted read",
-                VIOLATION,
-                part,
-                int(reads.offset[row]),
-                _known(reads.table["leader_epoch"][row].as_py()),
-                reads.table["value"][row].as_py(),
-                consumer=consumer,
-                time_us=int(reads.read[row]),
-                detail=f"{consumer} read it when the high watermark was {highest}",
-            )
-        )
+        words = f"{reads.consumer_at(row)} read it when the high watermark was {highest}"
+        result.early.append(reads.finding(row, "precommitted read", VIOLATION, detail=words))

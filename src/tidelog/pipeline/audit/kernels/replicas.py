@@ -133,7 +133,7 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
         broker=other[0],
         count=len({each[1] for each in held}),
         detail=", ".join(told),
-        facts=Facts(True, other[2]["leader_epoch"], right[2]["leader_epoch"]),
+        facts=Facts(other_there=True, other_epoch=other[2]["leader_epoch"]),
     )
 
 

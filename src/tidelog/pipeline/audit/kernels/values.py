@@ -1,4 +1,5 @@
-"""Round two, by value: all sends and all copies of a value that is not, or not only, where it was told.
+"""Round two, by value: all sends and all copies of a value that is not, or not only, where it was
+acknowledged.
 
 Found here: lost, duplicated, phantom, aborted read, unknown arrived, damaged, unseen. Most values that come
 here are as they should be (a send whose outcome is not known and that did not arrive, an acks=0 send that
@@ -15,7 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Context
-from tidelog.pipeline.audit.evidence import ALL_SENDS, FINAL_READ, READ, REPLICA_LOGS
+from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import (
     NOTICE,
     VIOLATION,
@@ -28,7 +29,7 @@ from tidelog.pipeline.audit.findings import (
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, text_hashes
 from tidelog.pipeline.audit.kernels.ledger_piece import FAILED, OK, UNKNOWN, value_keys
 from tidelog.pipeline.audit.kernels.places import COPY, MISS, STRAY
-from tidelog.pipeline.audit.kernels.value_rows import SEND
+from tidelog.pipeline.audit.kernels.round_two_rows import SEND
 from tidelog.pipeline.audit.rounds.parcels import Bucket, unpack
 
 _AFTER_APPEND: Final = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
@@ -45,10 +46,10 @@ class ValuesShared:
 
 @dataclass(slots=True)
 class Patches:
-    """Where sends stand that do not stand where they were told: their rows, and offsets (-1: nowhere)."""
+    """Sends that are not where they were acknowledged: their rows, and their offsets (-1: nowhere)."""
 
     row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    stands: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    real_offset: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass(slots=True)
@@ -74,7 +75,7 @@ class Group:
     sends: list[Row]
     misses: dict[int, Row]
     copies: dict[int, Row]
-    """By offset; of those that a send was told of only the offset is known."""
+    """By offset; of those where a send was acknowledged only the offset is known."""
     strays: list[Row]
 
 
@@ -89,9 +90,6 @@ def judge_values(shared: ValuesShared, bucket: Bucket) -> ValuesResult:
     result.patches = judge.patches()
     result.tally = writer.close()
     return result
-
-
-judge_values.on_driver = True  # type: ignore[attr-defined]
 
 
 # ---------------------------------------------------------------- bringing together
@@ -129,23 +127,29 @@ def _groups(tables: dict[str, Any], judge: _Judge) -> Iterator[Group]:
         copies = {row["offset"]: row for row in rows[COPY].get(number, [])}
         some = (sends or list(copies.values()) or strays or list(misses.values()))[0]
         for send in sends:
-            if send["told"] and (send["row"] not in misses or misses[send["row"]]["changed"]):
+            if send["placed"] and (send["row"] not in misses or misses[send["row"]]["changed"]):
                 copies.setdefault(send["offset"], {"offset": send["offset"], "as_sent": send["row"]})
         yield Group(some["part"], some["value"], sends, misses, copies, strays)
 
 
 def _plain_groups(tables: dict[str, Any], index: dict[str, Ints], count: int, judge: _Judge) -> Any:
     """Values of which there is nothing to say, by their numbers: sent once, and absent though that is no
-    loss; or there once, though its place had not been told."""
+    loss; or there once, though it was acknowledged without an offset."""
 
     def counted(kind: str, chosen: Any = None) -> Ints:
         mine = index[kind] if chosen is None else index[kind][chosen]
         return np.bincount(mine, minlength=count)
 
+    def spread(kind: str, column: Any, absent: int) -> Any:
+        """A column by the numbers of values."""
+        found = np.full(count, absent, column.dtype)
+        found[index[kind]] = column
+        return found
+
     send, copy = tables[SEND], tables[COPY]
     if send is None:
         return np.zeros(count, np.bool_)
-    outcome, told = ints(send["outcome"]), flags(send["told"])
+    outcome, told = ints(send["outcome"]), flags(send["placed"])
     alone = counted(SEND) == 1
     quiet = alone & (counted(MISS) == 0) & (counted(STRAY) == 0)
     copies = counted(COPY)
@@ -155,18 +159,12 @@ def _plain_groups(tables: dict[str, Any], index: dict[str, Ints], count: int, ju
     if copy is not None:
         unread = counted(COPY, flags(copy["unread"]))
         unplaced = counted(SEND, (outcome == OK) & ~told & (ints(send["offset"]) < 0)) == 1
-        crc = np.full(count, -1, np.int64)
-        crc[index[SEND]] = ints(send["value_crc32"])
-        stored = np.full(count, -1, np.int64)
-        stored[index[COPY]] = ints(copy["value_crc32"])
-        key, kept = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
-        key[index[SEND]] = text_hashes(send["key"])
-        kept[index[COPY]] = text_hashes(copy["key"])
+        crc, stored = (spread(kind, ints(tables[kind]["value_crc32"]), -1) for kind in (SEND, COPY))
+        key, kept = (spread(kind, text_hashes(tables[kind]["key"]), 0) for kind in (SEND, COPY))
         same = (crc < 0) | (stored < 0) | (crc == stored)
         there = quiet & (copies == 1) & (unread == 0) & unplaced & same & ((key == 0) | (key == kept))
         plain |= there
-        at = np.full(count, -1, np.int64)
-        at[index[COPY]] = ints(copy["offset"])
+        at = spread(COPY, ints(copy["offset"]), -1)
         mine = np.flatnonzero(there[index[SEND]])
         judge.place(ints(send["row"])[mine], at[index[SEND][mine]])
     return plain
@@ -181,22 +179,22 @@ class _Judge:
         self._context = shared.context
         self._result = result
         self._rows: list[Ints] = []
-        self._stands: list[Ints] = []
+        self._real_offsets: list[Ints] = []
         facts = self._context.facts
-        self._whole_ledger = ALL_SENDS in facts
-        self._final_read = FINAL_READ in facts and REPLICA_LOGS in facts
+        self._whole_ledger = Need.ALL_SENDS in facts
+        self._final_read = Need.FINAL_READ in facts and Need.REPLICA_LOGS in facts
 
-    def place(self, rows: Ints, stands: Ints) -> None:
+    def place(self, rows: Ints, real_offset: Ints) -> None:
         self._rows.append(rows)
-        self._stands.append(stands)
+        self._real_offsets.append(real_offset)
 
     def patches(self) -> Patches:
         if not self._rows:
             return Patches()
-        return Patches(np.concatenate(self._rows), np.concatenate(self._stands))
+        return Patches(np.concatenate(self._rows), np.concatenate(self._real_offsets))
 
     def findings(self, group: Group) -> Iterator[Finding]:
-        self._stand(group)
+        self._locate(group)
         part = self._context.parts[group.part]
         sends, copies = group.sends, sorted(group.copies)
         ok = [send for send in sends if send["outcome"] == OK]
@@ -207,8 +205,8 @@ class _Judge:
             yield from self._lost(group, ok)
         only = sends[0]
         if len(sends) == 1:
-            if only["outcome"] == FAILED and copies:
-                yield self._aborted(group, only, copies)
+            if only["outcome"] == FAILED:
+                yield from self._aborted(group, only, copies)
             if only["outcome"] == UNKNOWN and copies and not only["in_transaction"]:
                 yield self._of_send(
                     "unknown arrived",
@@ -217,27 +215,24 @@ class _Judge:
                     only,
                     copies[0],
                     count=len(copies),
-                    detail=f"its producer was told {only['error'] or 'nothing'}",
+                    detail=f"its producer got {only['error'] or 'no answer'}",
                 )
             yield from self._damaged(group, only)
         elif len(sends) > len(copies) and copies:
             self._result.repeated += 1
         yield from self._twice(group, copies)
-        if only["outcome"] == FAILED and len(sends) == 1 and not copies and READ in self._context.facts:
-            for stray in group.strays:
-                yield self._aborted_stray(group, only, stray)
         if ok and part.broker is not None and self._final_read:
             yield from self._unseen(group, ok)
 
-    def _stand(self, group: Group) -> None:
-        """Where its send stands: the first copy. Nothing tells the sends of a value apart."""
+    def _locate(self, group: Group) -> None:
+        """Where its send is: the first copy. Nothing tells the sends of a value apart."""
         first = min(group.copies, default=-1)
         for send in group.sends:
             if send["outcome"] == FAILED:
                 continue
-            stands = first if len(group.sends) == 1 else -1
+            real_offset = first if len(group.sends) == 1 else -1
             if (
-                stands < 0
+                real_offset < 0
                 and len(group.sends) == 1
                 and send["outcome"] == OK
                 and not self._context.reads_to_end
@@ -245,10 +240,10 @@ class _Judge:
                 # Behind the last record that was read it is where the broker said: nothing else shows it.
                 told = send["offset"]
                 end = self._context.parts[group.part].end
-                stands = told if told is not None and told >= end else -1
-            if send["outcome"] == OK or stands >= 0:
+                real_offset = told if told is not None and told >= end else -1
+            if send["outcome"] == OK or real_offset >= 0:
                 self._rows.append(np.array([send["row"]]))
-                self._stands.append(np.array([stands]))
+                self._real_offsets.append(np.array([real_offset]))
 
     # ------------------------------------------------------------ one by one
 
@@ -272,31 +267,30 @@ class _Judge:
 
     def _not_sent(self, group: Group, copies: list[int]) -> Iterator[Finding]:
         if self._whole_ledger and copies:
-            yield Finding(
-                "phantom",
-                VIOLATION,
-                group.part,
-                copies[0],
-                value=group.value,
-                count=len(copies),
-                detail="it stands in the final log, and nobody sent it",
-            )
+            words = "the final log holds it, and no producer sent it"
+            value, count = group.value, len(copies)
+            yield Finding("phantom", VIOLATION, group.part, copies[0], value=value, count=count, detail=words)
         if len(copies) > 1:
             yield from self._twice(group, copies)
         if self._whole_ledger and not copies:
             for stray in group.strays:
-                yield Finding(
-                    "phantom",
-                    VIOLATION,
-                    group.part,
-                    stray["offset"],
-                    stray["leader_epoch"],
-                    group.value,
-                    consumer=stray["consumer"],
-                    time_us=stray["read_us"],
-                    detail=f"{stray['consumer']} read it, nobody sent it, and the final log does not hold it "
-                    "there",
-                )
+                words = "read it, no producer sent it, and the final log does not hold it there"
+                yield self._of_stray("phantom", group, stray, words)
+
+    def _of_stray(self, anomaly: str, group: Group, stray: Row, words: str, **more: Any) -> Finding:
+        """About a read that the log does not confirm. `words` say what its consumer did."""
+        return Finding(
+            anomaly,
+            VIOLATION,
+            group.part,
+            stray["offset"],
+            stray["leader_epoch"],
+            group.value,
+            consumer=stray["consumer"],
+            time_us=stray["read_us"],
+            detail=f"{stray['consumer']} {words}",
+            **more,
+        )
 
     def _lost(self, group: Group, ok: list[Row]) -> Iterator[Finding]:
         """Acknowledged, and nowhere."""
@@ -309,16 +303,16 @@ class _Judge:
         if (told is None and part.start > 0) or (told is not None and told < part.start):
             return
         if not context.reads_to_end and (told is None or told >= part.end):
-            if FINAL_READ in context.facts and not group.strays:
+            if Need.FINAL_READ in context.facts and not group.strays:
                 yield self._of_send(
                     "unseen",
                     VIOLATION,
                     group,
                     send,
                     told,
-                    detail="acknowledged without an offset, and nobody ever read it"
+                    detail="acknowledged without an offset, and no consumer read it"
                     if told is None
-                    else "acknowledged behind the last record that anybody read",
+                    else "acknowledged behind the last record that was read",
                 )
             return
         miss = group.misses.get(send["row"])
@@ -348,34 +342,26 @@ class _Judge:
         at = int(np.searchsorted(keys, key))
         return at < len(keys) and keys[at] == key and int(places[at]) == send["offset"]
 
-    def _aborted(self, group: Group, send: Row, copies: list[int]) -> Finding:
-        return self._of_send(
-            "aborted read",
-            VIOLATION,
-            group,
-            send,
-            copies[0],
-            count=len(copies),
-            detail=f"it stands in the final log; its producer was told {send['error'] or 'that it failed'}",
-            circumstance=Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None,
-        )
-
-    def _aborted_stray(self, group: Group, send: Row, stray: Row) -> Finding:
-        return Finding(
-            "aborted read",
-            VIOLATION,
-            group.part,
-            stray["offset"],
-            stray["leader_epoch"],
-            group.value,
-            send["producer"],
-            send["sequence"],
-            send["acks"],
-            stray["consumer"],
-            time_us=stray["read_us"],
-            detail=f"{stray['consumer']} read it; its producer was told {send['error'] or 'that it failed'}",
-            circumstance=Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None,
-        )
+    def _aborted(self, group: Group, send: Row, copies: list[int]) -> Iterator[Finding]:
+        """The value of a send that certainly failed, in the final log or else in what was read."""
+        told = f"its producer got {send['error'] or 'an error'}"
+        after = Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None
+        if copies:
+            yield self._of_send(
+                "aborted read",
+                VIOLATION,
+                group,
+                send,
+                copies[0],
+                count=len(copies),
+                detail=f"the final log holds it; {told}",
+                circumstance=after,
+            )
+        elif Need.READS in self._context.facts:
+            sender = {name: send[name] for name in ("producer", "sequence", "acks")}
+            for stray in group.strays:
+                words = f"read it; {told}"
+                yield self._of_stray("aborted read", group, stray, words, circumstance=after, **sender)
 
     def _damaged(self, group: Group, send: Row) -> Iterator[Finding]:
         """Other bytes, or another key, than it was sent with: the first such copy."""
@@ -394,13 +380,13 @@ class _Judge:
         if bad is None:
             return
         if bad["value_crc32"] not in (None, -1, send["value_crc32"]):
-            words = f"sent with CRC-32 {send['value_crc32']}, stands there with {bad['value_crc32']}"
+            words = f"sent with CRC-32 {send['value_crc32']}, the log holds it with {bad['value_crc32']}"
         else:
-            words = f"sent with the key {send['key']}, stands there with {bad['key']}"
+            words = f"sent with the key {send['key']}, the log holds it with {bad['key']}"
         yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=words)
 
     def _twice(self, group: Group, copies: list[int]) -> Iterator[Finding]:
-        """At two or more offsets; or elsewhere than it was told, and nothing stands there."""
+        """At two or more offsets; or elsewhere than it was acknowledged, and nothing is there."""
         sends = group.sends
         if len(copies) > 1:
             yield from self._duplicated(group, copies)
@@ -416,7 +402,7 @@ class _Judge:
                 send,
                 copies[0],
                 count=2,
-                detail=f"its producer was told offset {told}, and it stands at {copies[0]}",
+                detail=f"acknowledged at offset {told}, and the log holds it at {copies[0]}",
             )
 
     def _duplicated(self, group: Group, copies: list[int]) -> Iterator[Finding]:
@@ -429,12 +415,12 @@ class _Judge:
         ]
         finding = Finding("duplicated", NOTICE, group.part, copies[-1], value=group.value, count=len(copies))
         if send is not None:
-            finding.producer, finding.sequence, finding.acks = (
-                send["producer"],
-                send["sequence"],
+            finding.producer, finding.sequence = send["producer"], send["sequence"]
+            finding.acks, finding.time_us, finding.until_us = (
                 send["acks"],
+                send["sent_us"],
+                send["settled_us"],
             )
-            finding.time_us, finding.until_us = send["sent_us"], send["settled_us"]
         if len(sends) > 1:
             if len(copies) <= len(sends):
                 finding.circumstance = Circumstance.SENT_TWICE

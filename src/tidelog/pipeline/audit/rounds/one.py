@@ -11,6 +11,7 @@ import numpy as np
 
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.audit.context import Context
+from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, summed
 from tidelog.pipeline.audit.kernels.ledger_piece import LedgerResult, judge_ledger
@@ -41,6 +42,9 @@ def judge_piece(context: Context, piece: Piece) -> LogResult | LedgerResult | Re
         return Unreadable(error.name, error.why)
 
 
+judge_piece.on_workers = True  # type: ignore[attr-defined]
+
+
 @dataclass(slots=True)
 class Summed:
     """Round one, brought together."""
@@ -52,7 +56,6 @@ class Summed:
     records: Counter[int] = field(default_factory=Counter)
     problems: set[tuple[int, int, int | None, str]] = field(default_factory=set)
     reads: Counter[str] = field(default_factory=Counter)
-    final: dict[int, tuple[int, int]] = field(default_factory=dict)
     jump_keys: Ints = field(default_factory=lambda: _NOTHING)
     long_jumps: list[Jump] = field(default_factory=list)
     long_count: int = 0
@@ -106,9 +109,6 @@ def _bring_reads(found: Summed, reads: Sequence[ReadsResult]) -> None:
         found.early_count += result.early_count
         found.unplaced_reads += result.unplaced
         found.tallies.append(result.tally)
-        for part, (first, last) in result.final.items():
-            low, high = found.final.get(part, (first, last))
-            found.final[part] = (min(low, first), max(high, last))
         for consumer, sums in result.sums.items():
             by_consumer.setdefault(consumer, []).append(sums)
     found.read = {consumer: _merged(sums) for consumer, sums in by_consumer.items()}
@@ -130,24 +130,24 @@ def _merged(listed: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
     return dict(zip(found.tolist(), zip(*(column.tolist() for column in added), strict=True), strict=True))
 
 
-def differing(context: Context, found: Summed, facts: frozenset[str]) -> Ints:
+def differing(context: Context, found: Summed, facts: frozenset[Need]) -> Ints:
     """The stretches in which the log does not hold just what producers were told and consumers read."""
     wanted: set[int] = set()
-    if "sends" in facts and "a final log" in facts:
+    if Need.SENDS in facts and Need.FINAL_LOG in facts:
         held = {key: (row[2], row[3]) for key, row in found.log.items() if row[2]}
         wanted |= {key for key in held.keys() | found.sent.keys() if held.get(key) != found.sent.get(key)}
         for result in found.ledgers:
             wanted.update(result.beyond.tolist())
-    if "a final log" in facts:
+    if Need.FINAL_LOG in facts:
         for consumer, sums in found.read.items():
             known = {key for key in sums if context.parts[key >> 40].known}
             wanted |= {key for key in known if found.log.get(key, (0, 0))[:2] != sums[key]}
-            if consumer == context.final_reader and "a final read" in facts:
+            if consumer == context.final_reader and Need.FINAL_READ in facts:
                 wanted |= {key for key in found.log if key not in sums}
         wanted.update(found.jump_keys.tolist())
         if (
             context.final_reader is not None
-            and "a final read" in facts
+            and Need.FINAL_READ in facts
             and context.final_reader not in found.read
         ):
             wanted |= found.log.keys()

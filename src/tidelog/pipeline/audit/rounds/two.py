@@ -1,5 +1,5 @@
 """Round two: the rows of stretches that differ, by place; then values whose place is not known, by value;
-then order, where sends turned out to stand elsewhere."""
+then order, where sends turned out to be elsewhere."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.engines import Engine
-from tidelog.pipeline.audit.evidence import FINAL_LOG, SENDS
+from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
 from tidelog.pipeline.audit.kernels.hashes import OFFSET_BITS, STRETCH, Ints, Words, coded, ints
-from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_records, final_rows, simulated
+from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_rows
 from tidelog.pipeline.audit.kernels.order import OrderPiece, between_files, judge_order
-from tidelog.pipeline.audit.kernels.place_rows import Wanted, emit_places
 from tidelog.pipeline.audit.kernels.places import PlacesShared, judge_places
 from tidelog.pipeline.audit.kernels.reads_piece import Jump, skip_finding
+from tidelog.pipeline.audit.kernels.round_two_rows import Wanted, emit_places, emit_values, suspects
 from tidelog.pipeline.audit.kernels.tables import read_piece
-from tidelog.pipeline.audit.kernels.value_rows import emit_values, suspects
 from tidelog.pipeline.audit.kernels.values import ValuesShared, identified, judge_values
 from tidelog.pipeline.audit.pieces import LogPiece, RecordsPiece, TablePiece
 from tidelog.pipeline.audit.rounds.one import Summed, differing
@@ -50,25 +50,25 @@ class SecondRound:
         self.found: list[Finding] = []
         self.repeated = 0
         self.compacted: Counter[int] = Counter()
-        self.stands: dict[int, int] = {}
-        """Where sends stand that do not stand where they were told, by their row: only of transactions."""
+        self.real_offset: dict[int, int] = {}
+        """Offsets of sends that are not where they were acknowledged, by their row: only of transactions."""
 
     def run(self, progress: Callable[[float], object]) -> None:
         context, facts = self._context, self._context.facts
         wanted = differing(context, self._summed, facts)
         parcels, candidates = self._by_place(wanted)
         progress(2 / _STEPS)
-        row, stands = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        if SENDS in facts and FINAL_LOG in facts:
+        row, real_offset = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if Need.SENDS in facts and Need.FINAL_LOG in facts:
             candidates = np.unique(np.concatenate((candidates, self._summed.candidates)))
         if len(candidates):
-            row, stands = self._by_value(parcels, candidates)
+            row, real_offset = self._by_value(parcels, candidates)
         progress(4 / _STEPS)
         if "reordered" in context.audits:
-            self._order(row, stands)
+            self._order(row, real_offset)
         self._long_jumps()
         if any(piece.transactional for piece in self._ledger):
-            self.stands = dict(zip(row.tolist(), stands.tolist(), strict=True))
+            self.real_offset = dict(zip(row.tolist(), real_offset.tolist(), strict=True))
 
     # ------------------------------------------------------------ by place
 
@@ -109,9 +109,9 @@ class SecondRound:
             self.compacted.update(result.compacted)
         self._identify([each for result in results for each in result.open])
         row = np.concatenate([result.patches.row for result in results])
-        stands = np.concatenate([result.patches.stands for result in results])
+        real_offset = np.concatenate([result.patches.real_offset for result in results])
         order = np.argsort(row, kind="stable")
-        return row[order], stands[order]
+        return row[order], real_offset[order]
 
     def _keys(self) -> tuple[Any, Ints] | None:
         """Where each key of compacted topics was written last."""
@@ -127,7 +127,7 @@ class SecondRound:
     def _identify(
         self, waiting: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]]
     ) -> None:
-        """Who wrote the copies of duplicated values, where sums had not made anybody look."""
+        """Who wrote the copies of duplicated values, where the sums agreed."""
         spots = {
             (finding.part or 0, offset)
             for finding, copies in waiting
@@ -167,20 +167,10 @@ class SecondRound:
         if context.parts[part].broker is None:
             return [self._read_rows(piece, part, span) for piece in self._reads]
         for piece in self._logs:
-            if isinstance(piece, RecordsPiece):
-                if part in piece.parts:
-                    table, numbers, brokers = simulated(context, piece)
-                    if table is not None:
-                        rows = final_records(context, table, numbers, brokers)
-                        offset = ints(rows["offset"])
-                        mine = (ints(rows["part"]) == part) & (offset >= span.start) & (offset < span.stop)
-                        found.append(rows.filter(mine))
-            elif piece.part == part and piece.low < span.stop and piece.high > span.start:
-                chosen = context.parts[part].broker
-                if chosen is not None and chosen in piece.files:
-                    rows = final_rows(context, piece, LOG_COLUMNS, span)
-                    if rows is not None:
-                        found.append(rows)
+            mine = part in piece.parts if isinstance(piece, RecordsPiece) else part == piece.part
+            rows = final_rows(context, piece, LOG_COLUMNS, span) if mine else None
+            if rows is not None:
+                found.append(rows.filter(pc.equal(rows["part"], part)))
         return found
 
     def _read_rows(self, piece: TablePiece, part: int, span: range) -> Any:
@@ -197,8 +187,8 @@ class SecondRound:
 
     # ------------------------------------------------------------ order
 
-    def _order(self, row: Ints, stands: Ints) -> None:
-        """Again where a send stands elsewhere than it was told, or stands before its predecessor."""
+    def _order(self, row: Ints, real_offset: Ints) -> None:
+        """Again where a send is elsewhere than it was acknowledged, or is before its predecessor."""
         results = self._summed.ledgers
         patched = set((row >> 32).tolist())
         groups = _overlapping([result.edges for result in results if result.edges], len(self._ledger))
@@ -209,7 +199,7 @@ class SecondRound:
             mine = np.isin(row >> 32, group)
             pieces = tuple(self._ledger[number] for number in group)
             size = sum(piece.bytes for piece in pieces)
-            work.append(OrderPiece(group[0], pieces, row[mine], stands[mine], size))
+            work.append(OrderPiece(group[0], pieces, row[mine], real_offset[mine], size))
         done = self._engine.run(judge_order, self._context, work)
         edges = [
             r.edges for n, r in enumerate(results) if r.edges and not any(n in _numbers(w) for w in work)
@@ -241,7 +231,7 @@ class SecondRound:
     def _long_jumps(self) -> None:
         """Consumers that were moved on by more than a stretch. What lies between is known by its sums."""
         log = self._summed.log
-        if FINAL_LOG not in self._context.facts:
+        if Need.FINAL_LOG not in self._context.facts:
             return
         for jump in self._summed.long_jumps:
             first, last = jump.before // STRETCH, (jump.landed - 1) // STRETCH

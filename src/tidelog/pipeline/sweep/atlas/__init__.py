@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from tidelog._version import __version__
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import Markup, el, page
 from tidelog.pipeline.sweep.atlas import choosing, coverage, maps, sections, stories
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.campaign import Atlas
@@ -26,16 +26,9 @@ def render(atlas: Atlas) -> str:
     table = AtlasTable(atlas)
     ours, theirs = files(__package__), files("tidelog.pipeline.report")
     style = theirs.joinpath("style.css").read_text("utf-8") + ours.joinpath("style.css").read_text("utf-8")
-    head = el(
-        "head",
-        el("meta", charset="utf-8"),
-        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        el("meta", name="color-scheme", content="light dark"),
-        el("title", f"{atlas.trials:,} trials · tidelog atlas"),
-        el("style", Markup(style)),
-    )
-    body = el(
-        "body",
+    return page(
+        f"{atlas.trials:,} trials · tidelog atlas",
+        style,
         sections.head_section(table),
         el(
             "main",
@@ -47,12 +40,7 @@ def render(atlas: Atlas) -> str:
             sections.left_out_section(table),
             sections.again_section(table),
         ),
-        el(
-            "footer",
-            f"tidelog {__version__} · made {atlas.made or 'today'} by ",
-            el("code", atlas.command),
-        ),
+        el("footer", f"tidelog {__version__} · made {atlas.made or 'today'} by ", el("code", atlas.command)),
         el("script", choosing.data(table), type="application/json", id="cells"),
         el("script", Markup(ours.joinpath("page.js").read_text("utf-8"))),
     )
-    return "<!doctype html>\n" + join(el("html", head, body, lang="en")) + "\n"

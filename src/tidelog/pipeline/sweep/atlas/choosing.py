@@ -5,7 +5,7 @@ then no flush of every write; then a plain producer before an idempotent one; th
 that was less often without a leader. "Never failed" is said with the number of trials behind it.
 
 The page's script does the choosing among the numbers that `data` puts into the page; `cheapest` is the same
-in Python, for the answer that stands there before anybody chooses, and for tests.
+in Python, for the answer that is there before a reader chooses, and for tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HARMS = {
     "reordered": "Records of one producer change places",
 }
 FORBIDDEN = ("lost", "diverged", "rewritten")
-"""What is crossed out before anybody has chosen."""
+"""What is crossed out before a reader has chosen."""
 
 
 def cost(cell: Cell, count: CellCount) -> tuple[float, ...]:
@@ -114,7 +114,7 @@ def _harm(kind: str) -> Markup:
 
 
 def _answer(table: AtlasTable, generation: str, mixes: Sequence[str]) -> Markup:
-    """For whoever has no script: what is crossed at first."""
+    """For readers without scripts: what is crossed at first."""
     crossed = [mix for mix in mixes if "power" not in NAMED_MIXES.get(mix, tuple(mix.split("+")))]
     found = cheapest(table, generation, crossed, FORBIDDEN)
     if found is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from tidelog.lab.search.count import MARKS
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS
 from tidelog.narrate.phrasebook import ENGLISH
-from tidelog.pipeline.report.html import Markup, el
+from tidelog.pipeline.report.html import Cell, Markup, el
+from tidelog.pipeline.report.html import table as html_table
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.cells import KINDS
 from tidelog.pipeline.sweep.intervals import percent
@@ -56,24 +57,27 @@ def _sentence(counts: list[CellCount], unknown: list[CellCount]) -> str:
 
 def _transitions(table: AtlasTable) -> Markup:
     generations = list(dict.fromkeys(count.cell.generation for count in table.atlas.counts))
-    head = el("tr", el("th", "in how many trials"), [el("th", name, class_="n") for name in generations])
+    heads: list[str | Cell] = ["in how many trials", *(Cell(name, "n") for name in generations)]
     rows = []
     for mark in MARKS:
-        fields = []
+        cells = [Cell(ENGLISH.words["marks"][mark])]
         for generation in generations:
             if mark in CANNOT_BE.get(generation, ()):
-                fields.append(el("td", "–", class_="n soft"))
+                cells.append(Cell("–", "n soft"))
                 continue
             own = [count for count in table.atlas.counts if count.cell.generation == generation]
-            fields.append(_number(sum(c.seen.get(mark, 0) for c in own), sum(c.judged for c in own)))
-        rows.append(el("tr", el("td", ENGLISH.words["marks"][mark]), fields))
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="wide")
+            trials = sum(count.judged for count in own)
+            cells.append(_number(sum(count.seen.get(mark, 0) for count in own), trials))
+        rows.append(cells)
+    return html_table(heads, rows)
 
 
-def _number(count: int, trials: int) -> Markup:
+def _number(count: int, trials: int = 0) -> Cell:
+    """How many, and of ``trials`` which share."""
     if not count:
-        return el("td", "never", class_="n never")
-    return el("td", f"{count:,}", el("small", f" {percent(count / trials)}", class_="soft"), class_="n")
+        return Cell("never", "n never")
+    share = el("small", f" {percent(count / trials)}", class_="soft") if trials else None
+    return Cell((f"{count:,}", share), "n")
 
 
 def _pairs(counts: list[CellCount]) -> Markup:
@@ -86,23 +90,8 @@ def _pairs(counts: list[CellCount]) -> Markup:
         first, second = sorted((one, other), key=order.index)
         return sum(count.pairs.get(f"{first}+{second}", 0) for count in counts)
 
-    head = el("tr", el("th", "trials with both"), [el("th", kind, class_="n") for kind in wanted])
-    rows = [
-        el(
-            "tr",
-            el("td", kind),
-            [
-                el(
-                    "td",
-                    f"{number:,}" if (number := together(kind, other)) else "never",
-                    class_="n" if number else "n never",
-                )
-                for other in wanted
-            ],
-        )
-        for kind in wanted
-    ]
-    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="wide")
+    heads: list[str | Cell] = ["trials with both", *(Cell(kind, "n") for kind in wanted)]
+    return html_table(heads, [[kind, *(_number(together(kind, o)) for o in wanted)] for kind in wanted])
 
 
 def _unknown(unknown: list[CellCount]) -> Markup | None:

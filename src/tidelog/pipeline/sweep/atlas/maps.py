@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import Markup, el, join, key
 from tidelog.pipeline.sweep.atlas.table import AtlasTable, generation_words
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.intervals import percent
@@ -61,7 +61,7 @@ MEASURES = (
     Measure(
         "unavailable",
         "No leader",
-        "of the time nobody could have taken a write",
+        "of the time no broker could have taken a write",
         lambda c: c.unavailable,
         False,
     ),
@@ -136,10 +136,10 @@ def _legend() -> Markup:
         ("h3", "below 10 %"),
         ("h4", "more"),
     )
-    keys = [el("span", el("i", class_=f"key {style}"), words) for style, words in steps]
+    keys = [key(style, words) for style, words in steps]
     prices = (("p0", "below 5 %"), ("p1", "15 %"), ("p2", "30 %"), ("p3", "50 %"), ("p4", "more"))
-    more = [el("span", el("i", class_=f"key {style}"), words) for style, words in prices]
-    unknown = el("span", el("i", class_="key hu"), "unknown: its faults never came about")
+    more = [key(style, words) for style, words in prices]
+    unknown = key("hu", "unknown: its faults never came about")
     return join(
         el("p", el("span", keys, unknown, class_="legend"), class_="keys failures"),
         el("p", el("span", more, unknown, class_="legend"), class_="keys prices"),

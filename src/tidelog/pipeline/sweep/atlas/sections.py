@@ -3,7 +3,8 @@ make it again."""
 
 from __future__ import annotations
 
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import Cell, Markup, el, join, numbers
+from tidelog.pipeline.report.html import table as html_table
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.intervals import percent
 from tidelog.pipeline.sweep.questions import SweepAnswer, answers
@@ -60,11 +61,7 @@ def _numbers(table: AtlasTable) -> Markup:
         ("cells unknown", f"{unknown:,}", "none of their faults came about"),
         ("not judged", f"{broken:,}", f"stuck or crashed; {late:,} more did not recover"),
     ]
-    return el(
-        "dl",
-        [el("div", el("dt", name), el("dd", value, el("small", words))) for name, value, words in facts],
-        class_="numbers",
-    )
+    return numbers(facts)
 
 
 def questions_section(table: AtlasTable) -> Markup | None:
@@ -80,18 +77,11 @@ def questions_section(table: AtlasTable) -> Markup | None:
 
 
 def _answer(answer: SweepAnswer) -> Markup:
-    head = el(
-        "tr", [el("th", name, class_="n" if place else None) for place, name in enumerate(answer.columns)]
-    )
-    rows = [
-        el("tr", [el("td", words, class_="n" if place else None) for place, words in enumerate(row)])
-        for row in answer.rows
-    ]
-    return join(
-        el("h3", answer.question),
-        el("p", answer.sentence),
-        el("div", el("table", el("thead", head), el("tbody", rows)), class_="wide"),
-    )
+    def cells(row: tuple[str, ...]) -> list[str | Cell]:
+        return [row[0], *(Cell(words, "n") for words in row[1:])]
+
+    rows = map(cells, answer.rows)
+    return join(el("h3", answer.question), el("p", answer.sentence), html_table(cells(answer.columns), rows))
 
 
 def left_out_section(table: AtlasTable) -> Markup | None:

@@ -1,7 +1,9 @@
-"""Round two, first half: the rows of stretches that differ, on their way to be brought together."""
+"""Round two: rows on their way to be brought together. First those of stretches that differ, by place; then
+all sends of values whose place is not known, wherever they are, by value."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,13 +15,17 @@ from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.kernels.hashes import (
     OFFSET_BITS,
     STRETCH,
+    Flags,
     Ints,
+    Words,
     among,
+    flags,
     ints,
     stretch_keys,
+    text_hashes,
 )
-from tidelog.pipeline.audit.kernels.ledger_piece import OK, sends_of
-from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_records, final_rows, simulated
+from tidelog.pipeline.audit.kernels.ledger_piece import OK, sends_of, value_keys
+from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_rows
 from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READ_COLUMNS
 from tidelog.pipeline.audit.kernels.reads_piece import is_jump, is_long, reads_of
 from tidelog.pipeline.audit.kernels.tables import read_piece
@@ -31,6 +37,9 @@ SEND_COLUMNS: Final = (
     *("sent_us", "settled_us", "outcome", "offset", "leader_epoch", "error"),
 )
 LOG, SENT, READ, JUMPED = "log", "sent", "read", "jumped"
+SEND: Final = "send"
+EXACT_MAX: Final = 4_000_000
+_BITS: Final = 27
 _MASK: Final = (1 << OFFSET_BITS) - 1
 
 
@@ -48,16 +57,10 @@ def bucket_numbers(keys: Any, count: int) -> Any:
 
 
 def emit_places(wanted: Wanted, piece: Piece) -> list[Parcel]:
-    context = wanted.context
     if isinstance(piece, TablePiece):
         return _of_sends(wanted, piece) if piece.table == LEDGER.name else _of_reads(wanted, piece)
-    if isinstance(piece, RecordsPiece):
-        table, part, broker = simulated(context, piece)
-        if table is None:
-            return []
-        rows = final_records(context, table, part, broker)
-        return _packed(wanted, f"p{piece.number:06}", LOG, _logged(rows, wanted))
-    return _of_log(wanted, piece)
+    found = [_logged(rows, wanted) for rows in _log_rows(wanted, piece) if rows is not None]
+    return _packed(wanted, f"l{piece.number:06}", LOG, pa.concat_tables(found) if found else None)
 
 
 def _packed(wanted: Wanted, name: str, kind: str, table: Any) -> list[Parcel]:
@@ -67,24 +70,19 @@ def _packed(wanted: Wanted, name: str, kind: str, table: Any) -> list[Parcel]:
     return pack(wanted.context, name, kind, table, bucket_numbers(keys, wanted.buckets), wanted.buckets)
 
 
-def _of_log(wanted: Wanted, piece: LogPiece) -> list[Parcel]:
-    part = wanted.context.parts[piece.part]
-    if part.broker is None or part.broker not in piece.files:
-        return []
-    first = np.searchsorted(wanted.keys, part.number << OFFSET_BITS)
-    last = np.searchsorted(wanted.keys, (part.number + 1) << OFFSET_BITS)
+def _log_rows(wanted: Wanted, piece: LogPiece | RecordsPiece) -> Iterator[Any]:
+    """Of a log at least the stretches that are wanted. Those far from each other are read one by one, those
+    beside each other together."""
+    if isinstance(piece, RecordsPiece):
+        yield final_rows(wanted.context, piece, LOG_COLUMNS)
+        return
+    first = np.searchsorted(wanted.keys, piece.part << OFFSET_BITS)
+    last = np.searchsorted(wanted.keys, (piece.part + 1) << OFFSET_BITS)
     mine = wanted.keys[first:last] & _MASK
     mine = mine[(mine * STRETCH < piece.high) & ((mine + 1) * STRETCH > piece.low)]
-    if not len(mine):
-        return []
-    found = []
-    # Stretches far from each other are read one by one, those beside each other together.
-    for run in np.split(mine, np.flatnonzero(np.diff(mine) > 8) + 1):
+    for run in np.split(mine, np.flatnonzero(np.diff(mine) > 8) + 1) if len(mine) else ():
         span = range(int(run[0]) * STRETCH, (int(run[-1]) + 1) * STRETCH)
-        rows = final_rows(wanted.context, piece, LOG_COLUMNS, span)
-        if rows is not None:
-            found.append(_logged(rows, wanted))
-    return _packed(wanted, f"l{piece.number:06}", LOG, pa.concat_tables(found) if found else None)
+        yield final_rows(wanted.context, piece, LOG_COLUMNS, span)
 
 
 def _logged(rows: Any, wanted: Wanted) -> Any:
@@ -152,3 +150,61 @@ def _read_rows(table: Any, part: Ints, chosen: Any) -> Any:
     names = ["consumer", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us", "poll"]
     found = _plain(table.select([*names, "position_before"]).filter(pa.array(chosen)))
     return found.append_column("part", pa.array(part[chosen]))
+
+
+# ---------------------------------------------------------------- by value
+
+
+@dataclass(slots=True, frozen=True)
+class Suspects:
+    """Values to look at: as a sorted list, or if there are very many as bits, which let others through."""
+
+    context: Context
+    exact: Words | None
+    bits: Flags | None
+    buckets: int
+
+    def holds(self, keys: Words) -> Flags:
+        if self.exact is not None:
+            return among(keys, self.exact)
+        assert self.bits is not None
+        found: Flags = self.bits[(keys >> np.uint64(64 - _BITS)).astype(np.int64)]
+        return found
+
+
+def suspects(context: Context, candidates: Words, buckets: int) -> Suspects:
+    if len(candidates) <= EXACT_MAX:
+        return Suspects(context, candidates, None, buckets)
+    bits = np.zeros(1 << _BITS, np.bool_)
+    bits[(candidates >> np.uint64(64 - _BITS)).astype(np.int64)] = True
+    return Suspects(context, None, bits, buckets)
+
+
+def emit_values(wanted: Suspects, piece: TablePiece) -> list[Parcel]:
+    context = wanted.context
+    names = read_piece(context.place, piece, ("topic", "partition", "value"))
+    part, value = context.numbers(names), text_hashes(names["value"])
+    _, ends = context.limits()
+    keys = value_keys(part, value)
+    chosen = wanted.holds(keys) & (part >= 0) & (value != 0) & (ends[part] >= 0)
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return []
+    columns: tuple[Any, ...] = (*SEND_COLUMNS, "transaction") if piece.transactional else SEND_COLUMNS
+    table = read_piece(context.place, piece, columns)
+    sends = sends_of(context, table)
+    found = sends_table(context, piece, table, rows, sends.part, sends.outcome)
+    if piece.transactional:
+        in_one = ~flags(table["transaction"].is_null())[rows]
+    else:
+        in_one = np.zeros(len(rows), np.bool_)
+    found = found.append_column("in_transaction", pa.array(in_one))
+    found = found.append_column("placed", pa.array(sends.placed[rows]))
+    return pack(
+        context,
+        f"w{piece.number:06}",
+        SEND,
+        found,
+        bucket_numbers(keys[rows], wanted.buckets),
+        wanted.buckets,
+    )

@@ -1,0 +1,190 @@
+"""A finding beside what happened to its partition: who took office, who cut the record off, who lost power.
+
+A record goes when a broker takes office whose log lacks it: from then on that log is the truth, and all
+others cut off what it does not have. So most questions are about the *taker*, the first leader elected after
+the record was known whose log ended at or before its offset.
+
+Rules of the file: nothing is blamed that the evidence does not show. A truncation counts only if it covers
+the offset; a power loss only of that broker, after the record; another branch of the log only if another
+record is at the offset, of another epoch than the one that acknowledged. What cannot be known (a finding
+without an offset, or without a time) is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Final, TypeVar
+
+from tidelog.pipeline.audit.causes.history import Commit, Cut, Death, Election, Fault, History, Repair
+from tidelog.pipeline.audit.findings import NOTICE, Facts, Finding
+
+_NOWHERE: Final = -1
+_NEVER: Final = 1 << 62
+_POWER: Final = "power"
+_NO_FACTS: Final = Facts()
+T = TypeVar("T")
+Happened = TypeVar("Happened", Cut, Repair, Death)
+
+
+def _first(found: Iterable[T]) -> T | None:
+    return next(iter(found), None)
+
+
+class Case:
+    """Each happening is looked up when a rule or a story first asks for it."""
+
+    def __init__(
+        self, finding: Finding, history: History, deaths: Sequence[Death], faults: Sequence[Fault]
+    ) -> None:
+        self.finding = finding
+        self.facts = finding.facts or _NO_FACTS
+        self.notice = finding.severity == NOTICE
+        self.offset = _NOWHERE if finding.offset is None else finding.offset
+        self.since = _NEVER if finding.time_us is None else finding.time_us
+        """When the record was sent or read."""
+        self.known = self.since
+        """When its producer or consumer knew of it."""
+        if finding.anomaly == "lost" and finding.until_us is not None and finding.time_us is not None:
+            self.known = finding.until_us
+        self.history = history
+        self._deaths = deaths
+        self._faults = faults
+
+    # ------------------------------------------------------------ why a record is not where it was
+
+    @cached_property
+    def incumbent(self) -> Election | None:
+        """The leader when the record became known."""
+        if self.known == _NEVER:
+            return None
+        return _first(e for e in reversed(self.history.elections) if e.at_us <= self.known)
+
+    @cached_property
+    def taker(self) -> Election | None:
+        """The first to take office after it was known, without it."""
+        offset, known = self.offset, self.known
+        return _first(e for e in self.history.elections if e.at_us >= known and e.end <= offset)
+
+    def _before_taker(
+        self, happened: Sequence[Happened], lacks: Callable[[Happened], bool]
+    ) -> Happened | None:
+        """The last of what happened to the taker between the record and its election, if its log may lack
+        the record after it."""
+        taker = self.taker
+        if taker is None:
+            return None
+        broker, since, until = taker.broker, self.since, taker.at_us
+        mine = (each for each in reversed(happened) if each.broker == broker)
+        return _first(each for each in mine if since <= each.at_us <= until and lacks(each))
+
+    @cached_property
+    def taker_cut(self) -> Cut | None:
+        return self._before_taker(self.history.cuts, lambda cut: cut.covers(self.offset))
+
+    @cached_property
+    def taker_repair(self) -> Repair | None:
+        return self._before_taker(self.history.repairs, lambda repair: repair.end <= self.offset)
+
+    @cached_property
+    def taker_power(self) -> Death | None:
+        return self._before_taker(self._deaths, lambda death: death.kind == _POWER)
+
+    @cached_property
+    def committed(self) -> Commit | None:
+        """How it was committed before the taker's term."""
+        if self.since == _NEVER:
+            return None
+        offset, term = self.offset, _NEVER if self.taker is None else self.taker.epoch
+        return _first(c for c in reversed(self.history.commits) if c.epoch < term and c.covers(offset))
+
+    @cached_property
+    def cut(self) -> Cut | None:
+        """The first that cut it off."""
+        offset, since = self.offset, self.since
+        return _first(c for c in self.history.cuts if c.at_us >= since and c.covers(offset))
+
+    @property
+    def was_stale(self) -> bool:
+        """Whether the broker that cut it off had been replaced before it acknowledged: it cut its log when it
+        learnt of its successor."""
+        cut, led = self.cut, self.incumbent
+        if cut is None or led is None or led.broker == cut.broker:
+            return False
+        term = _first(
+            e for e in reversed(self.history.elections) if e.broker == cut.broker and e.at_us <= cut.at_us
+        )
+        return led.epoch > (-1 if term is None else term.epoch)
+
+    @cached_property
+    def heir(self) -> Election | None:
+        """Who brought the other record that is there, if that is of another term than this one: the leader of
+        a later term, or, where the other record is older or has no epoch (before KIP-101), the next that
+        another broker led."""
+        led, epoch = self.incumbent, self.facts.other_epoch
+        if not self.facts.other_there or led is None or self.offset == _NOWHERE:
+            return None
+        # A consumer is told the term of what it reads; who sends is not.
+        own = self.finding.leader_epoch if self.finding.anomaly == "rewritten" else None
+        own = led.epoch if own is None else own
+        if epoch == own:
+            return None
+        if epoch is not None and epoch > own:
+            return _first(e for e in self.history.elections if e.epoch == epoch)
+        return _first(e for e in self.history.elections if e.at_us >= self.known and e.broker != led.broker)
+
+    # ------------------------------------------------------------ why replicas, order or place differ
+
+    @cached_property
+    def change(self) -> Election | None:
+        """The first to take office while a send waited."""
+        until = _NEVER if self.finding.until_us is None else self.finding.until_us
+        return _first(e for e in self.history.elections if self.since <= e.at_us <= until)
+
+    @cached_property
+    def writer(self) -> Election | None:
+        """The last leader whose term began at or before the offset: it wrote what the final log holds."""
+        return _first(e for e in reversed(self.history.elections) if e.end <= self.offset)
+
+    @property
+    def is_of_another_term(self) -> bool:
+        """Whether the replica's record came from another leader than the one that wrote the final log's."""
+        writer = self.writer
+        return (
+            writer is not None
+            and self.facts.other_epoch != writer.epoch
+            and self.finding.broker != writer.broker
+        )
+
+    @cached_property
+    def last_cut(self) -> Cut | None:
+        """How the replica that differs was last cut."""
+        return _first(cut for cut in reversed(self.history.cuts) if cut.broker == self.finding.broker)
+
+    @property
+    def lost_power(self) -> bool:
+        """Whether that replica's broker lost power after the record was committed."""
+        since = min((c.at_us for c in self.history.commits if c.covers(self.offset)), default=_NEVER)
+        return any(
+            d.broker == self.finding.broker and d.kind == _POWER and d.at_us >= since for d in self._deaths
+        )
+
+    @property
+    def place_gone(self) -> bool:
+        """Whether the log was cut off between the consumer's place and where it was moved back to."""
+        position, earlier = self.facts.position, self.facts.since_us or 0
+        if position is None or self.since == _NEVER:
+            return False
+        ends = [(c.at_us, c.after) for c in self.history.cuts]
+        ends += [(e.at_us, e.end) for e in self.history.elections]
+        return any(end <= self.offset and end < position and earlier <= at <= self.since for at, end in ends)
+
+    @cached_property
+    def fault(self) -> Fault | None:
+        """What was being done to the cluster at that time."""
+        until = self.since if self.finding.until_us is None else self.finding.until_us
+        return _first(
+            f
+            for f in self._faults
+            if f.began_us <= until and (f.ended_us is None or f.ended_us >= self.since)
+        )
