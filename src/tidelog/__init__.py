@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tidelog._version import __version__
 
 if TYPE_CHECKING:
-    from tidelog.cluster.aio import AsyncCluster
+    from tidelog.cluster.async_cluster import AsyncCluster
     from tidelog.cluster.cluster import Cluster
     from tidelog.cluster.spec import ClusterSpec
 
 __all__ = ("AsyncCluster", "Cluster", "ClusterSpec", "__version__")
 
 _HOMES = {
-    "AsyncCluster": "tidelog.cluster.aio",
+    "AsyncCluster": "tidelog.cluster.async_cluster",
     "Cluster": "tidelog.cluster.cluster",
     "ClusterSpec": "tidelog.cluster.spec",
 }

@@ -17,7 +17,7 @@ from tests.broker.running import eventually
 from tests.zookeeper import ZooKeeper
 
 import tidelog
-from tidelog.cluster.aio import AsyncCluster
+from tidelog.cluster.aio import Supervisor
 from tidelog.cluster.broker_process import exit_summary
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.directory import (
@@ -159,7 +159,7 @@ def test_a_start_that_is_given_up_leaves_nothing(tmp_path: Path):
     """Although it is stopped by the start itself and by the caller at the same time."""
 
     async def scenario() -> list[int]:
-        cluster = AsyncCluster(ClusterSpec(brokers=2), tmp_path)
+        cluster = Supervisor(ClusterSpec(brokers=2), tmp_path)
         starting = asyncio.create_task(cluster.start())
         while len(cluster.pids) < 2 and not starting.done():
             await asyncio.sleep(0.001)
@@ -206,19 +206,19 @@ def test_settings_that_no_broker_could_have_are_refused(
     tmp_path: Path, overrides: dict[str, str], message: str
 ):
     with pytest.raises(SettingsError) as caught:
-        AsyncCluster(ClusterSpec(settings=overrides), tmp_path)
+        Supervisor(ClusterSpec(settings=overrides), tmp_path)
     assert str(caught.value) == message
 
 
 def test_a_cluster_must_fit_its_ports(tmp_path: Path):
     with pytest.raises(SettingsError, match="port 65535 leaves no room for 2 brokers"):
-        AsyncCluster(ClusterSpec(brokers=2, port=65535), tmp_path)
+        Supervisor(ClusterSpec(brokers=2, port=65535), tmp_path)
     with pytest.raises(SettingsError, match="give at least 1"):
-        AsyncCluster(ClusterSpec(brokers=0), tmp_path)
+        Supervisor(ClusterSpec(brokers=0), tmp_path)
 
 
 def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
-    """Even if its process id is alive again, as somebody else's."""
+    """Even if its process id is alive again, as another user's."""
     ClusterStatus(os.getpid(), "embedded://h:1", "epoch").write(tmp_path)
     assert read_status(tmp_path) is not None
     assert running(tmp_path) is None
@@ -236,10 +236,11 @@ def test_what_a_dead_process_left_behind_is_known_to_be_stale(tmp_path: Path):
 SUPERVISOR = """
 import asyncio, sys
 from pathlib import Path
-from tidelog import AsyncCluster, ClusterSpec
+from tidelog import ClusterSpec
+from tidelog.cluster.aio import Supervisor
 
 async def main():
-    cluster = AsyncCluster(ClusterSpec(brokers=2), Path(sys.argv[1]))
+    cluster = Supervisor(ClusterSpec(brokers=2), Path(sys.argv[1]))
     await cluster.start()
     print("ready", flush=True)
     await asyncio.sleep(3600)
@@ -266,11 +267,11 @@ def test_no_broker_outlives_a_killed_supervisor(tmp_path: Path):
 
 
 def test_deaths_are_reported_with_their_last_words(tmp_path: Path):
-    """And only those that nobody asked for."""
+    """And only those that were not asked for."""
 
     async def scenario() -> list[int]:
         died: list[int] = []
-        cluster = AsyncCluster(
+        cluster = Supervisor(
             ClusterSpec(brokers=2), tmp_path, on_death=lambda process: died.append(process.id)
         )
         await cluster.start()
@@ -301,7 +302,7 @@ def test_brokers_outlive_the_process_they_were_forked_from(tmp_path: Path):
 
     async def scenario() -> list[str]:
         died: list[str] = []
-        cluster = AsyncCluster(
+        cluster = Supervisor(
             ClusterSpec(brokers=2), tmp_path, on_death=lambda process: died.append(exit_summary(process))
         )
         await cluster.start()
@@ -338,7 +339,7 @@ def test_it_can_be_asked_and_healed():
         with Admin(cluster.bootstrap_servers) as admin:
             admin.create("orders", partitions=1, replicas=2, settings={})
         cluster.wait_isr("orders", 2)
-        assert cluster.controller() in (1, 2)
+        assert cluster.controller in (1, 2)
         first = cluster.leader_of("orders")
         cluster.kill(first)
         other = cluster.leader_of("orders")
@@ -347,7 +348,7 @@ def test_it_can_be_asked_and_healed():
             cluster.wait_isr("orders", 2, timeout_s=0.3)
         cluster.pause(other)
         with pytest.raises(ClusterError, match=r"agree on the controller: no broker can be asked"):
-            cluster.controller(timeout_s=0.3)
+            cluster.wait_controller(timeout_s=0.3)
         assert cluster.heal() == []
         cluster.wait_isr("orders", 2)
         assert sorted(cluster.pids) == [1, 2]

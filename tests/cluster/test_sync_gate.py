@@ -118,6 +118,6 @@ def test_whoever_ends_while_he_waits_is_forgotten(gate: SyncGate, family: Family
 
 def test_where_nobody_asks_it_says_so(gate: SyncGate):
     """As on a kernel that cannot."""
-    gate.open()  # nobody was started: the other end of the socket is closed
+    gate.open()  # no process was started: the other end of the socket is closed
     with pytest.raises(OSError, match="syncs cannot be watched here: no process asks"):
         gate.slow_down(1, 1)

@@ -61,6 +61,28 @@ def test_the_whole_catalogue_on_real_brokers(processes: Processes, name: str, ge
     _assert_same_end(catalogue.load(name).under(generation), processes)
 
 
+RESTARTED_CONTROLLER = """
+    scenario restarted-controller
+    cluster brokers=3 controller=2
+    topic t replicas=0,1,2
+    producer p zone=az1
+    produce p a
+    crash 2
+    restart 2
+    advance 20s
+    produce p b
+    advance 5s
+"""
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_a_restarted_controller_follows_again_under_hw(processes: Processes) -> None:
+    """It is registered when its old session has expired and another controller is at work: one that takes
+    over later would send it its role before any metadata, and it would ignore that."""
+    _assert_same_end(parse(RESTARTED_CONTROLLER, "restarted").under("hw"), processes)
+
+
 REST = """
     scenario rest
     cluster  brokers=3 controller=1

@@ -110,7 +110,7 @@ def test_a_trial_without_a_single_send_can_be_closed(folder: EvidenceFolder):
 
 
 def test_a_partition_is_unavailable_while_a_send_waits_and_none_is_acknowledged(folder: EvidenceFolder):
-    """A silence in which nobody waited is none; acks=0 says nothing either way."""
+    """A silence in which no send waited is none; acks=0 says nothing either way."""
     closing = closed(
         folder,
         [

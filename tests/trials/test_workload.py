@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.evidence.journals.clients import FAILED, OK, UNKNOWN
-from tidelog.trials.load.librdkafka import CERTAIN, outcome_of
+from tidelog.evidence.outcomes import CERTAIN, outcome_of
 from tidelog.trials.load.workload import FINAL_READER, Workload, WorkloadError, dealt
 from tidelog.wire.errors import ErrorCode
 

@@ -4,7 +4,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 
 from tidelog.cluster.cluster import Cluster
-from tidelog.cluster.spec import ClusterSpec
 from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.parquet.recovery import seal_journals
@@ -21,22 +20,16 @@ from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Worker
 from tidelog.trials.load.workload import Workload
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.kafka(brokers=1)]
 
 PARTITIONS = 3
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(ClusterSpec(brokers=1), tmp_path_factory.mktemp("cluster")) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def topic(cluster: Cluster, request: pytest.FixtureRequest) -> Topic:
+def topic(kafka_cluster: Cluster, request: pytest.FixtureRequest) -> Topic:
     configs = getattr(request, "param", {})
     return Topic.create(
-        cluster.bootstrap_servers,
+        kafka_cluster.bootstrap_servers,
         f"t{time.time_ns()}",
         partitions=PARTITIONS,
         replication_factor=1,
@@ -58,9 +51,9 @@ def eventually(check: Callable[[], bool], worker: Worker) -> None:
         time.sleep(0.02)
 
 
-def producers(cluster: Cluster, topic: Topic, folder: EvidenceFolder, **settings: Any) -> Worker:
+def producers(kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder, **settings: Any) -> Worker:
     load = Workload(**({"rate": 500, "producers": 3} | settings))
-    plans = load.producer_plans(topic.name, PARTITIONS, lambda name, zone: cluster.bootstrap_servers)
+    plans = load.producer_plans(topic.name, PARTITIONS, lambda name, zone: kafka_cluster.bootstrap_servers)
     return Worker("producers", "producers-1", plans, folder.path)
 
 
@@ -70,13 +63,13 @@ def ended(worker: Worker) -> None:
 
 
 def test_every_send_has_a_row_and_every_record_is_read(
-    cluster: Cluster, topic: Topic, folder: EvidenceFolder
+    kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """With all kinds of acks, with keys and without; consumers follow, and drain to the very end."""
     load = Workload(consumers=2)
-    plans = load.consumer_plans({topic.name: PARTITIONS}, lambda name, zone: cluster.bootstrap_servers)
+    plans = load.consumer_plans({topic.name: PARTITIONS}, lambda name, zone: kafka_cluster.bootstrap_servers)
     reading = Worker("consumers", "consumers-1", plans, folder.path)
-    sending = producers(cluster, topic, folder, acks=(-1, 1, 0), producers=6)
+    sending = producers(kafka_cluster, topic, folder, acks=(-1, 1, 0), producers=6)
     eventually(lambda: sending.status.get("ok", 0) > 300, sending)
     eventually(lambda: reading.status.get("reads", 0) > 100, reading)
     sending.stop()
@@ -103,17 +96,19 @@ def test_every_send_has_a_row_and_every_record_is_read(
 
 
 def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
-    cluster: Cluster, topic: Topic, folder: EvidenceFolder
+    kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """Whatever reached the broker had been written down before."""
-    sending = producers(cluster, topic, folder, rate=3000)
+    sending = producers(kafka_cluster, topic, folder, rate=3000)
     eventually(lambda: sending.status.get("ok", 0) > 1000, sending)
     os.kill(sending.pid, signal.SIGKILL)
     assert sending.wait(PATIENCE_SECONDS)
     assert "producers-1 ended with exit code -9" in (sending.failure() or "")
     sending.close()
     ends = {topic.name: {str(part): end for part, end in topic.ends(PATIENCE_SECONDS).items()}}
-    plan = Workload().final_reader({topic.name: PARTITIONS}, lambda name, zone: cluster.bootstrap_servers)
+    plan = Workload().final_reader(
+        {topic.name: PARTITIONS}, lambda name, zone: kafka_cluster.bootstrap_servers
+    )
     final = Worker("consumers", "final", [plan], folder.path, ends=ends)
     ended(final)
     assert seal_journals(folder).trouble == {}
@@ -123,9 +118,9 @@ def test_a_killed_producer_leaves_no_record_that_is_not_in_its_ledger(
     assert {value for value, row in ledger.items() if row["outcome"] == "ok"} <= written
 
 
-def test_a_producer_whose_trial_is_gone_ends(cluster: Cluster, topic: Topic, folder: EvidenceFolder):
+def test_a_producer_whose_trial_is_gone_ends(kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder):
     """Its standard input ends, and it seals what it has."""
-    sending = producers(cluster, topic, folder)
+    sending = producers(kafka_cluster, topic, folder)
     eventually(lambda: sending.status.get("ok", 0) > 50, sending)
     sending.close()
     assert sending.is_done
@@ -133,8 +128,10 @@ def test_a_producer_whose_trial_is_gone_ends(cluster: Cluster, topic: Topic, fol
 
 
 @pytest.mark.parametrize("topic", [{"max.message.bytes": "2000"}], indirect=True)
-def test_a_record_that_is_too_large_certainly_failed(cluster: Cluster, topic: Topic, folder: EvidenceFolder):
-    sending = producers(cluster, topic, folder, value_bytes=5_000, rate=50)
+def test_a_record_that_is_too_large_certainly_failed(
+    kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder
+):
+    sending = producers(kafka_cluster, topic, folder, value_bytes=5_000, rate=50)
     eventually(lambda: sending.status.get("failed", 0) > 10, sending)
     sending.stop()
     ended(sending)
@@ -161,13 +158,13 @@ def test_what_nobody_answers_is_unknown(topic: Topic, folder: EvidenceFolder, tm
 
 
 def test_a_disk_without_room_ends_the_load_in_one_line(
-    cluster: Cluster, topic: Topic, folder: EvidenceFolder
+    kafka_cluster: Cluster, topic: Topic, folder: EvidenceFolder
 ):
     """Nothing is sent that cannot be written down. (The room is taken away by a limit of the process.)"""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, before[1]))
     try:
-        sending = producers(cluster, topic, folder)
+        sending = producers(kafka_cluster, topic, folder)
         assert sending.wait(PATIENCE_SECONDS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -179,22 +176,23 @@ def test_a_disk_without_room_ends_the_load_in_one_line(
 # ---------------------------------------------------------------- the topic
 
 
-def test_a_cluster_that_is_not_there_is_one_line():
+def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidelog.trials.load.topic._REQUEST_SECONDS", 1.0)
     with pytest.raises(TopicError, match=r"no Kafka answers at 127\.0\.0\.1:1: "):
         Topic.create("127.0.0.1:1", "t", partitions=1, replication_factor=1, configs={}, client={})
 
 
-def test_too_few_brokers_are_one_line(cluster: Cluster):
+def test_too_few_brokers_are_one_line(kafka_cluster: Cluster):
     with pytest.raises(TopicError, match="3 replicas on 1 brokers: give --replication-factor"):
         Topic.create(
-            cluster.bootstrap_servers, "t3", partitions=1, replication_factor=3, configs={}, client={}
+            kafka_cluster.bootstrap_servers, "t3", partitions=1, replication_factor=3, configs={}, client={}
         )
 
 
-def test_a_topic_that_the_cluster_does_not_create_is_one_line(cluster: Cluster):
+def test_a_topic_that_the_cluster_does_not_create_is_one_line(kafka_cluster: Cluster):
     with pytest.raises(TopicError, match=r"did not create topic t4: .* \(INVALID_CONFIG\)"):
         Topic.create(
-            cluster.bootstrap_servers,
+            kafka_cluster.bootstrap_servers,
             "t4",
             partitions=1,
             replication_factor=1,
@@ -203,8 +201,13 @@ def test_a_topic_that_the_cluster_does_not_create_is_one_line(cluster: Cluster):
         )
 
 
-def test_settings_that_the_client_library_does_not_know_are_one_line(cluster: Cluster):
+def test_settings_that_the_client_library_does_not_know_are_one_line(kafka_cluster: Cluster):
     with pytest.raises(TopicError, match="the client library refuses its settings"):
         Topic.create(
-            cluster.bootstrap_servers, "t5", partitions=1, replication_factor=1, configs={}, client={"x": "y"}
+            kafka_cluster.bootstrap_servers,
+            "t5",
+            partitions=1,
+            replication_factor=1,
+            configs={},
+            client={"x": "y"},
         )

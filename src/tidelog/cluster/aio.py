@@ -1,15 +1,15 @@
 """The one supervisor: broker processes, their keeper and the network between them, from start to end.
 
-    cluster = AsyncCluster(ClusterSpec(brokers=3), data_dir)
-    await cluster.start()
-    …                        # cluster.bootstrap_servers, await cluster.kill(2), await cluster.start_broker(2)
-    await cluster.stop()
+    supervisor = Supervisor(ClusterSpec(brokers=3), data_dir)
+    await supervisor.start()
+    …                  # supervisor.bootstrap_servers, await supervisor.kill(2)
+    await supervisor.stop()
 
 Below `data_dir`: `broker-1` … with the logs, `keeper`, a properties file for each broker and `cluster.json`
 (`directory`). A broker that ends on its own is reported and left alone: what that means is for the caller to
 decide. Brokers are forked from a process that has loaded their code (`forkserver`). The embedded keeper runs
 in this event loop, unless the network gives it a machine of its own; so the loop must not be blocked.
-`cluster` has the same for programs that block.
+`cluster` has the same for programs that block, `async_cluster` for those that do not.
 
 What is done to brokers, disks and clocks is remembered until it is undone: `heal` undoes all of it.
 """
@@ -20,8 +20,6 @@ import asyncio
 import os
 import shutil
 import signal
-import tempfile
-import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -40,22 +38,27 @@ from tidelog.cluster.directory import (
     Ending,
     broker_folders,
     remove_data,
+    remove_leftovers,
     running_brokers,
+    temporary_dir,
 )
 from tidelog.cluster.disks import Disks, fill_disk, free_disk
-from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.errors import ClusterError, NotPossibleHere
 from tidelog.cluster.forkserver import ForkServers
-from tidelog.cluster.keepers import Keeper, KeeperInside, KeeperOutside
+from tidelog.cluster.keepers import KeeperInside, KeeperOutside, KeeperRunner
 from tidelog.cluster.network.networks import LOOPBACK, Address, ClusterNetwork, make_network
 from tidelog.cluster.observe import (
     ANSWER_SECONDS,
     agreed_controller,
     agreed_leader,
+    create_offsets_topic,
     known_brokers,
     recovery_points,
+    wait_in_sync,
     wait_isr,
 )
 from tidelog.cluster.ports import PortTaken, require_free
+from tidelog.cluster.rules import Rules
 from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
 from tidelog.errors import reason
 from tidelog.faults.places import KEEPER
@@ -63,38 +66,44 @@ from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
 from tidelog.settings.properties import write
 
-_STARTED = {Profile.UP: BrokerState.SERVING, Profile.TRIAL: BrokerState.REGISTERED}
+_STARTED = {
+    Profile.UP: BrokerState.SERVING,
+    Profile.TRIAL: BrokerState.REGISTERED,
+    Profile.TEST: BrokerState.REGISTERED,
+}
+_WITH_GROUPS = (Profile.UP, Profile.TEST)
+"""Clusters whose clients use groups."""
 
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 
 
-class AsyncCluster:
+class Supervisor:
     def __init__(
         self,
         spec: ClusterSpec | None = None,
-        data_dir: Path | None = None,
+        data_dir: str | os.PathLike[str] | None = None,
         *,
+        keep: bool = False,
         on_line: OnLine = ignore,
         on_death: OnDeath = ignore,
     ) -> None:
-        """Without a `data_dir` data is kept in a temporary directory until `stop`. `on_line` gets what
-        brokers log, `on_death` a broker that ended although it was not asked to.
+        """Without a `data_dir` data is kept in a temporary directory until `stop`, or for good if it is to be
+        kept. `on_line` gets what brokers log, `on_death` a broker that ended although it was not asked to.
 
         Raises `SettingsError` if brokers could not run like that.
         """
         self.spec = spec = spec or ClusterSpec()
-        self._temporary = data_dir is None
-        self.data_dir = (
-            data_dir or Path(tempfile.gettempdir(), f"tidelog-{uuid.uuid4().hex[:12]}")
-        ).absolute()
+        self._temporary = data_dir is None and not keep
+        self.data_dir = temporary_dir(keep=keep) if data_dir is None else Path(data_dir).absolute()
         self._on_death = on_death
         self._lock = DirectoryLock(self.data_dir)
         self._servers = ForkServers(slow_disks=spec.slow_disks)
         self._brokers = Brokers(self._servers, on_line, self._ended)
+        self.rules = Rules(self._brokers, self.data_dir)
         self._network: ClusterNetwork | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: KeeperRunner | None = None
         self._keeper_at: Address = LOOPBACK, 0
         self._by_hand: Ending | None = None
         self._one_stop_at_a_time = asyncio.Lock()
@@ -117,6 +126,11 @@ class AsyncCluster:
     def bootstrap_servers(self) -> str:
         """The brokers themselves, whatever becomes of the network."""
         return self.status.bootstrap_servers
+
+    @property
+    def reachable_servers(self) -> str:
+        """Those of brokers that run and are not paused: only they can be asked."""
+        return ",".join(str(Endpoint(*at)) for at in self._reachable().values())
 
     @property
     def pids(self) -> dict[int, int]:
@@ -161,6 +175,8 @@ class AsyncCluster:
                 for number in self.spec.broker_ids():
                     starting.create_task(self.start_broker(number))
             await self.ready()
+            if self.spec.profile in _WITH_GROUPS:
+                await self._create_offsets_topic()
         except BaseException as error:
             await self.stop()
             if isinstance(error, BaseExceptionGroup):
@@ -177,6 +193,8 @@ class AsyncCluster:
         """
         if self._lock.held:
             return
+        if self._temporary:
+            remove_leftovers()
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
@@ -236,6 +254,12 @@ class AsyncCluster:
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
+    async def _create_offsets_topic(self) -> None:
+        """Now that all brokers live: on first use it would be created with as many replicas, which fails
+        while one of them is down. Settings that forbid it are no reason not to start."""
+        with suppress(ClusterError):
+            await asyncio.to_thread(create_offsets_topic, self._reachable())
+
     async def stop(self, *, remove_data: bool = False) -> int:
         """Stop the brokers in order, then the rest. What does not end in time is killed. Returns how many
         brokers there were, those included that were started by hand: they cannot go on without the rest."""
@@ -291,9 +315,12 @@ class AsyncCluster:
         self._write_properties(broker)
         where = self.network.command_in(number)
         broker.pid = (await self._brokers.start(number, Path(broker.properties), where)).pid
-        broker.host, broker.port, broker.metrics_port = await self._brokers.reached(number, state)
+        serving = await self._brokers.reached(number, BrokerState.REGISTERED)
+        broker.host, broker.port, broker.metrics_port = serving
+        self.network.place(number, (broker.host, broker.port))  # from now on a controller can reach it
+        await self._brokers.reached(number, state)
+        await self.rules.install(number)
         broker.state = state
-        self.network.place(number, (broker.host, broker.port))
         self._write_properties(broker)  # with its ports: started again by hand, it is where it was
         self._tell()
 
@@ -318,6 +345,7 @@ class AsyncCluster:
     async def resume(self, number: int) -> None:
         self._brokers.send(number, signal.SIGCONT)
         self._paused.discard(number)
+        await self.rules.install(number)
 
     def _ended(self, process: BrokerProcess) -> None:
         broker = self.broker(process.id)
@@ -367,7 +395,7 @@ class AsyncCluster:
         try:
             gate.slow_down(process.pid, ms)
         except OSError as error:
-            raise ClusterError(str(error)) from None
+            raise NotPossibleHere(str(error)) from None
         self._slow_disks.add(number)
 
     async def set_clock(self, number: int, offset_ms: int) -> None:
@@ -435,8 +463,16 @@ class AsyncCluster:
         return await agreed_leader(self._reachable, topic, partition, timeout_s)
 
     async def wait_isr(self, topic: str, size: int, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until all brokers that can be asked know so many in-sync replicas of every partition of a topic."""
+        """Until all brokers that can be asked know `size` in-sync replicas of every partition of a topic."""
         await wait_isr(self._reachable, topic, size, timeout_s)
+
+    async def wait_in_sync(self, *, timeout_s: float = ANSWER_SECONDS) -> None:
+        """Until every broker runs and knows all replicas of all topics to be in sync."""
+        await wait_in_sync(self._reachable, self.spec.broker_ids(), timeout_s)
+
+    @property
+    def paused(self) -> frozenset[int]:
+        return frozenset(self._paused)
 
     def _reachable(self) -> dict[int, Address]:
         """The brokers that run and are not paused."""

@@ -2,21 +2,23 @@
 
 What a broker promises its supervisor: a line on stdout once it is registered and another once it serves
 (`serving id=1 host=127.0.0.1 port=9092 metrics=9404`), its log on stderr, a controlled shutdown at SIGTERM or
-when its standard input ends (`broker.forkserver`): no broker outlives its cluster.
+when its standard input ends (`broker.forkserver`): no broker outlives its cluster. What it is asked over that
+input it answers on stdout (`broker.control`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.cluster.forkserver import ForkServer
 
@@ -24,6 +26,7 @@ _SAID = re.compile(
     r"(?P<state>registered|serving) id=(?P<id>\d+) "
     r"host=(?P<host>\S+) port=(?P<port>\d+) metrics=(?P<metrics>\S+)"
 )
+_ANSWER = "answer "
 _LAST_LINES = 20
 _LINE_BYTES_MAX = 16 * 1024
 
@@ -64,6 +67,8 @@ class BrokerProcess:
         self._on_line = on_line
         self._on_end = on_end
         self._stdin = -1
+        self._asked = 0
+        self._answers: dict[int, asyncio.Future[str]] = {}
         self._reached: dict[BrokerState, asyncio.Future[Serving]] = {}
         self._watch: asyncio.Task[None] | None = None
 
@@ -99,6 +104,22 @@ class BrokerProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, sent)
 
+    async def ask(self, command: Mapping[str, Any]) -> None:
+        """Have something done inside the broker. Raises `EOFError` if it ends before, and `ValueError` with
+        its complaint."""
+        if not self.alive:
+            raise EOFError
+        self._asked += 1
+        waiting = self._answers[self._asked] = asyncio.get_running_loop().create_future()
+        try:
+            os.write(self._stdin, json.dumps({"id": self._asked, **command}).encode() + b"\n")
+            if complaint := await waiting:
+                raise ValueError(complaint)
+        except BrokenPipeError:
+            raise EOFError from None
+        finally:
+            waiting.cancel()
+
     async def ended(self) -> None:
         """Until the process has ended and `on_end` was called."""
         if self._watch is not None:
@@ -110,6 +131,9 @@ class BrokerProcess:
         reached = self._reached
 
         def printed(line: str) -> None:
+            if line.startswith(_ANSWER):
+                self._answered(json.loads(line.removeprefix(_ANSWER)))
+                return
             found = _SAID.fullmatch(line)
             waiting = reached[BrokerState(found["state"])] if found else None
             if found and waiting and not waiting.done():
@@ -132,7 +156,15 @@ class BrokerProcess:
             if not waiting.done():
                 waiting.set_exception(EOFError())
                 waiting.exception()  # looked at: perhaps nothing waits
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EOFError())
         self._on_end(self)
+
+    def _answered(self, answer: dict[str, Any]) -> None:
+        waiting = self._answers.pop(answer["id"], None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer.get("error", ""))
 
 
 async def _reader(loop: asyncio.AbstractEventLoop, descriptor: int) -> asyncio.StreamReader:

@@ -50,10 +50,11 @@ def _routes(spec: ClusterSpec, broker: int, network: ClusterNetwork | None) -> s
 
 
 def _with_metrics_port(settings: Settings, broker: BrokerStatus) -> Settings:
-    """Each broker its own: the one it had, or the chosen one and those after it."""
+    """Each broker its own: the chosen one and those after it, or at each start any free one.
+
+    The one it had may have been taken meanwhile.
+    """
     port = settings.tidelog_metrics_port
     if port > 0:
         return replace(settings, tidelog_metrics_port=port + broker.id - 1)
-    if port == 0 and broker.metrics_port > 0:
-        return replace(settings, tidelog_metrics_port=broker.metrics_port)
     return settings

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import atexit
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from tidelog.cluster.broker_process import BrokerProcess, BrokerState, Serving, exit_summary
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.forkserver import ForkServerError, ForkServers
 
 START_SECONDS = 60.0
+ASK_SECONDS = 10.0
 
 OnLine = Callable[[int, str], None]
 """Gets the id of a broker and a line that it has logged."""
@@ -76,6 +77,20 @@ class Brokers:
         process = self.running(number)
         process.expected_to_end |= ends
         process.signal(sent)
+
+    async def ask(self, number: int, command: Mapping[str, Any]) -> None:
+        """Have something done inside a broker (`broker.control`)."""
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                await self.running(number).ask(command)
+        except EOFError:
+            raise ClusterError(f"broker {number} is not running") from None
+        except ValueError as error:
+            raise ClusterError(f"broker {number} refuses: {error}") from None
+        except TimeoutError:
+            raise ClusterError(
+                f"broker {number} does not answer its supervisor after {ASK_SECONDS:g} s: is it paused?"
+            ) from None
 
     async def end(self, number: int, sent: signal.Signals) -> None:
         """Send a signal that ends a broker, and wait until it has ended."""

@@ -17,11 +17,14 @@ import os
 import re
 import shutil
 import signal
+import tempfile
+import time
+import uuid
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tidelog.cluster.broker_process import BrokerState
 from tidelog.settings.kinds import Endpoint
@@ -131,6 +134,30 @@ def remove_data(data_dir: Path) -> None:
         path.unlink()
     for folder in (*broker_folders(data_dir).values(), data_dir / KEEPER_FOLDER):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---------------------------------------------------------------- temporary directories
+
+_TEMPORARY: Final = "tidelog-run-"
+_KEPT: Final = "tidelog-kept-"
+_LEFT_AFTER_SECONDS: Final = 60.0
+"""A younger directory may be one whose cluster has not taken its lock yet."""
+
+
+def temporary_dir(*, keep: bool) -> Path:
+    """A new one, for a cluster that was given none."""
+    name = f"{_KEPT if keep else _TEMPORARY}{uuid.uuid4().hex[:12]}"
+    return Path(tempfile.gettempdir(), name).absolute()
+
+
+def remove_leftovers() -> None:
+    """Remove temporary directories of clusters whose process was killed before it could do so."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*"):
+        with suppress(OSError):
+            lock = folder / LOCK_FILE
+            left = time.time() - lock.stat().st_mtime > _LEFT_AFTER_SECONDS
+            if left and not lock_file.is_held(lock) and not running_brokers(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 # ---------------------------------------------------------------- the lock

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tidelog.cluster.broker_process import BrokerProcess
-from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.errors import NotPossibleHere
 from tidelog.core.types import TopicPartition
 
 _ROOM_FOR_NOTES = 512 * 1024
@@ -88,7 +88,7 @@ def _limit_files(process: BrokerProcess, size: int | None) -> None:
         _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most if size is None else size, most))
     except (OSError, ValueError, AttributeError) as error:
-        raise ClusterError(f"the files of broker {process.id} cannot be limited: {error}") from None
+        raise NotPossibleHere(f"the files of broker {process.id} cannot be limited: {error}") from None
 
 
 def _sizes(folder: Path, pattern: str) -> list[int]:

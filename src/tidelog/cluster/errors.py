@@ -9,5 +9,9 @@ class ClusterError(Refusal):
     """The cluster cannot do what was asked. The message is one line that says why."""
 
 
+class NotPossibleHere(ClusterError):
+    """This machine does not allow it: a right, or a feature of the system, is missing."""
+
+
 class TrialError(ClusterError):
     """The trial cannot be played here. The message is one line that says why, and what to do."""

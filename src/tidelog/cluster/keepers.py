@@ -22,7 +22,7 @@ _STOP_SECONDS: Final = 20.0
 Address = tuple[str, int]
 
 
-class Keeper(Protocol):
+class KeeperRunner(Protocol):
     async def start(self) -> Address:
         """Where it serves: the same place every time. Raises `ClusterError`."""
         ...

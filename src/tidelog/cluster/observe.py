@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.core.types import TopicPartition
 from tidelog.kafka_client.blocking import Client, ClientError
+from tidelog.wire.api import Api
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from tidelog.wire.messages.metadata import MetadataResponse
 
 ANSWER_SECONDS: Final = 60.0
 _METRICS_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
+_COORDINATOR_SECONDS: Final = 10.0
+_ANY_GROUP: Final = "any"
 
 Address = tuple[str, int]
 Reachable = Callable[[], Mapping[int, Address]]
@@ -96,7 +102,7 @@ async def _agreed(
 
 
 async def wait_isr(reachable: Reachable, topic: str, size: int, timeout_s: float) -> None:
-    """Until all brokers that can be asked know so many in-sync replicas of every partition of a topic.
+    """Until all brokers that can be asked know `size` in-sync replicas of every partition of a topic.
     Raises `ClusterError`."""
     saw: dict[int, set[int]] = {}
     try:
@@ -111,12 +117,68 @@ async def wait_isr(reachable: Reachable, topic: str, size: int, timeout_s: float
         ) from None
 
 
+async def wait_in_sync(reachable: Reachable, brokers: Collection[int], timeout_s: float) -> None:
+    """Until all these brokers can be asked and know all replicas of every partition to be in sync. Raises
+    `ClusterError`."""
+    seen = ""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                answers = await _ask(reachable, None)
+                seen = _why_not_in_sync(answers, brokers)
+                if not seen:
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise ClusterError(
+            f"after {timeout_s:g} s not all replicas are in sync: {seen or 'no answer'}"
+        ) from None
+
+
+def _why_not_in_sync(answers: Mapping[int, MetadataResponse | None], brokers: Collection[int]) -> str:
+    """One reason; empty if there is none."""
+    for broker in brokers:
+        answer = answers.get(broker)
+        if answer is None:
+            return f"broker {broker} does not answer"
+        known = {each.node_id for each in answer.brokers}
+        if not known.issuperset(brokers) or answer.controller_id not in known:
+            return f"broker {broker} knows brokers {sorted(known)} and controller {answer.controller_id}"
+        for topic in answer.topics:
+            for part in topic.partitions:
+                if part.leader_id < 0 or set(part.isr_nodes) != set(part.replica_nodes):
+                    return (
+                        f"broker {broker} says {topic.name}-{part.partition_index} has leader "
+                        f"{part.leader_id}, replicas {part.replica_nodes}, in sync {sorted(part.isr_nodes)}"
+                    )
+    return ""
+
+
+def create_offsets_topic(brokers: Mapping[int, Address]) -> None:
+    """Ask for a coordinator until there is one, and every broker knows it. Raises `ClusterError`."""
+    for at in brokers.values():
+        deadline = time.monotonic() + _COORDINATOR_SECONDS
+        while True:
+            try:
+                with Client(*at) as client:
+                    request = FindCoordinatorRequest(key=_ANY_GROUP, coordinator_keys=[_ANY_GROUP])
+                    answer = client.ask(Api.FIND_COORDINATOR, request)
+                found = [each.error_code for each in answer.coordinators] or [answer.error_code]
+                if not any(found):
+                    break
+            except ClientError as error:
+                raise ClusterError(str(error)) from None
+            if time.monotonic() > deadline:
+                raise ClusterError(f"groups have no coordinator: {ErrorCode(found[0]).name}")
+            time.sleep(_POLL_SECONDS)
+
+
 def _isr_sizes(known: MetadataResponse | None) -> set[int]:
     topics = known.topics if known is not None else []
     return {len(part.isr_nodes) for topic in topics for part in topic.partitions}
 
 
-async def _ask(reachable: Reachable, topics: list[str]) -> dict[int, MetadataResponse | None]:
+async def _ask(reachable: Reachable, topics: list[str] | None) -> dict[int, MetadataResponse | None]:
     asked = reachable()
     answers = await asyncio.gather(*(asyncio.to_thread(metadata, at, topics) for at in asked.values()))
     return dict(zip(asked, answers, strict=True))

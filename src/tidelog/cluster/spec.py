@@ -1,8 +1,10 @@
 """What a cluster is to be: how many brokers, under which rules, joined how, with which settings.
 
 A profile is a set of defaults other than Kafka's. `UP` is for a cluster that a person or a program uses:
-`tidelog up`, tests, notebooks. `TRIAL` is for one that faults are done to: a broker counts as started once it
-is registered, because a fault may keep the controller from it, and brokers do nothing unasked.
+`tidelog up`, notebooks. `TRIAL` is for one that faults are done to: a broker counts as started once it is
+registered, because a fault may keep the controller from it, and brokers do nothing unasked. `TEST` is for a
+cluster in a test suite: faults are done to it, clients use it, and every time-out is short, because a test
+waits for it.
 """
 
 from __future__ import annotations
@@ -10,14 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from os import fspath
+from pathlib import Path
+from typing import Any, Final, Self
 
+from tidelog.errors import unknown
+from tidelog.settings.broker import BROKER
+from tidelog.settings.ignored import is_ignored
 from tidelog.settings.table import SettingsError
 
 EMBEDDED: Final = "embedded"
 DIRECT: Final = "direct"
 RELAYS: Final = "relays"
 NETNS: Final = "netns"
+NETWORKS: Final = (DIRECT, RELAYS, NETNS)
 
 OWN_NAMES: Final = ("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "log.dir")
 """Settings in which brokers differ: one value for all makes no sense."""
@@ -27,6 +35,7 @@ KEEPER_NAMES: Final = ("zookeeper.connect", "tidelog.keeper")
 class Profile(Enum):
     UP = "up"
     TRIAL = "trial"
+    TEST = "test"
 
 
 # A controlled shutdown in which no controller answers ends before `stop` loses its patience.
@@ -53,6 +62,19 @@ _DEFAULTS_OF: Final = {
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.num.partitions": "1",  # consumers of a trial only ask for a coordinator
     },
+    Profile.TEST: {
+        # Shorter sessions expire by themselves on a busy machine.
+        "zookeeper.session.timeout.ms": "1500",
+        "zookeeper.connection.timeout.ms": "30000",
+        "replica.lag.time.max.ms": "3000",
+        "replica.fetch.backoff.ms": "100",
+        "replica.fetch.wait.max.ms": "200",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "100",
+        "offsets.topic.num.partitions": "3",
+        "log.retention.check.interval.ms": "200",
+        "auto.leader.rebalance.enable": "false",  # leaders change when a test says so
+    },
 }
 _REPLICATION: Final = ("default.replication.factor", "offsets.topic.replication.factor")
 
@@ -73,11 +95,36 @@ class ClusterSpec:
     """How the processes are joined: `direct`, `relays` or `netns`. Links can be cut in the last two."""
     slow_disks: bool = False
     """Whether disks can be made slow, for which every sync is asked about."""
-    settings: Mapping[str, str] = field(default_factory=dict)
-    """Of every broker, by Kafka's names."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of every broker, by Kafka's names; values may be texts, numbers, booleans and paths."""
     profile: Profile = Profile.UP
 
+    @classmethod
+    def for_tests(cls, *, brokers: int | str = 3, **given: Any) -> Self:
+        """A cluster in which every fault can be done, with short time-outs. `given` are fields of this class.
+        Raises `Refusal`."""
+        for name in given:
+            if name not in cls.__slots__:
+                raise unknown("setting of a cluster", name, cls.__slots__)
+        for name in given.get("settings", ()):
+            if name not in BROKER and not is_ignored(name):
+                raise unknown("setting", name, tuple(BROKER), listed_by="tidelog broker --settings")
+        try:
+            count = int(brokers)
+        except ValueError:
+            raise SettingsError(f"brokers={brokers}: give a number") from None
+        chosen: dict[str, Any] = {
+            "zones": tuple(f"az{number}" for number in range(1, min(3, count) + 1)),
+            "network": RELAYS,
+            "slow_disks": True,
+            "profile": Profile.TEST,
+        }
+        return cls(brokers=count, **chosen | given)
+
     def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", as_texts(self.settings))
+        if self.network not in NETWORKS:
+            raise unknown("network", self.network, NETWORKS)
         if self.brokers < 1:
             raise SettingsError(f"a cluster of {self.brokers} brokers: give at least 1")
         if self.port and self.port + self.brokers - 1 > 65535:
@@ -105,3 +152,17 @@ class ClusterSpec:
         replicas = dict.fromkeys(_REPLICATION, str(min(3, self.brokers)))
         rules = {"tidelog.generation": self.generation}
         return {**_DEFAULTS, **_DEFAULTS_OF[self.profile], **replicas, **rules, **self.settings}
+
+
+def as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as a properties file has them. Raises `SettingsError`."""
+    return {name: _as_text(name, value) for name, value in settings.items()}
+
+
+def _as_text(name: str, value: object) -> str:
+    """A setting as a properties file has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float | Path):
+        return fspath(value) if isinstance(value, Path) else str(value)
+    raise SettingsError(f"{name}={value!r}: give a text, a number, a boolean or a path")

@@ -7,16 +7,18 @@ each fault is made of, and what it is not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
-from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.errors import ClusterError
 from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.faults.testbed import FaultFailed, Links, Testbed
 from tidelog.kafka_client.blocking import Client, ClientError
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest
+
+if TYPE_CHECKING:
+    from tidelog.cluster.cluster import Cluster
 
 _ADMIN_SECONDS: Final = 5.0
 _IN_SYNC_SECONDS: Final = 6.0
@@ -31,20 +33,27 @@ class ClusterTestbed(Testbed):
     def __init__(self, cluster: Cluster, client_zones: dict[str, str]) -> None:
         """`client_zones`: where the clients live that are cut off together with their zone."""
         self._cluster = cluster
+        self._supervisor = cluster.supervisor
         self._client_zones = client_zones
 
+    def is_up(self, broker: int) -> bool:
+        return broker in self._supervisor.pids
+
+    def is_paused(self, broker: int) -> bool:
+        return broker in self._supervisor.paused
+
     def kill(self, broker: int) -> None:
-        _do(self._cluster.kill, broker)
+        self._run(self._supervisor.kill(broker))
 
     def lose_power(self, broker: int) -> None:
         """Not while a partition has fewer replicas in sync than it should: then this broker may hold the only
-        copy, which nobody has made durable, and Kafka's rules lose it as well (KIP-966)."""
+        copy, which is not durable, and Kafka's rules lose it as well (KIP-966)."""
         deadline = time.monotonic() + _IN_SYNC_SECONDS
         while not self._all_in_sync():
             if time.monotonic() > deadline:
                 raise FaultFailed("power stays on: not all replicas are in sync (KIP-966)")
             time.sleep(_POLL_SECONDS)
-        _do(self._cluster.lose_power, broker)
+        self._run(self._supervisor.lose_power(broker))
 
     def _all_in_sync(self) -> bool:
         """Every broker runs and says so of every partition. One alone may be behind the times: one that has
@@ -61,16 +70,16 @@ class ClusterTestbed(Testbed):
         return True
 
     def stop(self, broker: int) -> None:
-        _do(self._cluster.stop_broker, broker)
+        self._run(self._supervisor.stop_broker(broker))
 
     def start(self, broker: int) -> None:
-        _do(self._cluster.start_broker, broker)
+        self._run(self._supervisor.start_broker(broker))
 
     def pause(self, broker: int) -> None:
-        _do(self._cluster.pause, broker)
+        self._run(self._supervisor.pause(broker))
 
     def resume(self, broker: int) -> None:
-        _do(self._cluster.resume, broker)
+        self._run(self._supervisor.resume(broker))
 
     def border(self, zone: str) -> list[tuple[Node, Node]]:
         """The keeper's majority is always on the other side."""
@@ -98,16 +107,16 @@ class ClusterTestbed(Testbed):
         _do(self._cluster.network.release, [(a, b) for _, a, b in channels or ()])
 
     def fill_disk(self, broker: int) -> None:
-        _do(self._cluster.fill_disk, broker)
+        self._run(self._supervisor.fill_disk(broker))
 
     def free_disk(self, broker: int) -> None:
-        _do(self._cluster.free_disk, broker)
+        self._run(self._supervisor.free_disk(broker))
 
     def slow_disk(self, broker: int, ms: int) -> None:
-        _do(self._cluster.slow_disk, broker, ms)
+        self._run(self._supervisor.slow_disk(broker, ms))
 
     def set_clock(self, broker: int, offset_ms: int) -> None:
-        _do(self._cluster.set_clock, broker, offset_ms)
+        self._run(self._supervisor.set_clock(broker, offset_ms))
 
     def keeper_member(self, member: int, *, running: bool) -> None:
         """Brokers that were connected to it, in turn, are without a keeper until they have found another."""
@@ -120,11 +129,12 @@ class ClusterTestbed(Testbed):
         _do(self._cluster.network.mend, links)
 
     def keeper(self, *, running: bool) -> None:
-        _do(self._cluster.start_keeper if running else self._cluster.stop_keeper)
+        keeper = self._supervisor
+        self._run(keeper.start_keeper() if running else keeper.stop_keeper())
 
     def elect_preferred(self) -> bool:
         try:
-            with Client.to(self._cluster.bootstrap_servers, _ADMIN_SECONDS) as first:
+            with Client.to(self._supervisor.reachable_servers, _ADMIN_SECONDS) as first:
                 answer = first.metadata([])
             at = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
             if answer.controller_id not in at:
@@ -141,6 +151,9 @@ class ClusterTestbed(Testbed):
     def heal(self) -> list[str]:
         return self._cluster.heal()
 
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        _do(self._cluster.run, work)
+
 
 def _talk(a: Node, b: Node) -> bool:
     """Clients speak to brokers only."""
@@ -151,4 +164,4 @@ def _do(action: Callable[..., None], *arguments: object) -> None:
     try:
         action(*arguments)
     except ClusterError as error:
-        raise FaultFailed(str(error)) from None
+        raise FaultFailed(str(error)) from error

@@ -20,9 +20,11 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from tidelog.cluster.disks import Disks
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core.keeper_port import Delete
@@ -55,7 +57,7 @@ from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
 from tidelog.scenario.conditions import Condition
 from tidelog.scenario.scenario import Scenario
-from tidelog.scenario.snapshot import Snapshot
+from tidelog.scenario.snapshot import PartitionSnapshot, Snapshot
 from tidelog.scenario.stage import Stage
 from tidelog.wire.api import Api
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -117,6 +119,7 @@ class ClusterStage(Stage):
         """The last command caused no messages."""
         self._times_out = False
         self._step_began: Millis = 0
+        self._registering: set[asyncio.Future[None]] = set()
 
     # ------------------------------------------------------------ beginning and end
 
@@ -129,7 +132,9 @@ class ClusterStage(Stage):
         logging.getLogger(KEEPER_LOG).propagate = False
         self._keeper = await start_keeper(self._switchboard)
         self._sessions = Sessions(self._keeper, self._clock, self._setup.session_timeout_ms)
-        self._observation = Observation(self._setup, self._processes, self._keeper)
+        self._observation = Observation(
+            self._setup, self._processes, self._keeper, self._topology, self._scenario_time
+        )
         self._conditions = Conditions(
             self._setup, self._tp, self._observation, self._clients.all, self._switchboard
         )
@@ -152,6 +157,8 @@ class ClusterStage(Stage):
         self._step_began = self.now
 
     def close(self) -> None:
+        for waiting in self._registering:
+            waiting.cancel()
         self._clock.stop()
         self._clients.close()
         self._processes.end_play()
@@ -174,7 +181,7 @@ class ClusterStage(Stage):
     def snapshot(self) -> Snapshot:
         """As it was when it last settled."""
         with self._clock.stopped():
-            return self._run(self._observation.take(self.now, self._views))
+            return self._run(self._observation.take(self.now, self._views, self.clients))
 
     def final_snapshot(self) -> Snapshot:
         """The snapshot at the end, once two in a row are equal: brokers write epochs to their file in the
@@ -185,9 +192,13 @@ class ClusterStage(Stage):
             self._run(asyncio.sleep(FINAL_PAUSE_SECONDS))
             self.settle()
             before, found = found, self.snapshot()
-            if before.partitions == found.partitions:
+            if _kept(before) == _kept(found):
                 break
         return found
+
+    def _scenario_time(self, real_ms: int) -> Millis:
+        """So many real milliseconds from now, by the clocks of brokers."""
+        return self.now + self._pace.scenario_ms(real_ms / 1000)
 
     def events(self) -> list[tuple[Millis, object]]:
         """Events of brokers and clients since the last call, in the order of time. Brokers record the time of
@@ -233,7 +244,8 @@ class ClusterStage(Stage):
         self._run(self._start(broker))
 
     async def _start(self, broker: int) -> None:
-        self._sessions.expire_after_restart(self._observation.session_of(broker))
+        before = self._observation.session_of(broker)
+        self._sessions.expire_after_restart(before)
         routes = {
             peer: self._switchboard.route(broker, peer)
             for peer in range(self._setup.brokers)
@@ -248,7 +260,16 @@ class ClusterStage(Stage):
         }
         self._switchboard.place(broker, LOOPBACK, self._processes.brokers[broker].port)
         await self._processes.start(broker, settings)
-        if self._topology.reaches_keeper(broker):
+        if not self._topology.reaches_keeper(broker):
+            return
+        if before is not None and self._setup.rules.is_started_again:
+            # It registers when the old session has expired, and the scenario goes on meanwhile.
+            self._registering.add(asyncio.ensure_future(self._registers(broker)))
+        else:
+            await self._processes.registered(broker)
+
+    async def _registers(self, broker: int) -> None:
+        with suppress(ClusterError):  # the scenario may end it before
             await self._processes.registered(broker)
 
     def kill(self, broker: int) -> None:
@@ -264,7 +285,7 @@ class ClusterStage(Stage):
         view = await self._observation.view(broker)
         self._silent(broker)
         await self._processes.kill(broker)
-        points = {} if view is None else {tp: r["recovery_point"] for tp, r in view.replicas.items()}
+        points = {} if view is None else {tp: r.recovery_point for tp, r in view.replicas.items()}
         self._disks.lose_power(self._processes.brokers[broker].folder, points)
         self._switchboard.thaw(broker)
 
@@ -417,3 +438,11 @@ class ClusterStage(Stage):
         with suppress(OSError):  # it is heard all the same, as soon as the process runs again
             self._run(ask((at.host, at.port), api, version, question, ANSWER_SECONDS_MAX))
         return True
+
+
+def _kept(snapshot: Snapshot) -> list[PartitionSnapshot]:
+    """Without fetches that come and go, and without the times of followers."""
+    return [
+        replace(partition, replicas=tuple(replace(each, remote=(), parked=()) for each in partition.replicas))
+        for partition in snapshot.partitions
+    ]

@@ -77,8 +77,8 @@ def compare(first: Run, second: Run) -> StageComparison:
     comparison = StageComparison(first, second)
     found = comparison.differences
     for one, other in zip(first.final.partitions, second.final.partitions, strict=True):
-        found += _partitions(one, other, ordered_isr=_expects_isr(first))
-    found += _ledgers(first.ledger, second.ledger)
+        found += partition_differences(one, other, ordered_isr=_expects_isr(first))
+    found += ledger_differences(first.ledger, second.ledger)
     found += _remarks(first, second)
     if _decides_controller(first.scenario, first):
         found += _differ("controller", "end", first.final.controller, second.final.controller)
@@ -102,7 +102,10 @@ def _expects_isr(run: Run) -> bool:
     return expectation is not None and "isr" in expectation.facts
 
 
-def _partitions(one: PartitionSnapshot, other: PartitionSnapshot, *, ordered_isr: bool) -> list[Difference]:
+def partition_differences(
+    one: PartitionSnapshot, other: PartitionSnapshot, *, ordered_isr: bool
+) -> list[Difference]:
+    """Two views of a partition: what the keeper holds, and every replica."""
     name = f"{one.topic}-{one.partition}"
     found = _differ("leader", name, one.leader, other.leader)
     found += _differ("epoch", name, one.leader_epoch, other.leader_epoch)
@@ -131,7 +134,8 @@ def _shown(replica: ReplicaState) -> str:
 # ---------------------------------------------------------------- clients
 
 
-def _ledgers(first: list[Sent], second: list[Sent]) -> list[Difference]:
+def ledger_differences(first: list[Sent], second: list[Sent]) -> list[Difference]:
+    """What producers were told."""
     found = []
     for one, other in zip(first, second, strict=True):
         where = f"{one.value} of {one.producer}"

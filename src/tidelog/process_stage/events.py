@@ -95,7 +95,14 @@ def _value(kind: type, name: str, row: Row, columns: dict[str, str]) -> Any:
         isr = tuple(map(BrokerId, row["isr"]))
         leader = BrokerId(row["leader"])
         return PartitionState(
-            leader, row["leader_epoch"], isr, row["controller_epoch"], row["partition_version"]
+            leader,
+            row["leader_epoch"],
+            isr,
+            row["controller_epoch"],
+            row["partition_version"],
+            tuple(map(BrokerId, row["elr"])),
+            tuple(map(BrokerId, row["last_known_elr"])),
+            row["recovering"],
         )
     value = row.get(columns[name])
     return tuple(value) if isinstance(value, list) else value

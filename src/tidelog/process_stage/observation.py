@@ -1,26 +1,40 @@
 """What the stage can observe of its cluster, from outside only.
 
-The keeper's tree (leaders and ISRs), each broker's metrics page (roles, watermarks), its Metadata response
-and the files in its folder. A paused broker does not answer: its last answer counts. Of a broker that is
-down only the files remain.
+The keeper's tree (leaders and ISRs), each broker's state page (roles, watermarks, followers, waiting
+requests, the controller's machines), its Metadata response, and the files in its folder. A paused broker does
+not answer: its last answer counts. Of a broker that is down only the files remain. A broker that runs and has
+never answered shows as such.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tidelog.broker.translation.clients import as_memory, state_of
+from tidelog.core.inside import NO_PHASES, ParkedRequest, Phases, RemoteReplica
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
-from tidelog.core.types import NO_EPOCH, NO_LEADER, BrokerId, Millis, PartitionState, TopicPartition
+from tidelog.core.types import NO_EPOCH, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper
 from tidelog.process_stage.processes import Processes
+from tidelog.process_stage.topology import Topology
+from tidelog.scenario.clients.consumer import Consumer
+from tidelog.scenario.clients.producer import Producer
 from tidelog.scenario.setup import Setup
-from tidelog.scenario.snapshot import PartitionSnapshot, Record, ReplicaState, Snapshot, partition_snapshot
+from tidelog.scenario.snapshot import (
+    BrokerState,
+    PartitionSnapshot,
+    Record,
+    ReplicaState,
+    Snapshot,
+    client_state,
+    partition_snapshot,
+)
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.wire.api import Api
@@ -28,58 +42,63 @@ from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.messages.metadata import MetadataRequest
 
 ANSWER_SECONDS_MAX = 2.0
+NO_ROLE = "-"
 READ_TRIES = 20
 READ_PAUSE_SECONDS = 0.01
 
-_SAMPLE = re.compile(r'^tidelog_(\w+)(?:\{partition="(\d+)",topic="([^"]*)"\})? ([-+.\deE]+)$', re.MULTILINE)
+STATE = "/state"
+ScenarioTime = Callable[[int], Millis]
+"""The scenario's time so many real milliseconds from now."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class ObservedReplica:
-    """One replica in its broker's metrics."""
+    """One replica in its broker's state page."""
 
-    values: dict[str, int] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> int:
-        return self.values.get(name, -1)
+    role: str
+    leader: int
+    leader_epoch: int
+    log_end_offset: int
+    high_watermark: int
+    recovery_point: int
+    remote: tuple[RemoteReplica, ...]
+    parked: tuple[ParkedRequest, ...]
 
     @property
     def leads(self) -> bool:
-        return self.values.get("is_leader") == 1
-
-    @property
-    def leader(self) -> int:
-        return self["leader"]
-
-    @property
-    def leader_epoch(self) -> int:
-        return self["leader_epoch"]
-
-    @property
-    def log_end_offset(self) -> int:
-        return self["log_end_offset"]
-
-    @property
-    def high_watermark(self) -> int:
-        return self["high_watermark"]
+        return self.role == "leader"
 
 
 @dataclass(slots=True)
 class BrokerView:
     """One broker when it answered."""
 
-    acts_as_controller: bool = False
+    controls: int | None = None
+    """The epoch in which it takes itself for the controller."""
     replicas: dict[TopicPartition, ObservedReplica] = field(default_factory=dict)
-    isr_shrinks: int = 0
+    machines: dict[TopicPartition, Phases] = field(default_factory=dict)
     believes: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     """Its Metadata response, if that was requested too."""
 
+    @property
+    def acts_as_controller(self) -> bool:
+        return self.controls is not None
+
 
 class Observation:
-    def __init__(self, setup: Setup, processes: Processes, keeper: EmbeddedKeeper) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        processes: Processes,
+        keeper: EmbeddedKeeper,
+        topology: Topology,
+        scenario_time: ScenarioTime,
+    ) -> None:
         self._setup = setup
         self._processes = processes
         self._keeper = keeper
+        self._topology = topology
+        self._scenario_time = scenario_time
         self._last: dict[int, BrokerView] = {}
 
     # ------------------------------------------------------------ the keeper
@@ -113,12 +132,12 @@ class Observation:
         host, port, metrics_port = running.at
         try:
             page, metadata = await asyncio.gather(
-                get_page((host, metrics_port), "/metrics", ANSWER_SECONDS_MAX),
+                get_page((host, metrics_port), STATE, ANSWER_SECONDS_MAX),
                 _metadata((host, port)) if beliefs else _nothing(),
             )
         except OSError:
             return self._last.get(broker)
-        view = _read_page(page)
+        view = _read_page(json.loads(page), self._scenario_time)
         if metadata is not None:
             view.believes = {
                 TopicPartition(topic.name, part.partition_index): state_of(part)
@@ -146,26 +165,49 @@ class Observation:
 
     # ------------------------------------------------------------ everything
 
-    async def take(self, at_ms: Millis, views: dict[int, BrokerView | None]) -> Snapshot:
+    async def take(
+        self,
+        at_ms: Millis,
+        views: dict[int, BrokerView | None],
+        clients: Mapping[str, Producer | Consumer],
+    ) -> Snapshot:
         """``views``: the newest answers of the brokers."""
         epoch = self._keeper.node(CONTROLLER_EPOCH)
         partitions = [
             await self._partition(views, TopicPartition(topic.name, 0), topic.replicas)
             for topic in self._setup.topics
         ]
+        live = tuple(broker for broker in range(self._setup.brokers) if self.is_registered(broker))
         return Snapshot(
             at_ms,
             self.controller(),
             0 if epoch is None or epoch.value is None else int(epoch.value),
-            tuple(broker for broker in range(self._setup.brokers) if self.is_registered(broker)),
+            live,
             tuple(partitions),
+            tuple(self._broker(broker, view, registered=broker in live) for broker, view in views.items()),
+            self._topology.keeper_members(),
+            tuple(client_state(*named) for named in clients.items()),
+        )
+
+    def _broker(self, broker: int, view: BrokerView | None, *, registered: bool) -> BrokerState:
+        process = self._process_state(broker)
+        return BrokerState(
+            broker,
+            process,
+            registered,
+            view.controls if view is not None else None,
+            self._topology.keeper_member_of(broker) if process != "down" else None,
+            observed=process == "down" or view is not None,
         )
 
     async def _partition(
         self, views: dict[int, BrokerView | None], tp: TopicPartition, assignment: tuple[int, ...]
     ) -> PartitionSnapshot:
         replicas = [await self._replica(views[broker], tp, broker) for broker in assignment]
-        return partition_snapshot(tp, self.partition_state(tp), tuple(replicas))
+        controller = self.controller()
+        view = views.get(controller) if controller is not None else None
+        phases = view.machines.get(tp, NO_PHASES) if view is not None else NO_PHASES
+        return partition_snapshot(tp, self.partition_state(tp), tuple(replicas), phases)
 
     async def _replica(self, view: BrokerView | None, tp: TopicPartition, broker: int) -> ReplicaState:
         replica = view.replicas.get(tp) if view is not None else None
@@ -185,13 +227,15 @@ class Observation:
         return ReplicaState(
             broker,
             self._process_state(broker),
-            _role(replica),
+            NO_ROLE if replica is None else replica.role,
             len(records),
             checkpoint if replica is None else replica.high_watermark,
             records,
             self._epochs(broker, tp),
             believes,
             checkpoint,
+            () if replica is None else replica.remote,
+            () if replica is None else replica.parked,
         )
 
     def _process_state(self, broker: int) -> str:
@@ -213,12 +257,6 @@ class Observation:
         return tuple((entry.epoch, entry.start_offset) for entry in entries)
 
 
-def _role(replica: ObservedReplica | None) -> str:
-    if replica is None or replica.leader == NO_LEADER:
-        return "-"
-    return "leader" if replica.leads else "follower"
-
-
 async def _metadata(address: tuple[str, int]) -> Any:
     question = MetadataRequest(topics=None, allow_auto_topic_creation=False)
     return await ask(address, Api.METADATA, 9, question, ANSWER_SECONDS_MAX)
@@ -228,18 +266,34 @@ async def _nothing() -> None:
     return None
 
 
-def _read_page(page: str) -> BrokerView:
-    view = BrokerView()
-    for name, partition, topic, value in _SAMPLE.findall(page):
-        if topic:
-            tp = TopicPartition(topic, int(partition))
-            replica = view.replicas.setdefault(tp, ObservedReplica())
-            replica.values[name.removeprefix("partition_")] = int(float(value))
-        elif name == "active_controller":
-            view.acts_as_controller = float(value) == 1
-        elif name == "isr_shrinks_total":
-            view.isr_shrinks = int(float(value))
+def _read_page(page: Any, scenario_time: ScenarioTime) -> BrokerView:
+    view = BrokerView(page["controls"])
+    for one in page["partitions"]:
+        view.replicas[TopicPartition(one["topic"], one["partition"])] = ObservedReplica(
+            one["role"],
+            one["leader"],
+            one["leader_epoch"],
+            one["log_end_offset"],
+            one["high_watermark"],
+            one["recovery_point"],
+            tuple(_remote(follower, scenario_time) for follower in one["remote"]),
+            tuple(
+                ParkedRequest(
+                    waiting["kind"], waiting["sender"], waiting["offset"], scenario_time(waiting["ms_left"])
+                )
+                for waiting in one["parked"]
+            ),
+        )
+    for one in page["machines"]:
+        found = one["phase"], tuple((broker, phase) for broker, phase in one["replicas"])
+        view.machines[TopicPartition(one["topic"], one["partition"])] = found
     return view
+
+
+def _remote(follower: dict[str, Any], scenario_time: ScenarioTime) -> RemoteReplica:
+    ago = follower["caught_up_ms_ago"]
+    caught_up = None if ago is None else scenario_time(-ago)
+    return RemoteReplica(follower["broker"], follower["log_end_offset"], caught_up)
 
 
 def _read_records(folder: Path) -> list[Record]:

@@ -133,7 +133,7 @@ class Settling:
         if broker not in replicas:
             return True
         replica = view.replicas.get(tp)
-        return replica is not None and (state.leader < 0 or replica["leader_epoch"] >= state.leader_epoch)
+        return replica is not None and (state.leader < 0 or replica.leader_epoch >= state.leader_epoch)
 
 
 async def _until(check: Callable[[], bool], seconds: float) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.faults.places import KEEPER, Node
-from tidelog.scenario.keeper_members import Ensemble
+from tidelog.scenario.keeper_members import Ensemble, KeeperMember, nearest_first
 from tidelog.scenario.setup import Setup
 
 Pair = tuple[Node, Node]
@@ -40,6 +40,7 @@ class Topology:
         self._without_keeper: dict[int, None] = {}
         for broker in self._brokers:
             switchboard.add(broker, self._zones[broker])
+            self._connects(broker)
         switchboard.add(KEEPER, "")
 
     def add_client(self, name: str, zone: str) -> None:
@@ -70,6 +71,13 @@ class Topology:
     def reaches_keeper(self, broker: int) -> bool:
         return broker not in self._without_keeper
 
+    def keeper_members(self) -> tuple[KeeperMember, ...]:
+        return self._ensemble.states(self.linked)
+
+    def keeper_member_of(self, broker: int) -> str | None:
+        """The member that a broker's session would be at, by the lab's rule."""
+        return self._ensemble.session_at.get(broker)
+
     @property
     def keeper_has_quorum(self) -> bool:
         return self._ensemble.leader is not None
@@ -97,11 +105,10 @@ class Topology:
     def _reach_changed(self) -> Reach:
         """Compute which brokers reach a serving member."""
         self._ensemble.update_leader(self.linked)
-        serving = self._ensemble.serving(self.linked)
         reach = Reach([], [])
         for broker in self._brokers:
             link: list[Pair] = [(broker, KEEPER), (KEEPER, broker)]
-            if any(self.linked(broker, member) for member in serving):
+            if self._connects(broker):
                 if broker in self._without_keeper:
                     del self._without_keeper[broker]
                     self._switchboard.heal(link)
@@ -111,6 +118,10 @@ class Topology:
                 self._switchboard.cut(link)
                 reach.lost.append(broker)
         return reach
+
+    def _connects(self, broker: int) -> bool:
+        members = nearest_first(self._ensemble.members, self._zones, broker)
+        return self._ensemble.connect(broker, members, self.linked)
 
 
 def _is_relayed(pair: Pair) -> bool:

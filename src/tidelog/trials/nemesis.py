@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from tidelog.errors import reason
-from tidelog.evidence.journals.lines import LineJournal
+from tidelog.evidence.event_schema import Row
 from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults.base import Absence
 from tidelog.faults.schedule import PlannedFault
@@ -36,12 +36,18 @@ class _Moment:
     fault: PlannedFault
 
 
+class FaultJournal(Protocol):
+    """Where it is written down: a row when a fault begins, and one when it ends or failed."""
+
+    def write(self, row: Row) -> None: ...
+
+
 class Nemesis:
     def __init__(
         self,
         bed: HealingTestbed,
         schedule: Sequence[PlannedFault],
-        journal: LineJournal,
+        journal: FaultJournal,
         *,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:

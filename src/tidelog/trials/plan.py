@@ -162,7 +162,9 @@ class TrialOptions:
             raise Refusal("--network netns: not available on an existing Kafka cluster")
         if self.network == NETNS:
             require_namespaces()
-        self.kinds()
+        for kind in self.kinds():
+            if why := TRIAL_FAULTS[kind].impossible(self._min_insync):
+                raise Refusal(f"--faults {self.faults}: {why}")
         self.workload()
 
     # ------------------------------------------------------------ the plan

@@ -72,7 +72,7 @@ class RelayedCluster:
     # ------------------------------------------------------------ brokers
 
     def start(self, number: int) -> None:
-        """On a port that nobody knows before."""
+        """On a port that is not known before."""
         routes = ",".join(
             "{}={}:{}".format(peer, *self.board.route(number, peer)) for peer in range(3) if peer != number
         )

@@ -173,7 +173,7 @@ def test_nothing_outlives_a_trial_that_is_killed(machines: Namespaces):
 
 
 def _runs(pid: int) -> bool:
-    """A process that has ended but that nobody has asked about counts as gone."""
+    """A process that has ended but was not waited for counts as gone."""
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text("utf-8")
     except OSError:

@@ -22,7 +22,7 @@ ZONES = ("az1", "az2")
 
 @pytest.mark.parametrize("kind", [DIRECT, RELAYS])
 def test_a_broker_has_its_port_for_itself(kind: str):
-    """Also while it is away: it is given to nobody by chance, and can be listened on."""
+    """Also while it is away: it is given to no other process by chance, and can be listened on."""
     network = make_network(ClusterSpec(brokers=2, zones=ZONES, network=kind))
     try:
         at = network.listen(1)

@@ -196,7 +196,7 @@ def test_killed_processes_are_noticed_and_stopped_ones_are_not(board: Switchboar
 
 
 def test_it_can_be_used_from_many_threads_and_from_its_own(board: Switchboard, link: Link):
-    """Also by whoever watches, in the middle of a message."""
+    """Also by an observer, in the middle of a message."""
     held: list[int] = []
 
     def hold_after_the_first(message: Passed) -> None:

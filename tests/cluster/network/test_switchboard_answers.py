@@ -68,7 +68,7 @@ def all_brokers() -> list[metadata.MetadataResponseBroker]:
 
 @pytest.mark.parametrize("version", range(10))
 def test_metadata_shows_each_client_its_own_relays(board: Switchboard, clients: list[Client], version: int):
-    """In every version, also for brokers that nobody placed; and nothing else is changed."""
+    """In every version, also for brokers without a place; and nothing else is changed."""
     told = {}
     for client in clients:
         sent = metadata.MetadataResponse(

@@ -112,7 +112,7 @@ def test_a_follower_can_be_stepped_by_single_fetches(cluster: RelayedCluster):
 
 def test_one_direction_between_two_brokers_can_be_cut(cluster: RelayedCluster):
     """The follower's fetches get lost, though answers would come: it leaves the ISR, and returns. Were it the
-    controller, nobody would hear of that."""
+    controller, no broker would hear of that."""
     controller = cluster.controller()
     leader, follower = (broker for broker in range(3) if broker != controller)
     topic = cluster.new_topic([leader, follower, controller])
@@ -163,7 +163,7 @@ def test_a_killed_broker_comes_back_elsewhere(cluster: RelayedCluster):
 
 
 def test_everything_between_brokers_went_through_the_switchboard(cluster: RelayedCluster):
-    """Every pair of them talks, and each with the keeper: nobody found another way."""
+    """Every pair of them talks, and each with the keeper: none found another way."""
     for replicas in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
         cluster.new_topic(replicas)
     traffic = cluster.board.traffic()

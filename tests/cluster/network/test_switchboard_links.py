@@ -64,7 +64,7 @@ def test_one_direction_can_be_cut(board: Switchboard, link: Link):
 
 
 def test_a_lost_connection_stays_mute_until_both_directions_work(board: Switchboard, link: Link):
-    """Healed one way only, it has a hole and nobody can say so: nothing more comes through."""
+    """Healed one way only, it has a hole that does not show: nothing more comes through."""
     one, zero = link()
     board.cut(BOTH)
     one.ask(FETCH, 1)

@@ -25,8 +25,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidelog.evidence.journals.clients import FAILED, OK, LedgerJournal, Seal
 from tidelog.evidence.journals.lines import LineJournal
+from tidelog.evidence.outcomes import outcome_of
 from tidelog.evidence.parquet.sealing import Sealer
-from tidelog.trials.load.librdkafka import common_settings, error_name, outcome_of
+from tidelog.trials.load.librdkafka import common_settings, error_name
 from tidelog.trials.load.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.load.workload import ProducerPlan
 

@@ -16,7 +16,7 @@ from tidelog.faults.places import Channel, Node
 SCRATCH_BYTES = 256 * 1024
 
 
-class Exchange:
+class RelayExchange:
     def __init__(self, hang_s: float) -> None:
         self.hang_s = hang_s
         self.links = Links()

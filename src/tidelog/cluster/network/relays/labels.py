@@ -65,7 +65,6 @@ class LinkProtocol:
     """The labels of all messages on the connections from ``source`` to ``target``."""
 
     header_bytes = REQUEST_HEADER.size
-    reply_header_bytes = REPLY_HEADER.size
 
     def __init__(
         self, source: Node, target: Node, rewriting: Callable[[int, int], Rewrite | None] | None = None
@@ -104,8 +103,8 @@ class Conversation:
 
     __slots__ = ("_labels", "_unanswered")
 
-    def __init__(self, dialect: LinkProtocol) -> None:
-        self._labels = dialect.labels
+    def __init__(self, protocol: LinkProtocol) -> None:
+        self._labels = protocol.labels
         self._unanswered: deque[tuple[int, Label]] = deque(maxlen=UNANSWERED_MAX)
 
     def request(self, view: memoryview, position: int) -> Label:

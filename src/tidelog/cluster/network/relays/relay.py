@@ -21,13 +21,13 @@ from tidelog.cluster.network.relays.rules import Pair, is_client, is_keeper
 from tidelog.faults.places import Channel, Node
 
 if TYPE_CHECKING:
-    from tidelog.cluster.network.relays.exchange import Exchange
+    from tidelog.cluster.network.relays.exchange import RelayExchange
 
 CONNECT_SECONDS_MAX = 3.0
 
 
 class Relay:
-    def __init__(self, exchange: Exchange, source: Node, target: Node) -> None:
+    def __init__(self, exchange: RelayExchange, source: Node, target: Node) -> None:
         self.source = source
         self.target = target
         self._exchange = exchange
@@ -41,7 +41,7 @@ class Relay:
         """The link has been cut for so long that attempts are refused."""
         self.connections: dict[RelayedConnection, None] = {}
         rewriting = Rewriting(self._lead).of if is_client(source) else None
-        self._dialect = LinkProtocol(source, target, rewriting)
+        self._protocol = LinkProtocol(source, target, rewriting)
         self.rules_changed()
 
     @property
@@ -136,7 +136,7 @@ class Relay:
                 self._exchange.lane(there, talk.request, SIZE.size, whole=True),
                 self._exchange.lane(back, talk.reply, SIZE.size, whole=True),
             )
-        conversation = self._dialect.conversation()
+        conversation = self._protocol.conversation()
         return (
             self._exchange.lane(there, conversation.request, REQUEST_HEADER.size, whole=False),
             self._exchange.lane(back, conversation.reply, REPLY_HEADER.size, whole=False),

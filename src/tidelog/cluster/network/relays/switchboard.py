@@ -27,11 +27,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NamedTuple, ParamSpec, Self, TypeVar
 
-import uvloop
-
-from tidelog.cluster.network.relays.exchange import Exchange
+from tidelog.cluster.network.relays.exchange import RelayExchange
 from tidelog.cluster.network.relays.labels import Label
 from tidelog.cluster.network.relays.rules import Flow, Pair
+from tidelog.event_loop import new_event_loop
 from tidelog.faults.places import Channel, Node
 
 HANG_MS = 1_000.0
@@ -58,7 +57,7 @@ class Passed(NamedTuple):
 class Switchboard:
     def __init__(self, *, hang_ms: float = HANG_MS) -> None:
         """``hang_ms``: while a link is cut attempts to connect hang for so long, and later are refused."""
-        self._loop = uvloop.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, name="tidelog-switchboard", daemon=True)
         self._thread.start()
         self._on_message: Callable[[Passed], None] | None = None
@@ -194,5 +193,5 @@ class Switchboard:
             self._on_message = None
 
 
-async def _exchange(hang_s: float) -> Exchange:
-    return Exchange(hang_s)
+async def _exchange(hang_s: float) -> RelayExchange:
+    return RelayExchange(hang_s)

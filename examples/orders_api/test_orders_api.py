@@ -1,0 +1,51 @@
+"""What the service promises over HTTP is what Kafka holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from app import create_app
+from confluent_kafka import Consumer, TopicPartition
+from fastapi.testclient import TestClient
+
+ClientConfig = Callable[[str], dict[str, Any]]
+PATIENCE_SECONDS = 120.0
+
+
+def held(config: dict[str, Any], topic: str) -> int:
+    """How many records a consumer can read."""
+    consumer = Consumer({**config, "group.id": "nobody"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=PATIENCE_SECONDS)
+    consumer.close()
+    return end
+
+
+def test_an_order_is_taken_or_refused(
+    kafka_faults: Any, kafka_client_config: ClientConfig, kafka_topic_factory: Callable[..., str]
+) -> None:
+    topic = kafka_topic_factory(config={"min.insync.replicas": "2"})
+    config = kafka_client_config("confluent-kafka")
+    with TestClient(create_app(config, topic)) as client:
+        order = {"customer": "Ann", "product": "screw"}
+        assert client.post("/orders", json=order).status_code == 201
+        assert held(config, topic) == 1
+        with kafka_faults.below_min_isr(topic):
+            refused = client.post("/orders", json=order)
+            assert refused.status_code == 503
+            assert "try again" in refused.json()["detail"]
+        assert client.post("/orders", json=order).status_code == 201
+        assert held(config, topic) == 2
+
+
+def test_nothing_hangs_while_the_leader_is_away(
+    kafka_faults: Any, kafka_client_config: ClientConfig, kafka_topic: str
+) -> None:
+    """A paused leader answers nothing: the service says so instead of waiting for ever."""
+    config = kafka_client_config("confluent-kafka")
+    with TestClient(create_app(config, kafka_topic)) as client:
+        with kafka_faults.pause(kafka_faults.leader_of(kafka_topic)):
+            status = client.post("/orders", json={"customer": "Ann", "product": "screw"}).status_code
+            assert status in (201, 503)  # by then another broker may lead
+        kafka_faults.heal()
+        assert client.post("/orders", json={"customer": "Bob", "product": "nut"}).status_code == 201

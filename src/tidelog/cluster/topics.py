@@ -1,0 +1,55 @@
+"""Topics of a running cluster: created so that the next request finds them everywhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from tidelog.cluster.errors import ClusterError
+from tidelog.cluster.observe import metadata
+from tidelog.cluster.spec import as_texts
+from tidelog.kafka_client.admin import DEFAULT, Admin
+from tidelog.kafka_client.blocking import ClientError
+
+if TYPE_CHECKING:
+    from tidelog.cluster.cluster import Cluster
+
+_KNOWN_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.005
+
+
+def create_topic(
+    cluster: Cluster, name: str, partitions: int, replicas: int | None, config: Mapping[str, Any]
+) -> None:
+    """Raises `ClusterError` and `SettingsError`."""
+    settings = as_texts(config)
+    try:
+        with Admin(cluster.supervisor.reachable_servers) as admin:
+            admin.create(
+                name,
+                partitions=int(partitions),
+                replicas=DEFAULT if replicas is None else int(replicas),
+                settings=settings,
+            )
+    except ClientError as error:
+        raise ClusterError(str(error)) from None
+    wait_known(cluster, name, int(partitions))
+
+
+def wait_known(cluster: Cluster, name: str, partitions: int) -> None:
+    """Until every broker that can be asked knows the leaders of a topic."""
+    deadline = time.monotonic() + _KNOWN_SECONDS
+    for number in cluster.pids.keys() - cluster.supervisor.paused:
+        broker = cluster.supervisor.broker(number)
+        while True:
+            answer = metadata((broker.host, broker.port), [name])
+            parts = answer.topics[0].partitions if answer is not None and answer.topics else []
+            if len(parts) >= partitions and all(part.leader_id >= 0 for part in parts):
+                break
+            if time.monotonic() > deadline or number not in cluster.pids:
+                raise ClusterError(
+                    f"after {_KNOWN_SECONDS:g} s broker {number} knows {len(parts)} of {partitions} "
+                    f"partitions of {name}, led by {[part.leader_id for part in parts]}"
+                )
+            time.sleep(_POLL_SECONDS)
