@@ -2,8 +2,8 @@
 # only, by `make tools`.
 
 PYTHON ?= python3
-# One more than the two cores that the suite is made for: many tests wait most of the time.
-JOBS ?= 3
+# Two more than the two cores that the suite is made for: many tests wait most of the time.
+JOBS ?= 4
 
 # Hundreds of processes are started, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -11,6 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+TRIAL_STAMP := $(VENV)/.installed-for-trials
 TOOLS := $(VENV)/.tools
 PIP := -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
@@ -48,10 +49,12 @@ format: $(STAMP) ## format the code and apply the safe fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers against Apache Kafka (needs Maven)
+bench: $(STAMP) ## measure the lab, the codec, the start, sweeps, audits, and brokers against Apache Kafka (needs Maven)
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/wire.py
+	$(BIN)/python bench/startup.py
 	$(BIN)/python -m bench.broker
+	$(BIN)/python -m bench.testing
 	$(BIN)/python -m bench.groups
 	$(BIN)/python -m bench.partitions
 	$(BIN)/python -m bench.sweep
@@ -60,7 +63,7 @@ bench: $(STAMP) ## measure the lab, the codec, sweeps, audits, and brokers again
 # A third of the usual rate: enough to find what there is to find, and an audit that does not keep one waiting.
 TRIAL ?= build/trial-$(shell date +%Y%m%d-%H%M%S)
 
-trial: $(STAMP) ## a minute of load and faults on a cluster, then the verdict on every record, and a report
+trial: $(TRIAL_STAMP) ## a minute of load and faults on a cluster, then the verdict on every record, and a report
 	@mkdir -p $(dir $(TRIAL))
 	$(BIN)/tidelog trial --rate 3000 --evidence $(TRIAL)
 	@echo
@@ -110,6 +113,13 @@ $(STAMP): pyproject.toml requirements-dev.lock
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python $(PIP) install -r requirements-dev.lock
 	$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@ $(TRIAL_STAMP)
+
+# What a trial and its audit need, without linters and test tools: half of the whole.
+$(TRIAL_STAMP): pyproject.toml requirements-dev.lock
+	@$(MAKE) --no-print-directory python
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) install --constraint requirements-dev.lock -e '.[spark]'
 	@touch $@
 
 # Once for each .venv; `make tools` tries again.

@@ -140,7 +140,8 @@ def _record_by_record(memory_records: Any, segments: list[SegmentFile], records:
     columns: tuple[list[Any], ...] = ([], [], [], [], [])
     offsets, times, ids, sizes, sums = columns
     # One record takes about 113 bytes: what is beyond would only be read, not decoded.
-    batches = memory_records(segments[0].path.open("rb").read(records * 130))
+    with Path(segments[0].path).open("rb") as file:
+        batches = memory_records(file.read(records * 130))
     while batches.has_next() and len(offsets) < records:
         batch = batches.next_batch()
         if not batch.validate_crc():

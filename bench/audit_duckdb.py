@@ -20,7 +20,8 @@ from bench.audit_engine import Stopwatch
 
 from tidelog.pipeline.segments.columns import arrow_schema
 from tidelog.pipeline.segments.reader import read_segment
-from tidelog.pipeline.sources.finding import find_segments, identified
+from tidelog.pipeline.segments.rows import SegmentFile
+from tidelog.pipeline.sources.finding import find_segments
 
 CORES = 2
 MEMORY = "6GB"
@@ -72,9 +73,9 @@ def main(evidence: Path, scratch: Path) -> int:
     watch = Stopwatch()
     watch.phase("decoding into Parquet", None)
     (scratch / "records").mkdir(parents=True)
-    files = [segment.path for segment in find_segments(evidence / "cluster")]
+    segments = find_segments(evidence / "cluster")
     with ProcessPoolExecutor(CORES) as pool:
-        list(pool.map(_decode, files, [scratch / "records"] * len(files), range(len(files))))
+        list(pool.map(_decode, segments, [scratch / "records"] * len(segments), range(len(segments))))
     connection = duckdb.connect(
         config={"threads": CORES, "memory_limit": MEMORY, "temp_directory": str(scratch / "spilled")}
     )
@@ -89,9 +90,9 @@ def main(evidence: Path, scratch: Path) -> int:
     return 0
 
 
-def _decode(path: Path, into: Path, number: int) -> None:
+def _decode(segment: SegmentFile, into: Path, number: int) -> None:
     with pq.ParquetWriter(into / f"{number}.parquet", arrow_schema(COLUMNS), compression="zstd") as writer:
-        for rows in read_segment(identified(path), COLUMNS):
+        for rows in read_segment(segment, COLUMNS):
             writer.write_batch(rows)
 
 

@@ -1,4 +1,4 @@
-"""Java and the jars of Apache Kafka: found on this machine, or fetched once through Maven into a cache.
+"""Java and the jars of Apache Kafka and Hadoop: found here, or fetched once through Maven into a cache.
 
 The cache is `$XDG_CACHE_HOME/tidelog` (`~/.cache/tidelog`); nothing is ever written into the repository. What
 is in it was made whole, and once: of several processes that want it one makes it, and the others wait.
@@ -11,6 +11,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
 
 from bench.processes import Unavailable
@@ -26,6 +27,17 @@ KAFKA = (
     f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+)
+# A name node and data nodes for tests. Spark's jars have only Hadoop's clients, of the same version.
+HADOOP_VERSION = "3.5.0"
+HADOOP = (f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}",)
+# Spark's own source of Kafka's topics, which Spark does not bring; what else these name Spark has. The
+# provider of tokens is of a version that every registry has; its classes have not changed.
+SPARK_KAFKA = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:{}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}",
+    "org.apache.commons:commons-pool2:2.12.1",
 )
 MAVEN_SECONDS_MAX = 900.0
 
@@ -49,6 +61,19 @@ def java() -> str:
 def kafka_jars() -> Path:
     """The folder with everything that Apache Kafka's broker and tools need."""
     return cached(f"jars/apache-kafka-{KAFKA_VERSION}", lambda folder: _fetch(KAFKA, folder))
+
+
+def hadoop_jars() -> Path:
+    """The folder with everything that an HDFS of one process needs."""
+    return cached(f"jars/hadoop-{HADOOP_VERSION}", lambda folder: _fetch(HADOOP, folder))
+
+
+def spark_kafka_jars() -> list[Path]:
+    """What Spark needs to read Kafka's topics, for the Spark that is installed."""
+    version = metadata.version("pyspark")
+    wanted = [artifact.format(version) for artifact in SPARK_KAFKA]
+    folder = cached(f"jars/spark-kafka-{version}", lambda folder: _fetch(wanted, folder, alone=True))
+    return sorted(folder.glob("*.jar"))
 
 
 def cached(name: str, make: Callable[[Path], None]) -> Path:
@@ -93,19 +118,24 @@ def run_maven(directory: str | Path, *arguments: str) -> None:
         raise Missing(Tool.MAVEN, f"mvn failed: {told[0] if told else f'exit code {done.returncode}'}")
 
 
-def _fetch(artifacts: Sequence[str], folder: Path) -> None:
-    """Copy these artifacts and all they depend on into a new folder."""
+def _fetch(artifacts: Sequence[str], folder: Path, *, alone: bool = False) -> None:
+    """Copy these artifacts and all they depend on into a new folder; `alone`: only these."""
     with tempfile.TemporaryDirectory() as project:
-        Path(project, "pom.xml").write_text(_pom(artifacts))
+        Path(project, "pom.xml").write_text(_pom(artifacts, _NOTHING_ELSE if alone else ""))
         run_maven(
             project, "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={folder}"
         )
 
 
-def _pom(artifacts: Sequence[str]) -> str:
+_NOTHING_ELSE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+)
+
+
+def _pom(artifacts: Sequence[str], exclusions: str) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
+        f"<version>{version}</version>{exclusions}</dependency>"
         for group, artifact, version in (name.split(":") for name in artifacts)
     )
     return (

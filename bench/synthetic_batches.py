@@ -27,6 +27,8 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 RECORDS_PER_BATCH = 160
+KEYS = [f"k{n:03}" for n in range(RECORDS_PER_BATCH)]
+"""Of the records of a batch."""
 VALUE_BYTES = 100
 _MOULD = b"p00-000000000"
 _PRODUCER_DIGITS = (1, 2)
@@ -68,7 +70,7 @@ def batches(
 @cache
 def _mould() -> tuple[Bytes, Ints]:
     """A batch, and where in it each value begins."""
-    records = [Record(timestamp=0, key=b"k%03d" % n, value=_PADDED) for n in range(RECORDS_PER_BATCH)]
+    records = [Record(timestamp=0, key=KEYS[n].encode(), value=_PADDED) for n in range(RECORDS_PER_BATCH)]
     data = build_batch(records, producer_id=0, producer_epoch=0, base_sequence=0)
     begins = [data.index(b"k%03d" % n) + 4 + len(b"\xc8\x01") for n in range(RECORDS_PER_BATCH)]
     if any(data[at : at + ID_BYTES] != _MOULD for at in begins):

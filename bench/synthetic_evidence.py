@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from bench.synthetic_anomalies import Planted, plant
-from bench.synthetic_batches import RECORDS_PER_BATCH, VALUE_BYTES, Ints, batches, id_texts, value_crcs
+from bench.synthetic_batches import KEYS, RECORDS_PER_BATCH, VALUE_BYTES, Ints, batches, id_texts, value_crcs
 
 from tidelog.evidence.folder import COMPLETE, Manifest
 from tidelog.evidence.parquet.parts import arrow_rows, arrow_schema, write_part
@@ -47,6 +47,7 @@ SEGMENT_BATCHES = 3072
 """Some 57 MB."""
 POLL_RECORDS = 500
 WATERMARK_EVERY = 50_000
+_KEYS = pa.array(KEYS)
 
 
 @dataclass(slots=True, frozen=True)
@@ -216,6 +217,7 @@ class _Columns:
         return {
             "topic": TOPIC,
             "partition": self.partition,
+            "key": _KEYS.take(pa.array(self.offset % RECORDS_PER_BATCH)),
             "value": id_texts(self.producer, self.sequence),
             "value_bytes": VALUE_BYTES,
             "value_crc32": value_crcs(self.producer, self.sequence),

@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def measure(rate: int, seconds: float, faults: str, folder: Path) -> str:
-    words = [sys.executable, "-m", "tidelog.cli", "trial", "--json", "--no-audit", "--seed", "1"]
+    words = [sys.executable, "-m", "tidelog", "trial", "--json", "--no-audit", "--seed", "1"]
     words += [
         "--faults",
         faults,

@@ -5,7 +5,7 @@
     HOST:PORT,…    a cluster that runs already: it gets topics with unlikely names, deleted in the end
 
 tests/clients, tests/failover and tests/cli/test_topics.py ask for it. What they cannot do to a cluster that
-somebody else started is skipped.
+another user started is skipped.
 """
 
 from __future__ import annotations

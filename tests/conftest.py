@@ -10,9 +10,12 @@ from tests.against import Against, against
 from tests.effort import set_effort, tries
 from tests.leftovers import Leftovers
 from tests.missing_tools import MissingTools
+from tests.testing.plugged import without_entry_point
 from tests.web.browsing import launched
 from tests.zookeeper import ZooKeeper
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+
+pytest_plugins = ["pytester", *without_entry_point()]
 
 PIPELINE = "tests/pipeline/"
 ONE_BY_ONE = "tests/process_stage/test_cluster_stage.py::test_the_whole_catalogue"
@@ -67,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark | N
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that need Spark come first, then files with slow tests: whoever comes last should be done
+    """The tests that need Spark come first, then files with slow tests: what comes last should be done
     soon, or one process works while the others have nothing left."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (not item.nodeid.startswith(PIPELINE), item.path not in slow))

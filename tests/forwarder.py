@@ -99,5 +99,5 @@ async def until(condition: Callable[[], bool], what: str = "", within_s: float =
     """Look until it is so. The deadline is for a test that would otherwise hang; no claim rests on it."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"waited in vain: {what}"
+        assert asyncio.get_running_loop().time() < deadline, f"timed out: {what}"
         await asyncio.sleep(0.005)

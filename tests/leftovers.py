@@ -2,8 +2,8 @@
 
 Every process of pytest puts a mark into its environment, which everything it starts inherits, and starts a
 watcher that reads from a pipe. When the pipe ends, because pytest ended or was killed, the watcher kills
-whoever carries the mark: brokers, Java, also those that were detached on purpose. A test that stops what it
-started leaves it nothing to do.
+every process with the mark: brokers, Java, also those that were detached on purpose. A test that stops what
+it started leaves it nothing to do.
 
 Run as a program this file is the watcher. Marks are read in /proc: elsewhere than on Linux nothing is killed.
 """

@@ -1,8 +1,8 @@
 """`make tools`: get what tests need besides Python packages, as far as this machine and its user allow.
 
 As root on Debian and its kin: the distribution's packages. A browser otherwise: Playwright's own. Then
-Kafka's jars and Java clients, through Maven, into the cache of bench/jars.py. Every step says in one line
-what it does; what cannot be had is named, and stops nothing: the tests that need it are skipped.
+Kafka's jars, Java clients and Hadoop's jars, through Maven, into the cache of bench/jars.py. Every step says
+in one line what it does; what cannot be had is named, and stops nothing: the tests that need it are skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from bench.jars import kafka_jars
+from bench.jars import hadoop_jars, kafka_jars
 from bench.tools import Missing, Tool, advice, is_there
 from tests.clients.matrix.remote import JAVA_CLIENTS, compiled
 
@@ -72,9 +72,10 @@ def download_browser(*, root: bool) -> None:
 
 
 def fetch_jars() -> None:
-    say("fetching Apache Kafka's jars and its Java clients with Maven, unless they are here")
+    say("fetching Apache Kafka's jars, its Java clients and Hadoop's with Maven, unless they are here")
     try:
         kafka_jars()
+        hadoop_jars()
         for client in JAVA_CLIENTS:
             compiled(client)
     except Missing as missing:

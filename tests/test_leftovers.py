@@ -83,7 +83,7 @@ def test_nothing_outlives_a_run_that_is_killed(
 
 
 def test_whoever_is_started_carries_the_mark() -> None:
-    """So will be found, whoever started it in turn, and in whichever session."""
+    """So will be found, whichever process started it, and in whichever session."""
     with subprocess.Popen(["sh", "-c", "cat; true"], stdin=subprocess.PIPE, start_new_session=True) as shell:
         children = Path(f"/proc/{shell.pid}/task/{shell.pid}/children")
         child = int(eventually(children.read_text, "the shell's own child"))

@@ -51,7 +51,7 @@ class ZooKeeper:
 
     def start(self) -> None:
         for _ in range(ATTEMPTS):
-            self._launch(_free_port())  # which somebody else may take before ZooKeeper does
+            self._launch(_free_port())  # which another process may take before ZooKeeper does
             if self._serves():
                 return
             self.stop()

@@ -13,12 +13,12 @@ DESK, PHONE = (1440, 900), (390, 844)
 
 PICTURES = (
     ("lab-catalogue", "", DESK, "light"),
-    ("lab-hw-loss-truncation", "#/s/hw-loss?g=hw&step=17", DESK, "light"),
-    ("lab-hw-loss-end", "#/s/hw-loss?g=hw&step=23", DESK, "light"),
+    ("lab-hw-loss-truncation", "#/s/hw-loss?g=hw&step=18", DESK, "light"),
+    ("lab-hw-loss-end", "#/s/hw-loss?g=hw&step=24", DESK, "light"),
     ("lab-two-leaders", "#/s/isolate-leader-zone?g=epoch&step=9", DESK, "light"),
-    ("lab-compare", "#/s/hw-loss?g=hw&vs=epoch&step=20", DESK, "dark"),
-    ("lab-chinese", "#/s/hw-loss?g=hw&step=20", DESK, "light"),
-    ("lab-phone", "#/s/hw-loss?g=hw&step=20", PHONE, "light"),
+    ("lab-compare", "#/s/hw-loss?g=hw&vs=epoch&step=21", DESK, "dark"),
+    ("lab-chinese", "#/s/hw-loss?g=hw&step=21", DESK, "light"),
+    ("lab-phone", "#/s/hw-loss?g=hw&step=21", PHONE, "light"),
 )
 
 

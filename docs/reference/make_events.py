@@ -23,7 +23,7 @@ beyond 256 MiB.
 
 - An event is handed to the operating system before the broker goes on, so it survives `kill -9`; a power cut
   may take the last seconds. Only moves of the high watermark are held back for up to 250 ms, and one row then
-  stands for all of them.
+  represents all of them.
 - Rows of one partition, and rows that concern the whole broker, are in the order in which things happened.
   Between different partitions moves of the high watermark may be late by those 250 ms; `time_ms` is right.
 - `broker`, `process_start_ms` and `sequence` together identify a row; `sequence` counts from 0 without gaps.

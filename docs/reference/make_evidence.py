@@ -50,7 +50,7 @@ of the last of them: a record may have been committed that much earlier.
 
 ## The three outcomes
 
-`ok`: the broker acknowledged the record as `acks` asks (with `acks=0` nobody acknowledges anything: `ok` only
+`ok`: the broker acknowledged the record as `acks` asks (with `acks=0` no broker answers: `ok` only
 says that it was sent). `failed`: it is certain that it was not written. `unknown`: it may have been. Unknown
 sends are neither lost when they are absent nor phantoms when they are there.
 
@@ -63,7 +63,7 @@ by itself, even without retries, so `NOT_ENOUGH_REPLICAS` is not certain either.
 ## Transactions
 
 Sends of one transaction have its name in `transaction`, and one outcome, that of the transaction: `ok` if it
-committed, `failed` if it aborted, `unknown` if nobody heard. A read has the name of the transaction that
+committed, `failed` if it aborted, `unknown` if no answer arrived. A read has the name of the transaction that
 commits its position. Trials of tidelog's own use no transactions; histories that were imported do. Files of
 tables that were written before there was such a column are read as if it were null.
 

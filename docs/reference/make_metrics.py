@@ -25,6 +25,13 @@ scrape_configs:
 What can be read off the broker's state is read when the scrape comes; only events and requests are counted.
 A scrape costs about 50 ms of a core per 1,000 partitions, in slices of a few milliseconds between requests.
 
+`GET /state` on the same port tells in JSON what a number with labels cannot: for each partition the role,
+leader, epoch, log end and high watermark; at a leader the log end of each follower by its fetches
+(`remote`) and when it last had everything, and the requests that wait, with their senders (`parked`); on
+the controller its epoch (`controls`) and the states of its partition and replica machines. `curl -s
+HOST:PORT/state | jq` answers "for whom does this acks=all wait?". `tidelog scenario run NAME --stage
+cluster --detail` shows the same in words.
+
 ## What to alert on
 
 *Page* means that data or availability is at stake now.
@@ -65,7 +72,7 @@ ALERTS = (
         "page",
         "max(tidelog_offline_partitions) > 0",
         "1m",
-        "nobody leads: no reads, no writes",
+        "no leader: no reads, no writes",
         "bring back a member of the ISR",
     ),
     Alert(
@@ -156,7 +163,7 @@ ALERTS = (
         "soon",
         "increase(tidelog_loop_holds_total[10m]) > 0",
         "",
-        "a broker answered nobody for more than 0.1 s",
+        "a broker did not answer for more than 0.1 s",
         "a machine with too little processor, or a request too large: see `tidelog_loop_worked_seconds_max`",
     ),
     Alert(
@@ -193,7 +200,7 @@ ALERTS = (
         "note",
         "rate(tidelog_protocol_errors_total[10m]) + rate(tidelog_connections_refused_total[10m]) > 0",
         "",
-        "somebody speaks TLS or HTTP to the port, or opens too many connections",
+        "a client speaks TLS or HTTP to the port, or opens too many connections",
         "the broker's log names the address",
     ),
 )

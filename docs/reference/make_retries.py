@@ -4,13 +4,19 @@ Run from the root of the tree:
 ``.venv/bin/python docs/reference/make_retries.py > docs/reference/retries.md``.
 """
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+from tidelog.core.messages import ACKS_ALL
 from tidelog.lab.play import run
 from tidelog.scenario import catalogue
+from tidelog.scenario.run import Run
 from tidelog.scenario.scenario import Scenario
-from tidelog.scenario.variants import RETRIES, has_network_faults, most_copies, with_retries
 
+NETWORK_VERBS = frozenset({"cut", "isolate", "hold", "drop"})
+"""Steps that keep messages from arriving, or from arriving in time."""
+RETRIES = 3
 GENERATION = "epoch"
 NAMED_MAX = 4
 HEAD = f"""\
@@ -23,7 +29,7 @@ log more than once in the end. Copies that an isolated leader wrote are cut off 
 count as left.
 
 **With `enable.idempotence=true` there is one copy of each record, always and everywhere, in all of them.** A
-retry carries the sequence number of the first attempt; whoever has that answers with its offset, be it
+retry carries the sequence number of the first attempt; a leader that has it answers with its offset, be it
 another leader than the one that wrote it: the state is a function of the log.
 
 To see one of them step by step: `tidelog scenario show NAME > mine.scenario`, add `retries=3` or
@@ -34,6 +40,38 @@ To see one of them step by step: `tidelog scenario show NAME > mine.scenario`, a
 | scenario | copies | left | idempotent: copies | left |
 |---|---|---|---|---|
 """
+
+
+def has_network_faults(scenario: Scenario) -> bool:
+    return any(step.verb in NETWORK_VERBS for step in scenario.steps)
+
+
+def with_retries(scenario: Scenario, *, idempotent: bool, retries: int = RETRIES) -> Scenario:
+    """The same with other producers. What it expected of the end does not hold for them."""
+    clients = [
+        client
+        if (producer := client.producer) is None
+        else replace(
+            client,
+            producer=replace(
+                producer, acks=ACKS_ALL, retries=max(retries, producer.retries), idempotent=idempotent
+            ),
+        )
+        for client in scenario.clients
+    ]
+    return replace(scenario, clients=clients, expectations=[])
+
+
+def most_copies(run: Run) -> int:
+    """How often one value was in one replica's log, at most, at any time."""
+    logs = (
+        replica.records
+        for played in run.played
+        for partition in played.after.partitions
+        for replica in partition.replicas
+    )
+    counts = (Counter(value for _, _, value in log if value is not None) for log in logs)
+    return max((max(count.values()) for count in counts if count), default=0)
 
 
 def row(scenario: Scenario) -> str:

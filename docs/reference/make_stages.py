@@ -2,10 +2,11 @@
 
 Run from the root of the tree, on a machine that has little else to do (it takes minutes):
 ``.venv/bin/python docs/reference/make_stages.py [GENERATION …]``. Only the rows of the generations named are
-played anew, several at once; without any, all are. What Apache Kafka did is copied from
-``tests/lab/test_recordings.py``.
+played anew, several at once; without any, all are. ``missing`` instead of a generation plays the rows that
+the table lacks. What Apache Kafka did is copied from ``tests/lab/test_recordings.py``.
 """
 
+import os
 import re
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +23,8 @@ from tidelog.scenario.run import Run
 
 PAGE = Path("docs/reference/scenarios.md")
 BEGIN, END = "<!-- stages: written by make_stages.py -->", "<!-- end of stages -->"
-AT_ONCE = 5
+AT_ONCE = int(os.environ.get("AT_ONCE", "5"))
+MISSING = "missing"
 PACES = (Pace(0.25), Pace(0.5), Pace(1.0))
 
 RECORDED = {
@@ -71,22 +73,26 @@ def known_rows(table: str) -> dict[tuple[str, str], str]:
     return rows
 
 
-def play_all(generations: list[str]) -> dict[tuple[str, str], str]:
-    keys = [
+def wanted(chosen: list[str], known: dict[tuple[str, str], str]) -> list[tuple[str, str]]:
+    return [
         (name, generation)
         for name in catalogue.names()
-        for generation in generations
+        for generation in GENERATIONS
         if catalogue.load(name).expectation(generation) is not None
+        and (generation in chosen or (MISSING in chosen and (name, generation) not in known))
     ]
+
+
+def play_all(keys: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     with ProcessPoolExecutor(AT_ONCE, mp_context=get_context("spawn")) as players:
         return dict(zip(keys, players.map(row, *zip(*keys, strict=True)), strict=True))
 
 
-def main(generations: list[str]) -> None:
-    played = play_all(generations)
+def main(chosen: list[str]) -> None:
     before, rest = PAGE.read_text("utf-8").split(BEGIN)
     table, after = rest.split(END)
-    rows = known_rows(table) | played
+    known = known_rows(table)
+    rows = known | play_all(wanted(chosen, known))
     lines = ["", "| scenario | rules | simulator | real processes | Apache Kafka |", "|---|---|---|---|---|"]
     keys = [(name, generation) for name in catalogue.names() for generation in GENERATIONS]
     lines += [rows[key] for key in keys if key in rows]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 
+_LISTED_MAX = 20
+"""Names that an error lists, at most."""
+
 
 class Refusal(Exception):
     """What was asked cannot be done. The message is one line that says why, and what to change.
@@ -25,6 +28,7 @@ def unknown(what: str, given: str, known: Sequence[str], *, listed_by: str = "")
     import difflib  # imported here, because most processes never need it
 
     near = difflib.get_close_matches(given, known, n=3, cutoff=0.5)
-    everything = f"{listed_by} lists them all" if listed_by else f"choose one of {', '.join(known)}"
+    several = f"{', '.join(known[:_LISTED_MAX])}{', …' if len(known) > _LISTED_MAX else ''}"
+    everything = f"{listed_by} lists them all" if listed_by else f"choose one of {several}"
     hint = f"did you mean {' or '.join(near)}?" if near else everything
     return Refusal(f"unknown {what} {given!r}: {hint}")

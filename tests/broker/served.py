@@ -69,7 +69,7 @@ def on_server(
         def settle() -> None:
             server.flush()
 
-        server = Server(handlers, limits, Metrics(), settle, violations.append)
+        server = Server(dict(handlers), limits, Metrics(), settle, violations.append)
         running = Running(server, await server.listen("127.0.0.1", 0))
         await server.serve()
         if not starting:

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def keeper() -> Iterator[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "tidelog.cli", "keeper", "--listen", "127.0.0.1:0"],
+        [sys.executable, "-m", "tidelog", "keeper", "--listen", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -17,7 +17,7 @@ from tests.broker.census import sizes
 from tests.broker.in_process import TOPIC, Stage, stage, until
 from tests.clients import raw
 
-from tidelog.broker.connection import Connection, Request
+from tidelog.broker.connection import ClientConnection, Request
 from tidelog.core import timers, topic_configs
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
@@ -234,7 +234,7 @@ def test_a_client_that_leaves_is_freed_at_once(tmp_path: Path):
                 gc.enable()
 
     def served() -> int:
-        return sum(isinstance(each, (Connection, Request)) for each in gc.get_objects())
+        return sum(isinstance(each, (ClientConnection, Request)) for each in gc.get_objects())
 
     asyncio.run(scene())
 

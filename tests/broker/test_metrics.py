@@ -1,6 +1,7 @@
 """Metrics: what is counted and read is what happened, and a real scrape over HTTP says so."""
 
 import asyncio
+import json
 import re
 import runpy
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import uvloop
@@ -23,8 +24,16 @@ from tests.giving_up import cancelled_at, listening
 from tests.lab.stories import THREE, play, stage
 
 from tidelog.broker.metrics.counters import ELECTION_LABELS, Metrics
-from tidelog.broker.metrics.http import HEAD_BYTES_MAX, VISITORS_MAX, BrokerCollector, Exposition, serve
+from tidelog.broker.metrics.http import (
+    HEAD_BYTES_MAX,
+    NOT_FOUND,
+    VISITORS_MAX,
+    BrokerCollector,
+    Exposition,
+    serve,
+)
 from tidelog.broker.metrics.readings import Sources
+from tidelog.broker.metrics.state import state_page
 from tidelog.broker.metrics.table import TABLE
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
@@ -458,13 +467,60 @@ def test_a_scrape_over_http() -> None:
     assert (after.by("partition_log_end_offset", "topic"), after["parked_produces"]) == ({"t": 4}, 1)
 
 
+async def state(exposition: Exposition) -> Any:
+    head, _, body = (await send(exposition, b"GET /state HTTP/1.1\r\n\r\n")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: application/json")
+    return json.loads(body)
+
+
+def test_the_state_tells_what_a_leader_knows_and_who_waits() -> None:
+    """The follower's log end is that of its last fetch; the waiting produce names the offset it waits for."""
+
+    async def visit(exposition: Exposition, bench: Bench) -> tuple[Any, Any]:
+        before = await state(exposition)
+        bench.produce("d")
+        return before, await state(exposition)
+
+    before, after = on_loop(visit)
+    (one,) = before["partitions"]
+    assert (one["topic"], one["partition"], one["role"], one["leader_epoch"]) == ("t", 0, "leader", 0)
+    assert (one["log_end_offset"], one["high_watermark"]) == (3, 3)
+    (one,) = after["partitions"]
+    assert (one["log_end_offset"], one["high_watermark"]) == (4, 3)
+    assert {follower["broker"]: follower["log_end_offset"] for follower in one["remote"]}[1] == 3
+    waiting = [(request["kind"], request["offset"]) for request in one["parked"]]
+    assert ("produce", 4) in waiting
+    assert (after["controls"], after["machines"]) == (None, [])
+
+
+async def turns_of_change(page: asyncio.Future[bytes], bench: Bench) -> int:
+    """Partitions come and go until the page is made."""
+    turns = 0
+    while not page.done():
+        turns += 1
+        bench.core._controlled._replica(TopicPartition("more", turns))
+        bench.core.replicas.pop(TopicPartition("many", turns), None)
+        await asyncio.sleep(0)
+    return turns
+
+
+def test_partitions_may_come_and_go_while_the_state_is_told() -> None:
+    async def visit(exposition: Exposition, bench: Bench) -> int:
+        page = asyncio.ensure_future(state_page(bench.core))
+        turns = await turns_of_change(page, bench)
+        assert len(json.loads(page.result())["partitions"]) == 501
+        return turns
+
+    assert on_loop(visit, partitions=500) >= 10
+
+
 def test_a_page_in_slices_is_the_page() -> None:
     """A metric of very many samples is written in several turns of the loop, with one HELP and one TYPE."""
 
     async def visit(exposition: Exposition, bench: Bench) -> tuple[str, str]:
         registry = CollectorRegistry()
         registry.register(BrokerCollector(Sources(observed(bench.events), bench.core)))
-        return (await exposition.page()).decode(), generate_latest(registry).decode()
+        return (await exposition.metrics()).decode(), generate_latest(registry).decode()
 
     page, whole = on_loop(visit, partitions=1_001)
     pages = (page.partition("# HELP process_")[0], whole)
@@ -478,13 +534,8 @@ def test_partitions_may_come_and_go_during_a_scrape() -> None:
     """Each metric is of one moment: a scrape never fails because the broker goes on."""
 
     async def visit(exposition: Exposition, bench: Bench) -> list[int]:
-        page = asyncio.ensure_future(exposition.page())
-        turns = 0
-        while not page.done():
-            turns += 1
-            bench.core._controlled._replica(TopicPartition("more", turns))
-            bench.core.replicas.pop(TopicPartition("many", turns), None)
-            await asyncio.sleep(0)
+        page = asyncio.ensure_future(exposition.metrics())
+        turns = await turns_of_change(page, bench)
         found = Scraped(page.result().decode())
         return [turns, len(found.all("partition_log_end_offset"))]
 
@@ -496,7 +547,7 @@ def test_partitions_may_come_and_go_during_a_scrape() -> None:
 @pytest.mark.parametrize(
     ("request_line", "status", "body"),
     [
-        (b"GET / HTTP/1.1", b"404 Not Found", b"the metrics are at /metrics\n"),
+        (b"GET / HTTP/1.1", b"404 Not Found", NOT_FOUND),
         (b"GET /metrics?name=x HTTP/1.0", b"200 OK", b"# HELP"),
         (b"HEAD /metrics HTTP/1.1", b"200 OK", b""),
         (b"POST /metrics HTTP/1.1", b"405 Method Not Allowed", b"only GET\n"),
@@ -584,7 +635,7 @@ def test_a_scrape_that_fails_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> bytes:
         registry = CollectorRegistry()
         registry.register(Broken())
-        exposition = Exposition(registry)
+        exposition = Exposition(registry, Bench().core)
         await exposition.listen("127.0.0.1", 0)
         try:
             return await send(exposition, b"GET /metrics HTTP/1.1\r\n\r\n")

@@ -23,7 +23,7 @@ from tests.broker.running import (
 )
 
 from tidelog.cluster.cluster import Cluster
-from tidelog.cluster.spec import ClusterSpec
+from tidelog.cluster.spec import ClusterSpec, Profile
 from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder: Path = tmp_path_factory.mktemp("run")
     lines = Lines()
     settings = {"zookeeper.session.timeout.ms": "2000", "tidelog.evidence.dir": str(folder / "events")}
-    with Cluster(ClusterSpec(settings=settings), folder, on_line=lines) as cluster:
+    spec = ClusterSpec(settings=settings, profile=Profile.TRIAL)  # with no topic but this one
+    with Cluster(spec, folder, on_line=lines) as cluster:
         create(cluster, TOPIC)
         assert produce(cluster, TOPIC, ["everywhere"] * 10) == []
         wait_until_equal(cluster, TOPIC)

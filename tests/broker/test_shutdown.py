@@ -42,8 +42,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def told(cluster: Cluster, broker: int) -> list[dict[str, Any]]:
-    """The events of a broker's last process."""
-    rows = [row for row in events(cluster.data_dir / "events") if row["broker"] == broker]
+    """The events of a broker's last process, without those of groups."""
+    rows = [
+        row
+        for row in events(cluster.data_dir / "events")
+        if row["broker"] == broker and row.get("topic") != "__consumer_offsets"
+    ]
     latest = max(row["process_start_ms"] for row in rows)
     return [row for row in rows if row["process_start_ms"] == latest]
 

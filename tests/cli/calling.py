@@ -12,9 +12,9 @@ from unittest import mock
 
 from tidelog.cli import main
 
-COMMAND = (sys.executable, "-m", "tidelog.cli")
+COMMAND = (sys.executable, "-m", "tidelog")
 
-# Settings of whoever runs the tests must not change what we print.
+# Settings of the user who runs the tests must not change what we print.
 _FOREIGN = ("FORCE_COLOR", "NO_COLOR", "TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "TIDELOG_DEBUG")
 
 

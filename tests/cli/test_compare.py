@@ -45,7 +45,7 @@ def _values(run: dict, step: int) -> list:
 
 
 def test_generations_that_agree_never_part(calm: Path):
-    """Epochs and control records are no difference: nobody can tell them from outside."""
+    """Epochs and control records are no difference: they do not show from outside."""
     generations = ["hw", "kip101", "epoch", "majority"]
     answer = call("scenario", "compare", calm, *(word for g in generations for word in ("-g", g)))
     assert answer.code == 0

@@ -41,7 +41,7 @@ class Cluster:
 
 
 class Topics:
-    """Makes topics whose names nobody else uses."""
+    """Makes topics with unique names."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

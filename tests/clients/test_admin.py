@@ -50,7 +50,7 @@ def test_a_topic_from_birth_to_death(admin: Admin, topics: Topics, cluster: Clus
 
 
 def test_replicas_as_assigned(admin: Admin, topics: Topics) -> None:
-    """Whoever creates a topic may say which brokers hold it; the first of them leads."""
+    """The creator of a topic may say which brokers hold it; the first of them leads."""
     first, second, third = sorted(number for number, _, _ in admin.brokers())
     assignment = [[third, first], [second, third], [first, second]]
     name = topics.name()

@@ -124,7 +124,7 @@ def test_broker_settings(admin: AdminClient) -> None:
 
 
 def test_access_rules_are_off(admin: AdminClient, cluster: Cluster) -> None:
-    """Whoever asks for them, adds or removes some is told that security is disabled. Tools understand it."""
+    """A client that asks for them, adds or removes some gets SECURITY_DISABLED. Tools understand it."""
     any_topic = (ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:me", "*")
     allowed = (AclOperation.READ, AclPermissionType.ALLOW)
     for answer in (
@@ -211,7 +211,7 @@ def test_log_folders(topics: Topics, cluster: Cluster) -> None:
 
 
 def test_topics_appear_when_written_to(client: Driver, topics: Topics) -> None:
-    """A topic that nobody created appears with its first record."""
+    """A topic that was not created appears with its first record."""
     topic = topics.name("appears")
     assert client.produce(topic, [Outgoing(b"first")]) == [0]
     assert [each.value for each in client.read(topic, 0, 1)] == [b"first"]

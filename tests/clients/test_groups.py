@@ -80,7 +80,7 @@ def test_positions_without_a_membership(cluster: Cluster, topic: str, group: str
 
 
 def test_administration(admin: AdminClient, cluster: Cluster, topic: str, group: str) -> None:
-    """Groups can be listed, described, reset and deleted; not while somebody is in them."""
+    """Groups can be listed, described, reset and deleted; not while they have members."""
     member = ConfluentMember(cluster.bootstrap_servers, group, topic, client_id="someone")
     with closing(member):
         eventually(lambda: len(member.partitions()) == PARTITIONS, [member])

@@ -193,7 +193,7 @@ def test_illegal_generations(desk: Desk) -> None:
 
 
 def test_unknown_members(desk: Desk) -> None:
-    """Nobody who has not joined: with a made-up id, or with none."""
+    """No client that has not joined: with a made-up id, or with none."""
     for member_id in ("nobody", ""):
         assert desk.heartbeat(member_id=member_id) == ErrorCode.UNKNOWN_MEMBER_ID
         assert desk.sync(member_id=member_id).error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -210,7 +210,7 @@ def test_syncs_name_their_protocol(desk: Desk) -> None:
 
 
 def test_joins_that_cannot_be(desk: Desk) -> None:
-    """A protocol that nobody shares, a session that is too short or too long, no protocol at all."""
+    """A protocol that no other member has, a session that is too short or too long, no protocol at all."""
     other = [join_group.JoinGroupRequestProtocol(name="other", metadata=b"")]
     for wrong, error in (
         ({"member_id": "", "protocols": other}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -233,7 +233,7 @@ def test_metadata_of_the_largest_size_and_one_byte_more(desk: Desk) -> None:
 
 
 def test_commits_for_what_does_not_exist(desk: Desk) -> None:
-    """A topic or a partition that nobody knows has no position."""
+    """An unknown topic or partition has no position."""
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert desk.commit(9, topic="no-such-topic") == unknown
     assert desk.commit(9, partition=77) == unknown

@@ -95,7 +95,7 @@ class Commits:
             eventually(self.attempt)
 
     def check(self) -> None:
-        """What is written down is at least what was acknowledged, and nothing that nobody tried."""
+        """What is written down is at least what was acknowledged, and nothing that no client tried."""
         found: list[int] = []
 
         def read() -> bool:
@@ -155,7 +155,7 @@ def test_a_rebalance_outlives_its_coordinator(cluster: Cluster) -> None:
     with closing(ConfluentMember(servers, group, TOPIC, session_timeout_ms=30_000)) as first:
         eventually(lambda: len(first.partitions()) == PARTITIONS, [first])
         with closing(ConfluentMember(servers, group, TOPIC, session_timeout_ms=30_000)) as second:
-            # Nobody polls the first one, so it gives nothing up, and the group waits for it.
+            # The first one is not polled, so it gives nothing up, and the group waits for it.
             eventually(lambda: state(admin, group) is ConsumerGroupState.PREPARING_REBALANCING, [second])
             victim = coordinator(cluster, group)
             cluster.kill(victim)

@@ -95,7 +95,7 @@ def test_coordinators_are_the_same_in_every_version(cluster: Cluster, desk: Desk
 
 @pytest.mark.parametrize("version", range(1, 5))
 def test_coordinators_of_an_unknown_kind(desk: Desk, version: int) -> None:
-    """INVALID_REQUEST for each, and nobody to go to."""
+    """INVALID_REQUEST for each, and no coordinator."""
     for kind in (SHARE, -1, 127):
         found = find(desk.client, version, ["a", "b"], kind)
         assert [(each.error_code, each.node_id, each.port) for each in found] == [

@@ -1,7 +1,7 @@
 """What a broker leaves on disk, read and verified by Apache Kafka's own tool on every replica.
 
 The cluster is a fresh one, stopped cleanly before its files are read: the tool does not expect an index that
-somebody is still appending to.
+a broker is still appending to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def replicas(against: Against, tmp_path_factory: pytest.TempPathFactory) -> list
     """The folder of one partition on each broker: several segments, every codec, idempotent producers."""
     if against.servers:
         pytest.skip("the files of a cluster that runs elsewhere cannot be read")
-    kafka_jars()  # before a cluster is started in vain
+    kafka_jars()  # before a cluster is started for nothing
     with start(against, tmp_path_factory) as system:
         cluster = Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
         topic = Topics(cluster).new(segment_bytes=1_048_576)

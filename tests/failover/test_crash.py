@@ -54,7 +54,7 @@ def test_the_controller_is_killed(cluster: ControlledCluster) -> None:
 
 
 def test_the_leader_freezes(cluster: ControlledCluster) -> None:
-    """A leader that freezes is replaced; when it wakes, what it still believes harms nobody."""
+    """A leader that freezes is replaced; when it wakes, what it still believes does no harm."""
     topic = cluster.new_topic()
     with Tail(cluster.bootstrap_servers, topic, 1) as tail, Load(cluster.bootstrap_servers, topic, 1) as load:
         load.wait_for(200)

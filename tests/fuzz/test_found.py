@@ -113,7 +113,7 @@ def test_what_is_too_long_to_be_quoted_is_refused_in_words(
 
 
 def test_a_vote_that_is_refused_makes_no_log(client: Client, cluster: Cluster) -> None:
-    """Whatever partition it names: one of a deposed controller, or of nobody at all, leaves no trace."""
+    """Whatever partition it names: one of a deposed controller, or of no controller, leaves no trace."""
     answer = client.exchange(
         Api.VOTE,
         0,

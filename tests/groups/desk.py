@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tidelog.core.effects import WakeAt
 from tidelog.core.types import TopicPartition
-from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
+from tidelog.groups.context import Answer, GroupConfig, Write
 from tidelog.groups.coordinator import Coordinator
 from tidelog.groups.messages import (
     CommitRequest,

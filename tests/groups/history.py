@@ -163,7 +163,7 @@ class History:
                 self._hear(number, answer)
             elif isinstance(answer, SyncResponse) and number in self._syncs and answer.error is NONE:
                 slot, generation = self._syncs[number]
-                assert answer.assignment in (b"", b"%d:%d" % (generation, slot)), "somebody else's share"
+                assert answer.assignment in (b"", b"%d:%d" % (generation, slot)), "another member's share"
             elif isinstance(answer, CommitResponse) and number in self._commits:
                 tp, offset = self._commits[number]
                 if answer.errors[tp] is NONE:
@@ -225,6 +225,6 @@ class History:
         self._listen()
         self.desk.pass_time(NEW_MEMBER_TIMEOUT_MS + 3 * REBALANCE_MS)
         unanswered = set(range(1, self.desk.asked + 1)) - self.desk.answers.keys()
-        assert unanswered <= self._lost_answers, "somebody is left without an answer"
+        assert unanswered <= self._lost_answers, "a client is left without an answer"
         assert self.desk.state in ("Empty", "Dead")
         self._check()

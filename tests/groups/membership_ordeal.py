@@ -227,4 +227,4 @@ class MembershipOrdeal:
                     assert self.acknowledged <= found.positions[TP].offset <= self.offset
                     return
             self.groups.advance(100)
-        raise AssertionError("nobody coordinates")
+        raise AssertionError("no broker coordinates")

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.core.config import BrokerConfig
+from tidelog.core.effects import WakeAt
 from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
-from tidelog.groups.context import Answer, GroupConfig, WakeAt, Write
+from tidelog.groups.context import Answer, GroupConfig, Write
 from tidelog.groups.coordinator import Coordinator
 from tidelog.groups.messages import Request
 from tidelog.groups.records import TOPIC, read_entry

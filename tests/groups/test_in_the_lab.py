@@ -59,7 +59,7 @@ def answer_of(groups: SimulatedGroups, request: object) -> object:
             if answer is not None and getattr(answer, "error", NONE) is NONE:
                 return answer
         groups.advance(100)
-    raise AssertionError("nobody coordinates")
+    raise AssertionError("no broker coordinates")
 
 
 def test_a_group_outlives_its_coordinator() -> None:

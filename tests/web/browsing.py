@@ -28,7 +28,7 @@ LONG_MS = 60_000
 @contextmanager
 def lab_server() -> Iterator[str]:
     """Where ``tidelog lab`` serves the page."""
-    command = [sys.executable, "-m", "tidelog.cli", "lab", "--no-browser"]
+    command = [sys.executable, "-m", "tidelog", "lab", "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -82,7 +82,7 @@ class Opened:
         """Wait for a JavaScript expression to hold. (Playwright's own way is against the page's policy.)"""
         deadline = time.monotonic() + LONG_MS / 1000
         while not self.page.evaluate(condition):
-            assert time.monotonic() < deadline, f"in vain: {condition}"
+            assert time.monotonic() < deadline, f"timed out: {condition}"
             self.page.wait_for_timeout(20)
 
     def close(self) -> None:

@@ -92,6 +92,22 @@ def test_the_catalogue_lists_every_scenario_with_its_lead(opened: Opened) -> Non
     assert page.evaluate("lab.stage.name") == "kafka-7395-zombie-follower"
 
 
+def test_an_eligible_replica_has_a_ring_of_its_own(opened: Opened) -> None:
+    """Under elr the picture tells the last in-sync replica, an eligible one and neither apart; the legend
+    explains the ring only there."""
+    page = opened.go("#/s/kip-966-last-replica-standing?g=elr&step=14")
+    rings = [
+        {"in-isr", "in-elr"} & set((broker.get_attribute("class") or "").split())
+        for broker in page.locator(".scene .broker").all()
+    ]
+    assert rings == [{"in-isr"}, set(), {"in-elr"}, set()]
+    label = page.locator(".scene .broker").nth(2).get_attribute("aria-label")
+    assert "eligible" in (label or "")
+    assert page.locator(".legend .ring-elr").count() == 1
+    page.evaluate("lab.open('#/s/kip-966-last-replica-standing?g=epoch&step=14')")
+    assert page.locator(".legend .ring-elr").count() == 0
+
+
 def test_keys_move_through_time(opened: Opened) -> None:
     """Arrows step, with Shift by message; Home and End jump; Space plays to the end."""
     page = opened.go("#/s/watermark-rounds?g=epoch")

@@ -96,7 +96,7 @@ def test_the_page_may_load_nothing_from_elsewhere() -> None:
 
 
 def test_a_busy_port_is_one_line() -> None:
-    """Somebody else has the port: said in one line, with what to do."""
+    """Another process has the port: said in one line, with what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused(call("lab", "--no-browser", "--port", str(port))) == (

@@ -43,7 +43,9 @@ class Request:
 
     __slots__ = ("answer", "body", "connection", "header", "on_abandoned", "on_superseded", "received_at")
 
-    def __init__(self, connection: Connection, header: RequestHeader, body: Any, received_at: float) -> None:
+    def __init__(
+        self, connection: ClientConnection, header: RequestHeader, body: Any, received_at: float
+    ) -> None:
         self.connection = connection
         self.header = header
         self.body = body
@@ -61,6 +63,11 @@ class Request:
             return f"{Api(self.header.api_key).name} v{self.header.api_version}"
         except ValueError:
             return f"API {self.header.api_key} v{self.header.api_version}"
+
+    @property
+    def sender(self) -> str:
+        """The client's name for itself, or its address."""
+        return self.header.client_id or self.connection.peer
 
     def respond(self, body: Any, *, failed: bool = False) -> None:
         self.go_on(self._encode(body, failed))
@@ -106,7 +113,7 @@ class Request:
         server.metrics.request_finished(self.header.api_key, latency_us, failed)
 
 
-class Connection(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     __slots__ = (
         "_frames",
         "_going_on",

@@ -8,7 +8,7 @@ The protocol on the Unix socket FD is JSON lines: a request is the path of a pro
 descriptors, the broker's standard input, output and error; the answer is `{"pid": N}`, and when a broker ends
 `{"ended": N, "code": C}` follows. A client waits for the answer before its next request.
 
-No broker outlives its cluster. Its standard input is a pipe that is never written to; when it is closed, the
+No broker outlives its cluster. Its standard input is a pipe from its supervisor; when it is closed, the
 supervisor is gone, and the broker shuts down as after SIGTERM.
 """
 
@@ -114,9 +114,15 @@ def _become_broker(properties: str, descriptors: list[int]) -> None:
 
 
 def _follow_supervisor() -> None:
-    """Shut down cleanly when standard input ends; at once if that takes too long."""
-    while os.read(0, 4096):
-        pass
+    """Pass on what the supervisor asks (`control`). Shut down cleanly when standard input ends; at once if
+    that takes too long."""
+    from tidelog.broker.control import MAILBOX
+
+    rest = b""
+    while data := os.read(0, 4096):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            MAILBOX.put(line)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_PATIENCE_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)

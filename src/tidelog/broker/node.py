@@ -49,7 +49,7 @@ from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.keeper.client import KeeperConnection
 from tidelog.settings.broker import BROKER, Flush, Settings
-from tidelog.settings.table import Described, Source
+from tidelog.settings.table import ConfigSource, Described
 from tidelog.settings.topic import topic_defaults
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
@@ -380,7 +380,7 @@ class Node:
         return controller != NO_LEADER
 
     def described_settings(self) -> list[Described]:
-        return BROKER.describe((Source.BROKER, self.settings.chosen()))
+        return BROKER.describe((ConfigSource.BROKER, self.settings.chosen()))
 
 
 class _Local:

@@ -27,17 +27,17 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
-import uvloop
-
+from tidelog import event_loop
 from tidelog._version import __version__
 from tidelog.broker.apis import SERVED
+from tidelog.broker.control import MAILBOX, Control
 from tidelog.broker.error_messages import reason
 from tidelog.broker.housekeeping import Housekeeping
 from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import http
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.node import Node
-from tidelog.broker.server import Limits, Server
+from tidelog.broker.server import Handler, Limits, Server
 from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.generations import GENERATIONS
@@ -74,10 +74,13 @@ def run(settings: Settings) -> int:
     # Maximum time that the event loop waits for a thread that compacts or inflates.
     sys.setswitchinterval(SWITCH_SECONDS)
     # Every log and every client needs an open file, so raise the limit to the system's maximum.
+    sys.dont_write_bytecode = (
+        True  # on a full disk Python leaves half a file, which the next process cannot read
+    )
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
-        return uvloop.run(_serve(settings))
+        return event_loop.run(_serve(settings))
     except (CannotStart, StorageRefused) as error:
         print(f"tidelog broker {settings.broker_id}: {error}", file=sys.stderr, flush=True)
         return 2
@@ -107,6 +110,7 @@ async def _serve(settings: Settings) -> int:
         leaving.callback(node.close)
         _report_recovery(node, storage, recovered_after)
         leaving.push_async_callback(node.server.close)
+        MAILBOX.open(Control(node.server).take)
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, partial(_hand_over, node, signum))
@@ -173,7 +177,7 @@ async def assemble(
         settings.fetch_max_bytes,
         settings.queued_max_request_bytes,
     )
-    handlers = {key: partial(served.handle, node) for key, served in SERVED.items()}
+    handlers: dict[int, Handler] = {key: partial(served.handle, node) for key, served in SERVED.items()}
     node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail)
     host, port = settings.listeners
     try:

@@ -18,13 +18,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from tidelog.broker.apis import SERVED, Listener
-from tidelog.broker.connection import Connection, Request
+from tidelog.broker.connection import ClientConnection, Request
 from tidelog.broker.frame_memory import FrameMemory
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.slices import Slices
@@ -63,7 +63,7 @@ class Limits:
 class Server:
     def __init__(
         self,
-        handlers: Mapping[int, Handler],
+        handlers: dict[int, Handler],
         limits: Limits,
         metrics: Metrics,
         settle: Callable[[], None],
@@ -78,11 +78,12 @@ class Server:
         self._on_violation = on_violation
         self.clock = time.perf_counter
         self.log = logging.getLogger("tidelog.server")
-        self.unflushed: dict[Connection, None] = {}
-        self.connections: dict[Connection, str] = {}
+        self.unflushed: dict[ClientConnection, None] = {}
+        self.connections: dict[ClientConnection, str] = {}
         self._per_address: dict[str, int] = {}
         self._refusal_said_at = -REFUSAL_SAID_EVERY_SECONDS
-        self._handlers = handlers
+        self.handlers = handlers
+        """By API. A test may replace one (``interference.py``)."""
         self.starting = True
         """The broker is starting: requests of clients wait."""
         self._listener: asyncio.Server | None = None
@@ -94,7 +95,7 @@ class Server:
         """Bind and return the port; OSError if it is taken."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            lambda: Connection(self), host, port, backlog=1024, start_serving=False
+            lambda: ClientConnection(self), host, port, backlog=1024, start_serving=False
         )
         return int(self._listener.sockets[0].getsockname()[1])
 
@@ -124,7 +125,7 @@ class Server:
 
     # ------------------------------------------------------------ connections
 
-    def admit(self, connection: Connection, address: str) -> bool:
+    def admit(self, connection: ClientConnection, address: str) -> bool:
         limits = self.limits
         here = self._per_address.get(address, 0)
         if len(self.connections) >= limits.connections_max or here >= limits.connections_per_address_max:
@@ -135,7 +136,7 @@ class Server:
         self.metrics.connections = len(self.connections)
         return True
 
-    def _refused(self, connection: Connection, here: int) -> None:
+    def _refused(self, connection: ClientConnection, here: int) -> None:
         """Log at most one line per minute, because refused clients retry at once."""
         self.metrics.connections_refused += 1
         now, limits = self.clock(), self.limits
@@ -152,7 +153,7 @@ class Server:
             limits.connections_per_address_max,
         )
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ClientConnection) -> None:
         self.unflushed.pop(connection, None)
         address = self.connections.pop(connection, None)
         if address is not None:
@@ -179,7 +180,7 @@ class Server:
 
     # ------------------------------------------------------------ requests
 
-    def dispatch(self, connection: Connection, frame: bytearray) -> None:
+    def dispatch(self, connection: ClientConnection, frame: bytearray) -> None:
         """Handle a request, or start to."""
         received_at = self.clock()
         try:
@@ -188,7 +189,7 @@ class Server:
             else:
                 header, body = decode_request(frame)
                 request = self._request(connection, header, body, received_at)
-                steps = self._handlers[header.api_key](request)
+                steps = self.handlers[header.api_key](request)
                 if steps is not None:
                     self.slices.begin(connection, steps)
                 request.body = None  # a produce that waits for followers must not keep its batches in memory
@@ -196,13 +197,13 @@ class Server:
             self.failed(connection, error)
 
     def _dispatch_large(
-        self, connection: Connection, frame: bytearray, received_at: float
+        self, connection: ClientConnection, frame: bytearray, received_at: float
     ) -> StepsAndJobs[None]:
         connection.working_bytes = len(frame)
         try:
             header, body = yield from decode_request_in_steps(frame)
             request = self._request(connection, header, body, received_at)
-            steps = self._handlers[header.api_key](request)
+            steps = self.handlers[header.api_key](request)
             if steps is not None:
                 yield from steps
             request.body = None
@@ -210,16 +211,16 @@ class Server:
             connection.working_bytes = 0
 
     def _request(
-        self, connection: Connection, header: RequestHeader, body: Any, received_at: float
+        self, connection: ClientConnection, header: RequestHeader, body: Any, received_at: float
     ) -> Request:
         """Create the request and add it to the connection's queue."""
-        if header.api_key not in self._handlers:
+        if header.api_key not in self.handlers:
             raise ProtocolError(f"API {header.api_key} is not served here")
         request = Request(connection, header, body, received_at)
         connection.enqueue(request)
         return request
 
-    def failed(self, connection: Connection, error: Exception) -> None:
+    def failed(self, connection: ClientConnection, error: Exception) -> None:
         """A request of this connection ended with an exception."""
         if isinstance(error, UnsupportedVersion) and error.header.api_key == Api.API_VERSIONS:
             self._offer_versions(connection, error.header)
@@ -235,7 +236,7 @@ class Server:
             self.log.error("failed on %s from %s", connection.latest, connection.peer, exc_info=error)
             connection.abort()
 
-    def _offer_versions(self, connection: Connection, header: RequestHeader) -> None:
+    def _offer_versions(self, connection: ClientConnection, header: RequestHeader) -> None:
         asked = RequestHeader(header.api_key, 0, header.correlation_id, header.client_id)
         request = self._request(connection, asked, None, self.clock())
         error = ErrorCode.UNSUPPORTED_VERSION

@@ -30,7 +30,7 @@ SLICE_SECONDS = 0.002
 ACTIVE_MAX = 4
 
 
-class Client(Protocol):
+class SlicedConnection(Protocol):
     """A connection."""
 
     @property
@@ -57,7 +57,7 @@ class Slices:
         """Active work whose job runs in a thread."""
         self._next_turn: asyncio.Handle | None = None
 
-    def begin(self, client: Client, steps: StepsAndJobs[None]) -> None:
+    def begin(self, client: SlicedConnection, steps: StepsAndJobs[None]) -> None:
         """Run the first slice, and schedule the rest."""
         # Like ``_advance``, but optimised for work that ends in the first slice.
         clock = self._clock
@@ -138,7 +138,7 @@ class Slices:
 class _Work:
     __slots__ = ("client", "job", "steps")
 
-    def __init__(self, client: Client, steps: StepsAndJobs[None], job: Job | None) -> None:
+    def __init__(self, client: SlicedConnection, steps: StepsAndJobs[None], job: Job | None) -> None:
         self.client = client
         self.steps = steps
         self.job = job

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tidelog.settings.table import Described, SettingsError, Source
+from tidelog.settings.table import ConfigSource, Described, SettingsError
 from tidelog.settings.topic import TOPIC, LogConfig
 from tidelog.storage.file_storage import FileStorage
 
@@ -59,4 +59,4 @@ class TopicSettings:
 
     def described(self, overrides: Mapping[str, str]) -> list[Described]:
         """All settings of a topic with these own values."""
-        return TOPIC.describe((Source.TOPIC, overrides), (Source.BROKER, self._chosen))
+        return TOPIC.describe((ConfigSource.TOPIC, overrides), (ConfigSource.BROKER, self._chosen))

@@ -19,6 +19,7 @@ DEBUG = "TIDELOG_DEBUG"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    from tidelog import extras
     from tidelog.cli.errors import ExitCode, OutputClosed
     from tidelog.errors import Refusal
 
@@ -37,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
+        if isinstance(error, ModuleNotFoundError) and (hint := extras.missing(error)):
+            return _refuse(str(hint))
         what = " ".join(f"{type(error).__name__}: {error}".split())
         return _refuse(f"internal error: {what} (set {DEBUG}=1 for the traceback)")
 

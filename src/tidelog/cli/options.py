@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,35 +17,51 @@ if TYPE_CHECKING:
     from tidelog.lab.search.schedule import FaultChoice
     from tidelog.scenario.scenario import Scenario
 
+
+def flag(help_: str, *names: str) -> Any:
+    """An option that is given or not."""
+    return typer.Option(*names, help=help_)
+
+
+def value(metavar: str, help_: str, *names: str, default: bool | str = True, **more: Any) -> Any:
+    """An option with a value, by default under the name of its parameter. `default` is what --help says about
+    its default: that itself, nothing, or these words."""
+    return typer.Option(*names, metavar=metavar, help=help_, show_default=default, **more)
+
+
 GenerationOption = Annotated[
     str | None,
-    typer.Option(
+    value(
+        "G",
+        "Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7), elr (4.1), majority (Raft).",
         "--generation",
         "-g",
-        metavar="G",
-        help="Replication rules: hw (Kafka <= 0.10), kip101 (0.11), epoch (2.7), elr (4.1), majority (Raft).",
-        show_default="from the scenario, else epoch",
+        default="from the scenario, else epoch",
     ),
 ]
 ScenarioArgument = Annotated[
     str,
     typer.Argument(metavar="NAME", help="Name from 'tidelog scenario list', or a file.", show_default=False),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+GenerationChoice = Annotated[
+    str, value("G", "Replication rules: hw, kip101, epoch, elr or majority.", "--generation", "-g")
+]
+MasterOption = Annotated[str | None, value("URL", "Spark master to run on.", default="this machine")]
+RemoteOption = Annotated[str | None, value("sc://H:P", "Spark Connect server to run on.", default=False)]
+UncleanOption = Annotated[bool, flag("Allow unclean leader election.", "--unclean")]
+JsonOption = Annotated[bool, flag("Print JSON.", "--json")]
 TranscriptOption = Annotated[
     bool,
-    typer.Option(
-        "--transcript", help="Print the transcript: the scenario file with the events below each step."
-    ),
+    flag("Print the transcript: the scenario file with the events below each step.", "--transcript"),
 ]
 ServersOption = Annotated[
     str | None,
-    typer.Option(
+    value(
+        "H:P,…",
+        "Bootstrap servers.",
         "--bootstrap-servers",
         "-b",
-        metavar="H:P,…",
-        help="Bootstrap servers.",
-        show_default="the running cluster, else 127.0.0.1:9092",
+        default="the running cluster, else 127.0.0.1:9092",
     ),
 ]
 

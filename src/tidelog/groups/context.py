@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tidelog.core.effects import ReplyTo
+from tidelog.core.effects import ReplyTo, WakeAt
 from tidelog.core.timers import Callback, Timer, Timers
 from tidelog.core.types import Millis
 from tidelog.groups.messages import Response
@@ -30,7 +30,7 @@ class GroupConfig:
 
 
 @dataclass(slots=True)
-class Tally:
+class GroupCounts:
     """Counters for metrics. The broker passes one tally to all of its coordinators, so it outlives each of
     them."""
 
@@ -57,18 +57,11 @@ class Write:
     entries: tuple[Entry, ...]
 
 
-@dataclass(slots=True, frozen=True)
-class WakeAt:
-    """The driver must call ``wake`` at this time or later. Earlier requests stay valid."""
-
-    at: Millis
-
-
 Effect = Answer | Write | WakeAt
 Then = Callable[[ErrorCode], None]
 
 
-class Context:
+class GroupContext:
     __slots__ = ("_then", "_writes", "config", "draw_id", "effects", "now", "tally", "time_of_day", "timers")
 
     def __init__(
@@ -76,7 +69,7 @@ class Context:
         config: GroupConfig,
         time_of_day: Callable[[], Millis],
         draw_id: Callable[[], str],
-        tally: Tally,
+        tally: GroupCounts,
     ) -> None:
         self.config = config
         self.time_of_day = time_of_day

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis
-from tidelog.groups.context import Context, Effect, GroupConfig, Tally, Then
+from tidelog.groups.context import Effect, GroupConfig, GroupContext, GroupCounts, Then
 from tidelog.groups.group import Group, State
 from tidelog.groups.membership import Membership
 from tidelog.groups.messages import (
@@ -53,9 +53,9 @@ class Coordinator:
         config: GroupConfig,
         time_of_day: Callable[[], Millis],
         draw_id: Callable[[], str],
-        tally: Tally | None = None,
+        tally: GroupCounts | None = None,
     ) -> None:
-        self._ctx = Context(config, time_of_day, draw_id, tally or Tally())
+        self._ctx = GroupContext(config, time_of_day, draw_id, tally or GroupCounts())
         self.effects: list[Effect] = self._ctx.effects
         self._membership = Membership(self._ctx)
         self._offsets = Offsets(self._ctx, self._membership)

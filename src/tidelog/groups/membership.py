@@ -24,7 +24,7 @@ from functools import partial
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis
-from tidelog.groups.context import Context
+from tidelog.groups.context import GroupContext
 from tidelog.groups.group import Group, Member, State
 from tidelog.groups.messages import (
     NO_MEMBER,
@@ -51,7 +51,7 @@ ID_PREFIX_LENGTH_MAX = 255
 class Membership:
     __slots__ = ("_ctx", "_static")
 
-    def __init__(self, ctx: Context) -> None:
+    def __init__(self, ctx: GroupContext) -> None:
         self._ctx = ctx
         self._static = StaticMembers(ctx, self)
 

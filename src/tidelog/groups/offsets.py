@@ -12,7 +12,7 @@ from functools import partial
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis, TopicPartition
-from tidelog.groups.context import Context
+from tidelog.groups.context import GroupContext
 from tidelog.groups.group import Group, State
 from tidelog.groups.membership import Membership
 from tidelog.groups.messages import (
@@ -34,7 +34,7 @@ from tidelog.wire.errors import ErrorCode
 class Offsets:
     __slots__ = ("_ctx", "_membership")
 
-    def __init__(self, ctx: Context, membership: Membership) -> None:
+    def __init__(self, ctx: GroupContext, membership: Membership) -> None:
         self._ctx = ctx
         self._membership = membership
 

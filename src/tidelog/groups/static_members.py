@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.effects import ReplyTo
 from tidelog.core.types import Millis
-from tidelog.groups.context import Context
+from tidelog.groups.context import GroupContext
 from tidelog.groups.group import Group, Member, State
 from tidelog.groups.messages import NO_MEMBER, JoinRequest, JoinResponse, ProtocolChoice
 from tidelog.groups.records import group_entry
@@ -40,7 +40,7 @@ class _Before:
 class StaticMembers:
     __slots__ = ("_ctx", "_membership")
 
-    def __init__(self, ctx: Context, membership: Membership) -> None:
+    def __init__(self, ctx: GroupContext, membership: Membership) -> None:
         self._ctx = ctx
         self._membership = membership
 

@@ -16,7 +16,7 @@ def refusal(error: KafkaError) -> Refused:
 
 
 class AioKafkaReader(Reader):
-    """The loop runs only while somebody polls, as a consumer's does in a program with one task."""
+    """The loop runs only during a poll, as a consumer's does in a program with one task."""
 
     def __init__(self, settings: dict[str, Any], topic: str, offsets: Mapping[int, int]) -> None:
         self._loop = asyncio.Runner()

@@ -14,6 +14,8 @@ with warnings.catch_warnings():
     from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
     from kafka.errors import KafkaError  # type: ignore[import-untyped]
 
+__all__ = ("KafkaConsumer", "KafkaProducer", "KafkaPython")
+
 
 def refusal(error: KafkaError) -> Refused:
     return Refused(int(error.errno), repr(error))

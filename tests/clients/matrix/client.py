@@ -16,7 +16,7 @@ __all__ = ["FEATURES", "NOT_BUILT", "Client", "Member"]
 
 FEATURES = ("produce", "consume", "groups", "cooperative", "static", "idempotent", "admin")
 NOT_BUILT = ("transactions",)
-"""Columns in which nobody can have more than a promise: tidelog does not offer these APIs yet."""
+"""Columns in which no client can have more than a promise: tidelog does not offer these APIs yet."""
 
 
 class Client(ABC):

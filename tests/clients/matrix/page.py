@@ -44,10 +44,10 @@ in [features.py](../tests/clients/matrix/features.py).
 
 """  # noqa: E501
 MEANINGS = """
-- *produce*: acks=all, at the offsets that the client was told.
+- *produce*: acks=all, at the offsets that the client was given.
 - *consume*: from the beginning, without a group.
 - *groups*: two members share, commit, and take over from each other (eager assignors).
-- *cooperative*: with the cooperative-sticky assignor nobody ever gives up what it keeps.
+- *cooperative*: with the cooperative-sticky assignor no member ever gives up what it keeps.
 - *static*: a member with `group.instance.id` comes back, and the others do not notice.
 - *idempotent*: the sequence numbers in the log have neither gap nor repetition.
 - *admin*: topics are created, described and deleted.

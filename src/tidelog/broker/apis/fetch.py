@@ -95,6 +95,10 @@ class PendingFetch:
         self._responses: dict[TopicPartition, core.FetchResponse] = {}
         self._batches: dict[TopicPartition, list[Any]] = {}
 
+    @property
+    def sender(self) -> str:
+        return self._request.sender
+
     def name(self, body: FetchRequest) -> Steps[None]:
         """Register the partitions of the answer, each once. The parts themselves are not kept: they refer to
         the frame."""

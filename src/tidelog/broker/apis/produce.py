@@ -140,6 +140,10 @@ class PendingProduce:
         self._failed = False
         self._waiting = 1  # counts the asking itself, so that nothing completes before all parts are asked
 
+    @property
+    def sender(self) -> str:
+        return self._request.sender
+
     def name(self, body: ProduceRequest) -> Steps[None]:
         """Register the partitions of the answer. A request that names one twice is malformed and does
         nothing."""

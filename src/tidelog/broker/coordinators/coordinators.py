@@ -17,7 +17,7 @@ from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
 from tidelog.core.messages import CreateTopicRequest
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
-from tidelog.groups.context import GroupConfig, Tally
+from tidelog.groups.context import GroupConfig, GroupCounts
 from tidelog.groups.coordinator import name_is_illegal
 from tidelog.groups.messages import ListedGroup, Request, refusal
 from tidelog.groups.records import TOPIC, partition_of
@@ -47,7 +47,7 @@ class Coordinators:
             settings.offset_metadata_max_bytes,
             settings.offsets_retention_minutes * _MINUTE_MS,
         )
-        self.tally = Tally()
+        self.tally = GroupCounts()
         """Counters over all coordinators of this process."""
         self._led: dict[TopicPartition, LedPartition] = {}
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}

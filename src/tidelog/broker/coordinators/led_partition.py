@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.coordinators.appending import Appending
 from tidelog.broker.coordinators.loading import Loading
+from tidelog.core.effects import WakeAt
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import TopicPartition
-from tidelog.groups.context import Answer, GroupConfig, Tally, WakeAt, Write
+from tidelog.groups.context import Answer, GroupConfig, GroupCounts, Write
 from tidelog.groups.coordinator import Coordinator
 from tidelog.groups.messages import Request
 from tidelog.wire.errors import ErrorCode
@@ -29,7 +30,7 @@ Deliver = Callable[[Any], None]
 
 class LedPartition:
     def __init__(
-        self, node: Node, tp: TopicPartition, role: LeaderRole, config: GroupConfig, tally: Tally
+        self, node: Node, tp: TopicPartition, role: LeaderRole, config: GroupConfig, tally: GroupCounts
     ) -> None:
         self.tp = tp
         self.role = role

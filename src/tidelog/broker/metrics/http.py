@@ -1,4 +1,4 @@
-"""Serves a broker's metrics over HTTP, from the broker's own event loop.
+"""Serves a broker's metrics and its state over HTTP, from the broker's own event loop.
 
 A scrape of many partitions is made in slices, so that it does not delay requests: each metric is consistent,
 the page as a whole is not.
@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.metrics.counters import LATENCY_BOUNDS_US, ApiFigures, Metrics
 from tidelog.broker.metrics.readings import Sources
+from tidelog.broker.metrics.state import state_page
 from tidelog.broker.metrics.table import TABLE, Definition
 from tidelog.core.broker import Broker
 from tidelog.evidence.journals.recorder import EventRecorder
@@ -38,6 +39,9 @@ VISITORS_MAX = 16
 VISIT_SECONDS_MAX = 10.0
 SLICE_SAMPLES = 200
 """Text that takes about a millisecond."""
+
+METRICS, STATE = b"/metrics", b"/state"
+NOT_FOUND = b"the metrics are at /metrics, the state is at /state\n"
 
 _BUCKET_NAMES = [str(bound / 1e6) for bound in LATENCY_BOUNDS_US] + ["+Inf"]
 
@@ -88,11 +92,12 @@ class _Single(Collector):
 class Exposition:
     """The HTTP server. ``stop`` closes it and all connections."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, broker: Broker) -> None:
         self.port = 0
         self.visitors: dict[_Visitor, None] = {}
         self.log = logging.getLogger("tidelog.metrics")
         self._registry = registry
+        self._broker = broker
         self._listener: asyncio.Server | None = None
 
     async def listen(self, host: str, port: int) -> None:
@@ -109,7 +114,15 @@ class Exposition:
             raise
         self.port = self._listener.sockets[0].getsockname()[1]
 
-    async def page(self) -> bytes:
+    async def page(self, path: bytes) -> tuple[bytes, str] | None:
+        """The page at a path and its type; None: there is none."""
+        if path == METRICS:
+            return await self.metrics(), CONTENT_TYPE_LATEST
+        if path == STATE:
+            return await state_page(self._broker), "application/json"
+        return None
+
+    async def metrics(self) -> bytes:
         """All metrics in Prometheus's text format."""
         parts = []
         for metric in self._registry.collect():
@@ -173,17 +186,18 @@ class _Visitor(asyncio.Protocol):
         method, path = words[0], words[1].split(b"?")[0] if len(words) > 1 else b""
         if method not in (b"GET", b"HEAD"):
             self._send("405 Method Not Allowed", b"only GET\n", method)
-        elif path != b"/metrics":
-            self._send("404 Not Found", b"the metrics are at /metrics\n", method)
         else:
             try:
-                page = await self._exposition.page()
+                page = await self._exposition.page(path)
             except Exception:
-                # A bug in a reading fails this scrape, and must be logged.
-                self._exposition.log.exception("failed to answer a scrape")
+                # A bug in a reading fails this request, and must be logged.
+                self._exposition.log.exception("failed to answer a request for %s", path.decode())
                 self._send("500 Internal Server Error", b"see the log of the broker\n", method)
             else:
-                self._send("200 OK", page, method, CONTENT_TYPE_LATEST)
+                if page is None:
+                    self._send("404 Not Found", NOT_FOUND, method)
+                else:
+                    self._send("200 OK", page[0], method, page[1])
 
     def _send(self, status: str, body: bytes, method: bytes, content_type: str = "text/plain") -> None:
         if self._transport is None or self._transport.is_closing():
@@ -207,10 +221,10 @@ async def serve(
     host: str,
     port: int,
 ) -> Exposition:
-    """Serve ``http://host:port/metrics``; raises OSError if the port is taken."""
+    """Serve ``http://host:port/metrics`` and ``/state``; raises OSError if the port is taken."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(Sources(metrics, broker, storage, keeper, recorder, groups)))
     ProcessCollector(registry=registry)
-    exposition = Exposition(registry)
+    exposition = Exposition(registry, broker)
     await exposition.listen(host, port)
     return exposition

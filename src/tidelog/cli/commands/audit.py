@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.options import JsonOption, one_of
+from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, one_of, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
+from tidelog.extras import require
 
 EXAMPLES = """\b
 Examples:
@@ -36,55 +37,37 @@ Folder = Annotated[
 ]
 ChosenEngine = Annotated[
     str,
-    typer.Option(
-        "--engine",
-        metavar="spark|local",
-        help="Run on Spark, or in processes of this machine without Java.",
-    ),
+    value("spark|local", "Run on Spark, or in processes of this machine without Java.", "--engine"),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        callback=absolute,
-        help="Path of the report.",
-        show_default="EVIDENCE/audit/report.html",
-    ),
+    value("FILE", "Path of the report.", default="EVIDENCE/audit/report.html", callback=absolute),
 ]
-NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write a report.")]
-Master = Annotated[
-    str | None, typer.Option(metavar="URL", help="Spark master to run on.", show_default="this machine")
-]
-Remote = Annotated[
-    str | None, typer.Option(metavar="sc://H:P", help="Spark Connect server to run on.", show_default=False)
-]
-WithUi = Annotated[bool, typer.Option("--ui", help="Enable the Spark UI.")]
+NoReport = Annotated[bool, flag("Do not write a report.", "--no-report")]
+WithUi = Annotated[bool, flag("Enable the Spark UI.", "--ui")]
 
 Follow = Annotated[
     bool,
-    typer.Option(
-        "--follow",
-        help="Report gaps, duplicates and rewrites as they happen, in a running trial or a live topic.",
+    flag(
+        "Report gaps, duplicates and rewrites as they happen, in a running trial or a live topic.", "--follow"
     ),
 ]
 Servers = Annotated[
     str | None,
-    typer.Option(metavar="H:P", help="With --follow: cluster of the topic.", show_default=False),
+    value("H:P", "With --follow: cluster of the topic.", default=False),
 ]
-Topic = Annotated[
-    str | None, typer.Option(metavar="NAME", help="With --follow: topic to follow.", show_default=False)
-]
+Topic = Annotated[str | None, value("NAME", "With --follow: topic to follow.", default=False)]
 FromBeginning = Annotated[
     bool,
-    typer.Option("--from-beginning", help="Include the records that the topic already holds."),
+    flag("Include the records that the topic already holds.", "--from-beginning"),
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
+    value(
+        "DIR",
+        "Checkpoint directory; a later --follow resumes there.",
+        default="EVIDENCE/audit/live",
         callback=absolute,
-        help="Checkpoint directory; a later --follow resumes there.",
-        show_default="EVIDENCE/audit/live",
     ),
 ]
 Seconds = Annotated[
@@ -100,8 +83,8 @@ def audit(
     *,
     report: Report = None,
     no_report: NoReport = False,
-    master: Master = None,
-    remote: Remote = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     ui: WithUi = False,
     engine: ChosenEngine = "spark",
     as_json: JsonOption = False,
@@ -117,6 +100,7 @@ def audit(
     Finds lost, duplicated, rewritten and reordered records and their causes. Writes the verdict, the findings
     and an HTML report to EVIDENCE/audit.
     """
+    require("spark", "tidelog audit")
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
     live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)

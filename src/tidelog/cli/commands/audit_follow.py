@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rich.text import Text
-
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.show import palette
-from tidelog.cli.show.output import console, write_text
+from tidelog.cli.show.follow import FollowOutput
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
 
@@ -69,7 +64,10 @@ def _check(options: FollowOptions) -> None:
 def _follow(options: FollowOptions, folder: Path) -> int:
     from tidelog.pipeline.live.following import Follower
     from tidelog.pipeline.live.targets import Target, TopicTarget, TrialTarget
+    from tidelog.pipeline.sources import require_streams
     from tidelog.pipeline.spark.session import open_session
+
+    require_streams()
 
     # The target checks that it can be read. Do that before Spark starts, which takes seconds.
     target: Target
@@ -78,7 +76,7 @@ def _follow(options: FollowOptions, folder: Path) -> int:
     else:
         servers, topic = options.bootstrap_servers or "", options.topic or ""
         target, name = TopicTarget(servers, topic, from_beginning=options.from_beginning), topic
-    output = _Output(as_json=options.as_json)
+    output = FollowOutput(as_json=options.as_json)
     output.note("starting Spark")
     spark: Any = open_session(
         master=options.master,
@@ -121,38 +119,3 @@ def _interruptible() -> Iterator[threading.Event]:
         if threading.current_thread() is threading.main_thread():
             for number, handler in before.items():
                 signal.signal(number, handler)
-
-
-class _Output:
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-        self._screen = console()
-        self._aside = console(stderr=True)
-
-    def note(self, words: str) -> None:
-        if not self._as_json:
-            self._aside.print(Text(words, palette.FAINT), soft_wrap=True)
-
-    def report(self, finding: dict[str, Any]) -> None:
-        if self._as_json:
-            write_text(json.dumps(finding, ensure_ascii=False) + "\n")
-        else:
-            self._screen.print(_line(finding), soft_wrap=True)
-
-    def end(self, words: str) -> None:
-        if not self._as_json:
-            self._aside.print(Text(words), soft_wrap=True)
-
-
-def _line(finding: dict[str, Any]) -> Text:
-    """Time, place, anomaly."""
-    at = datetime.fromtimestamp(finding["time_us"] / 1e6).strftime("%H:%M:%S.%f")[:-3]
-    first, last = finding["offset"], finding["last_offset"]
-    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-    style = palette.BAD if finding["severity"] == "violation" else palette.WARNING
-    return Text.assemble(
-        (f"{at}  ", palette.FAINT),
-        f"{finding['topic']}-{finding['partition']} {offsets}  ",
-        (finding["anomaly"], style),
-        f": {finding['detail']}" + (f" ({finding['count']:,} records)" if finding["count"] > 1 else ""),
-    )

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tidelog.cli.commands.up import PropertiesOption, SetOption
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, flag, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
 
@@ -26,36 +24,26 @@ Examples:
 
 def broker(
     *,
-    number: Annotated[
-        int | None, typer.Option("--id", metavar="N", help="Broker id (broker.id).", show_default=False)
-    ] = None,
+    number: Annotated[int | None, value("N", "Broker id (broker.id).", "--id", default=False)] = None,
     listen: Annotated[
         str | None,
-        typer.Option(metavar="H:P", help="Address to listen on (listeners).", show_default=":9092"),
+        value("H:P", "Address to listen on (listeners).", default=":9092"),
     ] = None,
     keeper: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL",
-            help="zookeeper://host:port,…/path, or embedded://host:port of a tidelog keeper.",
-            show_default=False,
+        value(
+            "URL", "zookeeper://host:port,…/path, or embedded://host:port of a tidelog keeper.", default=False
         ),
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            "--data-dir",
-            metavar="D",
-            callback=absolute,
-            help="Data directory (log.dirs).",
-            show_default="/tmp/tidelog-logs",
+        value(
+            "D", "Data directory (log.dirs).", "--data-dir", default="/tmp/tidelog-logs", callback=absolute
         ),
     ] = None,
     properties: PropertiesOption = None,
     settings: SetOption = None,
-    show_settings: Annotated[
-        bool, typer.Option("--settings", help="Print all broker settings and exit.")
-    ] = False,
+    show_settings: Annotated[bool, flag("Print all broker settings and exit.", "--settings")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Run one broker until Ctrl-C. Options override the properties file; --set overrides both."""

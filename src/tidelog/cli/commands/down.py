@@ -14,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tidelog.cli.errors import ExitCode
+from tidelog.cli.options import value
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
@@ -36,12 +35,12 @@ _POLL_SECONDS = 0.02
 def down(
     data_dir: Annotated[
         Path | None,
-        typer.Option(
+        value(
+            "D",
+            "Data directory of the cluster.",
             "--data-dir",
-            metavar="D",
+            default="the last cluster started",
             callback=absolute,
-            help="Data directory of the cluster.",
-            show_default="the last cluster started",
         ),
     ] = None,
 ) -> int:

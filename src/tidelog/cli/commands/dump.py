@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode
+from tidelog.cli.options import flag
 from tidelog.cli.show.output import console, write_lines, write_text
 from tidelog.errors import Refusal
 
@@ -36,10 +37,8 @@ def dump(
             show_default=False,
         ),
     ],
-    records: Annotated[
-        bool, typer.Option("--records", help="Decode batches and print their records.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+    records: Annotated[bool, flag("Decode batches and print their records.", "--records")] = False,
+    as_json: Annotated[bool, flag("Print JSON lines.", "--json")] = False,
 ) -> int:
     """Print and verify log files of tidelog or Apache Kafka.
 

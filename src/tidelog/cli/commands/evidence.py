@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, flag
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal, reason
@@ -41,10 +41,7 @@ NewFolder = Annotated[
 ]
 NoIdempotence = Annotated[
     bool,
-    typer.Option(
-        "--no-idempotence",
-        help="Producers were not idempotent: report duplicates as notices.",
-    ),
+    flag("Producers were not idempotent: report duplicates as notices.", "--no-idempotence"),
 ]
 
 

@@ -7,17 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import (
+    GenerationChoice,
     JsonOption,
+    UncleanOption,
     faults_named,
+    flag,
     generation_named,
     guards_named,
     invariant_named,
     one_of,
     scenario_named,
+    value,
 )
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
@@ -42,86 +44,56 @@ FLUSHES = ("roll", "always")
 SEEDS = 1_000_000_000
 DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
 
-Generation = Annotated[
-    str,
-    typer.Option(
-        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
-    ),
-]
-Strategy = Annotated[str, typer.Option(metavar="S", help="Search strategy: random, pct or exhaustive.")]
-Schedules = Annotated[int, typer.Option(min=1, metavar="N", help="Maximum number of schedules.")]
-Seconds = Annotated[
-    float | None, typer.Option(min=0.001, metavar="S", help="Stop after this time.", show_default=False)
-]
+Strategy = Annotated[str, value("S", "Search strategy: random, pct or exhaustive.")]
+Schedules = Annotated[int, value("N", "Maximum number of schedules.", min=1)]
+Seconds = Annotated[float | None, value("S", "Stop after this time.", default=False, min=0.001)]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="Seed of the first schedule.", show_default="random, printed"),
+    value("N", "Seed of the first schedule.", default="random, printed", min=0),
 ]
-Acks = Annotated[str, typer.Option(metavar="A", help="acks of the producers: 0, 1 or all.")]
-MinInsync = Annotated[
-    int, typer.Option("--min-insync", metavar="N", help="min.insync.replicas of the topic.")
-]
-Brokers = Annotated[int, typer.Option(metavar="N", help="Brokers in the cluster.")]
-Replicas = Annotated[int, typer.Option(metavar="N", help="Replicas of the topic.")]
-Operations = Annotated[int, typer.Option(min=1, metavar="N", help="Sends and polls per schedule.")]
-FaultBudget = Annotated[
-    int, typer.Option("--faults-per-schedule", min=0, metavar="N", help="Maximum faults per schedule.")
-]
+Acks = Annotated[str, value("A", "acks of the producers: 0, 1 or all.")]
+MinInsync = Annotated[int, value("N", "min.insync.replicas of the topic.", "--min-insync")]
+Brokers = Annotated[int, value("N", "Brokers in the cluster.")]
+Replicas = Annotated[int, value("N", "Replicas of the topic.")]
+Operations = Annotated[int, value("N", "Sends and polls per schedule.", min=1)]
+FaultBudget = Annotated[int, value("N", "Maximum faults per schedule.", "--faults-per-schedule", min=0)]
 FaultList = Annotated[
     str,
-    typer.Option(
-        "--faults",
-        metavar="LIST",
-        help=f"Faults to inject: none, or a list of {', '.join(SEARCH_FAULTS)}.",
-    ),
+    value("LIST", f"Faults to inject: none, or a list of {', '.join(SEARCH_FAULTS)}.", "--faults"),
 ]
-Wanted = Annotated[
+InvariantOption = Annotated[
     str | None,
-    typer.Option(
-        "--invariant",
-        metavar="NAME",
-        help="Search until this invariant breaks.",
-        show_default="any data invariant",
-    ),
+    value("NAME", "Search until this invariant breaks.", "--invariant", default="any data invariant"),
 ]
 Story = Annotated[
     str | None,
-    typer.Option(
+    value(
+        "NAME",
+        "Start every schedule from the end of this scenario (a name or a file).",
         "--from",
-        metavar="NAME",
-        help="Start every schedule from the end of this scenario (a name or a file).",
-        show_default=False,
+        default=False,
     ),
 ]
-Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
-PowerLoss = Annotated[bool, typer.Option("--power-loss", help="Allow power loss; unsynced data is lost.")]
-Flush = Annotated[
-    str, typer.Option(metavar="F", help="When brokers sync their logs: roll (as Kafka by default) or always.")
-]
-Idempotent = Annotated[bool, typer.Option("--idempotent", help="Use idempotent producers.")]
-BatchRecords = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Records of a batch: each send draws 1 to N.")
-]
-Retries = Annotated[int, typer.Option(min=0, metavar="N", help="Retries of a producer.")]
-Depth = Annotated[
-    int, typer.Option(min=0, metavar="D", help="Exhaustive search: maximum faults per schedule.")
-]
+PowerLoss = Annotated[bool, flag("Allow power loss; unsynced data is lost.", "--power-loss")]
+Flush = Annotated[str, value("F", "When brokers sync their logs: roll (as Kafka by default) or always.")]
+Idempotent = Annotated[bool, flag("Use idempotent producers.", "--idempotent")]
+BatchRecords = Annotated[int, value("N", "Records of a batch: each send draws 1 to N.", min=1)]
+Retries = Annotated[int, value("N", "Retries of a producer.", min=0)]
+Depth = Annotated[int, value("D", "Exhaustive search: maximum faults per schedule.", min=0)]
 Without = Annotated[
     list[str] | None,
-    typer.Option(metavar="GUARD", help="Disable a guard of the rules; repeatable.", show_default=False),
+    value("GUARD", "Disable a guard of the rules; repeatable.", default=False),
 ]
-KeepGoing = Annotated[
-    bool, typer.Option("--keep-going", help="Do not stop at the first violation; count all of them.")
-]
+KeepGoing = Annotated[bool, flag("Do not stop at the first violation; count all of them.", "--keep-going")]
 Save = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write the shrunk schedule to this file.", show_default=False),
+    value("FILE", "Write the shrunk schedule to this file.", default=False),
 ]
 
 
 def explore(
     *,
-    generation: Generation = "epoch",
+    generation: GenerationChoice = "epoch",
     strategy: Strategy = "random",
     schedules: Schedules = 10_000,
     seconds: Seconds = None,
@@ -133,9 +105,9 @@ def explore(
     operations: Operations = 20,
     fault_budget: FaultBudget = 6,
     faults: FaultList = DEFAULT_FAULTS,
-    invariant: Wanted = None,
+    invariant: InvariantOption = None,
     story: Story = None,
-    unclean: Unclean = False,
+    unclean: UncleanOption = False,
     power_loss: PowerLoss = False,
     flush: Flush = "roll",
     idempotent: Idempotent = False,
@@ -183,7 +155,6 @@ def _random_seed() -> int:
 
 def _check(options: SearchOptions, save: Path | None) -> None:
     """Refuse bad options before the search, which may be long."""
-
     options.scenario()
     if options.idempotent and (options.acks != -1 or options.retries == 0):
         raise Refusal("an idempotent producer needs --acks all and --retries of at least 1, as in Kafka")

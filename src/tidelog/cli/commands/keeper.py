@@ -5,26 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tidelog.cli.errors import ExitCode
+from tidelog.cli.options import value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal, reason
 
 
 def keeper(
     listen: Annotated[
-        str, typer.Option(metavar="H:P", help="Address to listen on; port 0 picks a free port.")
+        str, value("H:P", "Address to listen on; port 0 picks a free port.")
     ] = "127.0.0.1:2180",
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            "--data-dir",
-            metavar="D",
-            callback=absolute,
-            help="Data directory.",
-            show_default="in memory only",
-        ),
+        value("D", "Data directory.", "--data-dir", default="in memory only", callback=absolute),
     ] = None,
 ) -> int:
     """Run the embedded keeper without brokers, until Ctrl-C.

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import generation_named, scenario_named, scenario_text
+from tidelog.cli.options import flag, generation_named, scenario_named, scenario_text, value
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal, reason
 from tidelog.narrate.numbers import counted
@@ -34,30 +34,22 @@ Named = Annotated[
 ]
 Generation = Annotated[
     str | None,
-    typer.Option(
-        "--generation",
-        "-g",
-        metavar="G",
-        help="Replication rules: hw, kip101, epoch, elr or majority.",
-        show_default=False,
-    ),
+    value("G", "Replication rules: hw, kip101, epoch, elr or majority.", "--generation", "-g", default=False),
 ]
-Host = Annotated[str, typer.Option(metavar="H", help="Address to listen on.")]
-Port = Annotated[
-    int, typer.Option(min=0, max=65_535, metavar="P", help="Port to listen on; 0 picks a free port.")
-]
-NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")]
+Host = Annotated[str, value("H", "Address to listen on.")]
+Port = Annotated[int, value("P", "Port to listen on; 0 picks a free port.", min=0, max=65_535)]
+NoBrowser = Annotated[bool, flag("Do not open a browser.", "--no-browser")]
 Export = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write a self-contained HTML file and exit.", show_default=False),
+    value("FILE", "Write a self-contained HTML file and exit.", default=False),
 ]
 Chosen = Annotated[
     list[str] | None,
-    typer.Option(
+    value(
+        "NAME",
+        "With --export: scenario to include (a name or a file); repeatable.",
         "--scenario",
-        metavar="NAME",
-        help="With --export: scenario to include (a name or a file); repeatable.",
-        show_default="the whole catalogue",
+        default="the whole catalogue",
     ),
 ]
 

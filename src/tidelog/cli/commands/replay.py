@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli.commands.scenario import present
 from tidelog.cli.options import GenerationOption, JsonOption, TranscriptOption, scenario_file
 from tidelog.errors import Refusal
 
@@ -29,6 +28,7 @@ def replay(
     """
     if as_json and transcript:
         raise Refusal("choose one of --json and --transcript")
+    from tidelog.cli.show.present_run import present
     from tidelog.lab.play import run
 
     code = present(run(scenario_file(file, generation)), as_json=as_json, transcript=not as_json)

@@ -14,10 +14,12 @@ from tidelog.cli.options import (
     JsonOption,
     ScenarioArgument,
     TranscriptOption,
+    flag,
     generation_named,
     one_of,
     scenario_named,
     scenario_text,
+    value,
 )
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
@@ -35,27 +37,27 @@ app = typer.Typer(
 STAGES = ("sim", "cluster")
 PaceOption = Annotated[
     float | None,
-    typer.Option(
-        metavar="F",
-        help="On broker processes: real seconds per second of the scenario.",
-        show_default="0.25 to 1, by machine load",
+    value(
+        "F",
+        "On broker processes: real seconds per second of the scenario.",
+        default="0.25 to 1, by machine load",
     ),
 ]
 DetailOption = Annotated[
     bool,
-    typer.Option(
-        "--detail",
-        help="Also print what brokers, controller, keeper and clients know: Remote LEO, parked fetches, "
+    flag(
+        "Also print what brokers, controller, keeper and clients know: Remote LEO, parked fetches, "
         "epoch tables, checkpoints, cached metadata. JSON always has it.",
+        "--detail",
     ),
 ]
 EvidenceOption = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
+    value(
+        "DIR",
+        "With --stage sim: write evidence for tidelog audit to this directory.",
+        default=False,
         callback=absolute,
-        help="With --stage sim: write evidence for tidelog audit to this directory.",
-        show_default=False,
     ),
 ]
 
@@ -100,9 +102,7 @@ def run_scenario(
     generation: GenerationOption = None,
     stage: Annotated[
         str,
-        typer.Option(
-            metavar="STAGE", help="Where to play it: sim (simulator) or cluster (broker processes)."
-        ),
+        value("STAGE", "Where to play it: sim (simulator) or cluster (broker processes)."),
     ] = "sim",
     pace: PaceOption = None,
     evidence: EvidenceOption = None,
@@ -115,6 +115,7 @@ def run_scenario(
     Example: tidelog scenario run hw-loss --generation hw --stage cluster
     """
     from tidelog.cli.commands.scenario_cluster import play
+    from tidelog.cli.show.present_run import present
 
     if one_of("stage", stage, STAGES) == "sim" and pace is not None:
         raise Refusal("--pace needs --stage cluster: the simulator needs no time")
@@ -133,44 +134,16 @@ def _leave_evidence(played: Run, folder: Path) -> None:
     print(f"evidence in {folder}; to audit it: tidelog audit {folder}", file=sys.stderr)
 
 
-def present(played: Run, *, as_json: bool, transcript: bool, detail: bool = False) -> int:
-    """Print a run in the chosen format."""
-    from tidelog.narrate.verdict import is_bad
-
-    if as_json and transcript:
-        raise Refusal("choose one of --json and --transcript")
-    if as_json:
-        from tidelog.narrate.run import run_json
-
-        write_json(run_json(played))
-    elif transcript:
-        from tidelog.narrate.transcript import print_transcript
-
-        write_text(print_transcript(played, detail=detail))
-    else:
-        from tidelog.cli.show.run import account
-
-        screen = console()
-        write_lines(screen, account(screen, played, detail=detail))
-    return ExitCode.VIOLATED if is_bad(played) else ExitCode.HELD
-
-
 @app.command("compare")
 def compare(
     name: ScenarioArgument,
     generation: Annotated[
         list[str] | None,
-        typer.Option(
-            "--generation",
-            "-g",
-            metavar="G",
-            help="Generation to compare; give two or more.",
-            show_default="hw and epoch",
-        ),
+        value("G", "Generation to compare; give two or more.", "--generation", "-g", default="hw and epoch"),
     ] = None,
     stages: Annotated[
         bool,
-        typer.Option("--stages", help="Compare the simulator with broker processes, under one generation."),
+        flag("Compare the simulator with broker processes, under one generation.", "--stages"),
     ] = False,
     pace: PaceOption = None,
     as_json: JsonOption = False,

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import JsonOption
+from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, value
 from tidelog.cli.paths import absolute, make_folder
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
+from tidelog.extras import require
 from tidelog.faults import SEARCH_FAULTS
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
     from tidelog.pipeline.sweep.campaign import Atlas, Campaign, CampaignListener, Estimate
-    from tidelog.pipeline.sweep.grid import Grid, Values
 
 EXAMPLES = """\b
 Examples:
@@ -38,7 +37,7 @@ Exit code: 0 swept, with or without findings; 2 wrong usage. With --replay: 1 if
 
 
 def _axis(flag: str, metavar: str, help_: str) -> Any:
-    return typer.Option(flag, metavar=metavar, help=help_, show_default=False)
+    return value(metavar, help_, flag, default=False)
 
 
 GridArgument = Annotated[
@@ -84,27 +83,17 @@ Without = Annotated[
     str | None,
     _axis("--without", "LIST", "Guards of the rules to disable: none, kip320, or their names."),
 ]
-Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, metavar="N", help="Trials per cell.", show_default="400")
-]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", callback=absolute, help="Output directory.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Delete earlier results and start over.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Allow sweeps longer than an hour.")]
-Master = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Spark master to run on.", show_default="this machine"),
-]
-Remote = Annotated[
-    str | None,
-    typer.Option(metavar="sc://H:P", help="Spark Connect server to run on.", show_default=False),
-]
+Seeds = Annotated[int | None, value("N", "Trials per cell.", "--seeds", default="400", min=1)]
+Out = Annotated[Path, value("DIR", "Output directory.", "--out", callback=absolute)]
+Fresh = Annotated[bool, flag("Delete earlier results and start over.", "--fresh")]
+Yes = Annotated[bool, flag("Allow sweeps longer than an hour.", "--yes")]
 Replay = Annotated[
     str | None,
-    typer.Option(metavar="CELL:SEED", help="Print one trial as a scenario file.", show_default=False),
+    value("CELL:SEED", "Print one trial as a scenario file.", default=False),
 ]
 Save = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="With --replay: write it to this file.", show_default=False),
+    value("FILE", "With --replay: write it to this file.", default=False),
 ]
 
 
@@ -127,13 +116,14 @@ def sweep(
     out: Out = Path("atlas"),
     fresh: Fresh = False,
     yes: Yes = False,
-    master: Master = None,
-    remote: Remote = None,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
     replay: Replay = None,
     save: Save = None,
     as_json: JsonOption = False,
 ) -> int:
     """Simulate many failures under many settings; draw an atlas. It shows how often records are lost."""
+    require("spark", "tidelog sweep")
     if replay is not None:
         return _replay(replay, save)
     if save is not None:
@@ -152,15 +142,16 @@ def sweep(
         "zones": zones,
         "without": without,
     }
-    grid, number = _grid(grid_file, {axis: words for axis, words in given.items() if words is not None})
-    number = seeds or number
+    from tidelog.pipeline.sweep.requests import grid_from
+
+    grid, usual = grid_from(grid_file, {axis: words for axis, words in given.items() if words is not None})
     make_folder(out)  # refuse a bad path before Spark starts, which takes a while
     from tidelog.cli.show.sweep import progress
     from tidelog.pipeline.sweep.campaign import Campaign
     from tidelog.pipeline.sweep.store import Store
 
     with progress(quiet=as_json) as listener:
-        campaign = Campaign(grid, number, Store(out), listener)
+        campaign = Campaign(grid, seeds or usual, Store(out), listener)
         try:
             atlas = _run(campaign, listener, master=master, remote=remote, fresh=fresh, yes=yes)
         except KeyboardInterrupt:
@@ -185,6 +176,7 @@ def _run(
     fresh: bool,
     yes: bool,
 ) -> Atlas:
+    from tidelog.cli.show.sweep import plan
     from tidelog.pipeline.spark.session import open_session
     from tidelog.pipeline.sweep.atlas import render
 
@@ -192,32 +184,11 @@ def _run(
     spark = open_session(master=master, remote=remote, app="tidelog sweep", quick=True)
     listener.phase("reading earlier results and measuring the speed")
     estimate = campaign.prepare(spark, fresh=fresh)
-    _say(campaign, estimate)
+    console(stderr=True).print(plan(campaign, estimate))
     _agreed(estimate, yes)
     campaign.play(spark)
     command = shlex.join(["tidelog", *sys.argv[1:]]) if sys.argv[1:2] == ["sweep"] else "tidelog sweep"
     return campaign.conclude(spark, command=command, draw=render)
-
-
-def _say(campaign: Campaign, estimate: Estimate) -> None:
-    from tidelog.pipeline.sweep.sizing import span
-
-    screen, grid = console(stderr=True), campaign.grid
-    words = f"{len(grid.cells)} cells × {campaign.seeds:,} seeds"
-    if estimate.present:
-        words += f"; {estimate.present:,} trials already played"
-    if estimate.trials:
-        words += f"; {estimate.trials:,} to play, about {span(estimate.seconds)} on {estimate.cores} cores"
-    screen.print(words)
-    reasons: dict[str, int] = {}
-    for dropped in grid.dropped:
-        reasons[dropped.reason] = reasons.get(dropped.reason, 0) + 1
-    for reason, count in reasons.items():
-        screen.print(f"  left out {count}: {reason}")
-    if grid.same_as:
-        screen.print(
-            f"  {len(grid.same_as)} combinations differ only in settings without effect: not played again"
-        )
 
 
 def _agreed(estimate: Estimate, yes: bool) -> None:
@@ -230,65 +201,13 @@ def _agreed(estimate: Estimate, yes: bool) -> None:
         )
 
 
-# ---------------------------------------------------------------- the grid
-
-_TRUTH = {"no": False, "yes": True, "false": False, "true": True}
-
-
-def _grid(path: Path | None, given: Mapping[str, str]) -> tuple[Grid, int]:
-    from tidelog.pipeline.sweep.grid import DEFAULT_AXES, DEFAULT_SEEDS, make_grid, read_grid
-
-    if path is None:
-        axes: dict[str, Values] = dict(DEFAULT_AXES)
-        seeds = DEFAULT_SEEDS
-    else:
-        read = read_grid(path)
-        axes, seeds = dict(read.axes), read.seeds or DEFAULT_SEEDS
-    axes |= {axis: [_value(axis, word.strip()) for word in words.split(",")] for axis, words in given.items()}
-    return make_grid(axes), seeds
-
-
-def _value(axis: str, word: str) -> str | int | bool:
-    flag = "idempotence" if axis == "idempotent" else axis.replace("_", "-")
-    if axis in ("unclean", "idempotent"):
-        if word not in _TRUTH:
-            raise Refusal(f"--{flag} {word}: write no, yes or no,yes")
-        return _TRUTH[word]
-    if axis in ("replicas", "min_insync", "retries", "zones"):
-        if not (word.isascii() and word.isdigit()):
-            raise Refusal(f"--{flag} {word}: write whole numbers, separated by commas")
-        return int(word)
-    return "" if axis == "without" and word == "none" else word
-
-
-# ---------------------------------------------------------------- one trial
-
-
 def _replay(name: str, save: Path | None) -> int:
-    from dataclasses import replace
+    from tidelog.pipeline.sweep.requests import replayed
 
-    from tidelog.lab.search.count import play, schedule
-    from tidelog.pipeline.sweep.cells import OPERATIONS, cell_named, faults_of
-    from tidelog.scenario.scenario import print_scenario
-
-    words, colon, seed = name.rpartition(":")
-    if not colon or not (seed.isascii() and seed.isdigit()):
-        raise Refusal(f"{name} is not a trial: write CELL:SEED, as in the atlas")
-    try:
-        cell = cell_named(words)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
-    if (reason := cell.impossible()) is not None:
-        raise Refusal(f"{words}: {reason}")
-    choices: dict[str, Any] = {"operations": OPERATIONS, "faults": faults_of(cell.faults)}
-    tally = play(cell.scenario(), int(seed), **choices)
-    wrong = ", ".join(f"{count} {kind}" for kind, count in tally.verdict.items() if count)
-    title = f"{tally.outcome}: {wrong or tally.reason or 'nothing was lost, duplicated or changed'}"
-    scenario = replace(schedule(cell.scenario(), int(seed), **choices), name=f"{words}.{seed}", title=title)
-    text = print_scenario(scenario)
+    trial = replayed(name)
     if save is None:
-        write_text(text)
+        write_text(trial.text)
     else:
-        write_file(save, text)
-        write_text(f"{title}. Written to {save}.\n")
-    return ExitCode.HELD if tally.outcome == "held" else ExitCode.VIOLATED
+        write_file(save, trial.text)
+        write_text(f"{trial.title}. Written to {save}.\n")
+    return ExitCode.HELD if trial.held else ExitCode.VIOLATED

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import JsonOption, ServersOption
+from tidelog.cli.options import JsonOption, ServersOption, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
@@ -28,9 +28,7 @@ TopicsArgument = Annotated[
 ]
 ConfigOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--config", "-c", metavar="NAME=VALUE", help="Topic setting; repeatable.", show_default=False
-    ),
+    value("NAME=VALUE", "Topic setting; repeatable.", "--config", "-c", default=False),
 ]
 
 
@@ -94,24 +92,19 @@ def create(
     name: TopicArgument,
     partitions: Annotated[
         int | None,
-        typer.Option(
-            "--partitions",
-            "-p",
-            min=1,
-            metavar="N",
-            help="Number of partitions.",
-            show_default="num.partitions of the cluster",
+        value(
+            "N", "Number of partitions.", "--partitions", "-p", default="num.partitions of the cluster", min=1
         ),
     ] = None,
     replicas: Annotated[
         int | None,
-        typer.Option(
+        value(
+            "N",
+            "Replicas of each partition.",
             "--replicas",
             "-r",
+            default="default.replication.factor of the cluster",
             min=1,
-            metavar="N",
-            help="Replicas of each partition.",
-            show_default="default.replication.factor of the cluster",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -161,12 +154,7 @@ def alter(
     config: ConfigOption = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(
-            "--delete-config",
-            metavar="NAME",
-            help="Reset a setting to its default; repeatable.",
-            show_default=False,
-        ),
+        value("NAME", "Reset a setting to its default; repeatable.", "--delete-config", default=False),
     ] = None,
     bootstrap_servers: ServersOption = None,
 ) -> None:

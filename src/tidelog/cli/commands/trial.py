@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
-from tidelog.cli.options import JsonOption, generation_named, one_of
+from tidelog.cli.options import (
+    GenerationChoice,
+    JsonOption,
+    UncleanOption,
+    flag,
+    generation_named,
+    one_of,
+    value,
+)
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
+from tidelog.extras import require
 from tidelog.faults import TRIAL_FAULTS
-
-if TYPE_CHECKING:
-    from tidelog.cli.show.trial_progress import Quiet
-    from tidelog.pipeline.audit.run import Auditor
-    from tidelog.trials.plan import TrialOptions
 
 EXAMPLES = """\b
 Examples:
@@ -32,50 +34,31 @@ Exit code: 0 every promise held, 1 a promise was broken, 2 inconclusive or wrong
 
 Seconds = Annotated[
     float | None,
-    typer.Option(min=1.0, metavar="S", help="Duration of the load in seconds.", show_default="60"),
+    value("S", "Duration of the load in seconds.", default="60", min=1.0),
 ]
 Minutes = Annotated[
     float | None,
-    typer.Option(min=0.01, metavar="M", help="Duration of the load in minutes.", show_default=False),
+    value("M", "Duration of the load in minutes.", default=False, min=0.01),
 ]
-Rate = Annotated[float, typer.Option(min=0.1, metavar="R", help="Maximum records per second.")]
-Brokers = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Brokers in the cluster.")]
-Partitions = Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Partitions of the topic.")]
+Rate = Annotated[float, value("R", "Maximum records per second.", min=0.1)]
+Brokers = Annotated[int, value("N", "Brokers in the cluster.", min=1, max=100)]
+Partitions = Annotated[int, value("N", "Partitions of the topic.", min=1, max=10_000)]
 Replicas = Annotated[
     int | None,
-    typer.Option(
-        "--replication-factor", min=1, metavar="N", help="Replicas of each partition.", show_default="up to 3"
-    ),
+    value("N", "Replicas of each partition.", "--replication-factor", default="up to 3", min=1),
 ]
 MinInsync = Annotated[
     int | None,
-    typer.Option(
-        "--min-insync", min=1, metavar="N", help="min.insync.replicas of the topic.", show_default="2"
-    ),
+    value("N", "min.insync.replicas of the topic.", "--min-insync", default="2", min=1),
 ]
-Generation = Annotated[
-    str,
-    typer.Option(
-        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
-    ),
-]
-Unclean = Annotated[bool, typer.Option("--unclean", help="Allow unclean leader election.")]
-Acks = Annotated[
-    str, typer.Option(metavar="LIST", help="acks of the producers, assigned in turn: 0, 1, all.")
-]
-Idempotence = Annotated[
-    str, typer.Option(metavar="I", help="Idempotence of producers with acks=all: on, off or mixed.")
-]
-Producers = Annotated[int, typer.Option(min=1, max=500, metavar="N", help="Number of producers.")]
-Consumers = Annotated[
-    int, typer.Option(min=0, max=100, metavar="N", help="Number of consumers; each reads all partitions.")
-]
-ValueBytes = Annotated[
-    int, typer.Option("--value-bytes", min=1, max=1_000_000, metavar="N", help="Size of a value.")
-]
+Acks = Annotated[str, value("LIST", "acks of the producers, assigned in turn: 0, 1, all.")]
+Idempotence = Annotated[str, value("I", "Idempotence of producers with acks=all: on, off or mixed.")]
+Producers = Annotated[int, value("N", "Number of producers.", min=1, max=500)]
+Consumers = Annotated[int, value("N", "Number of consumers; each reads all partitions.", min=0, max=100)]
+ValueBytes = Annotated[int, value("N", "Size of a value.", "--value-bytes", min=1, max=1_000_000)]
 DeliveryTimeout = Annotated[
     float,
-    typer.Option("--delivery-timeout", min=1.0, metavar="S", help="Delivery timeout of a send in seconds."),
+    value("S", "Delivery timeout of a send in seconds.", "--delivery-timeout", min=1.0),
 ]
 
 
@@ -86,68 +69,57 @@ def _not_in_all() -> str:
 
 FaultList = Annotated[
     str,
-    typer.Option(
+    value(
+        "LIST",
+        f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
         "--faults",
-        metavar="LIST",
-        help=f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
     ),
 ]
-Every = Annotated[float, typer.Option(min=0.1, metavar="S", help="Average seconds between faults.")]
+Every = Annotated[float, value("S", "Average seconds between faults.", min=0.1)]
 Network = Annotated[
     str,
-    typer.Option(
-        metavar="N", help="Network faults by relays (TCP proxies) or netns (network namespaces; needs root)."
-    ),
+    value("N", "Network faults by relays (TCP proxies) or netns (network namespaces; needs root)."),
 ]
 DownMax = Annotated[
     int | None,
-    typer.Option("--down-max", min=1, metavar="N", help="Maximum brokers down at once.", show_default="1"),
+    value("N", "Maximum brokers down at once.", "--down-max", default="1", min=1),
 ]
 Schedule = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        callback=absolute,
-        help="Replay the faults of a trial.json.",
-        show_default=False,
-    ),
+    value("FILE", "Replay the faults of a trial.json.", default=False, callback=absolute),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, metavar="N", help="Random seed for the faults.", show_default="random, printed"),
+    value("N", "Random seed for the faults.", default="random, printed", min=0),
 ]
 Evidence = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", callback=absolute, help="Output directory.", show_default="trial-DATE-TIME"),
+    value("DIR", "Output directory.", default="trial-DATE-TIME", callback=absolute),
 ]
 Servers = Annotated[
     str | None,
-    typer.Option(
+    value(
+        "H:P,…",
+        "Run against an existing Kafka cluster, without faults.",
         "--bootstrap-servers",
         "-b",
-        metavar="H:P,…",
-        help="Run against an existing Kafka cluster, without faults.",
-        show_default=False,
+        default=False,
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Setting of every broker; repeatable.", show_default=False
-    ),
+    value("NAME=VALUE", "Setting of every broker; repeatable.", "--set", default=False),
 ]
 ClientOption = Annotated[
     list[str] | None,
-    typer.Option(
+    value(
+        "NAME=VALUE",
+        "Setting of all clients, with librdkafka's names; repeatable.",
         "--client",
-        metavar="NAME=VALUE",
-        help="Setting of all clients, with librdkafka's names; repeatable.",
-        show_default=False,
+        default=False,
     ),
 ]
-NoAudit = Annotated[
-    bool, typer.Option("--no-audit", help="Skip the audit; only check for lost records, without Spark.")
-]
+NoAudit = Annotated[bool, flag("Skip the audit; only check for lost records, without Spark.", "--no-audit")]
 
 
 def trial(
@@ -159,8 +131,8 @@ def trial(
     partitions: Partitions = 6,
     replication_factor: Replicas = None,
     min_insync: MinInsync = None,
-    generation: Generation = "epoch",
-    unclean: Unclean = False,
+    generation: GenerationChoice = "epoch",
+    unclean: UncleanOption = False,
     acks: Acks = "all",
     idempotence: Idempotence = "mixed",
     producers: Producers = 6,
@@ -185,6 +157,7 @@ def trial(
     Writes the evidence and an HTML report. Ctrl-C ends the load early: the trial then heals the faults and
     audits what it has.
     """
+    require("spark", "tidelog trial")
     if seconds is not None and minutes is not None:
         raise Refusal("choose one of --seconds and --minutes")
     from tidelog.trials.plan import TrialOptions
@@ -215,48 +188,6 @@ def trial(
         broker_settings=settings or (),
         client_settings=client or (),
     )
-    return _run(options, audit=not no_audit, as_json=as_json)
+    from tidelog.cli.commands.trial_audited import run
 
-
-def _run(options: TrialOptions, *, audit: bool, as_json: bool) -> int:
-    from tidelog.cli.show.audit import exit_code, present
-    from tidelog.cli.show.trial import check_quickly
-    from tidelog.cli.show.trial_progress import watched
-    from tidelog.pipeline.audit.run import Auditor
-    from tidelog.trials.plan import prepared
-
-    with watched(quiet=as_json) as watcher:
-        auditor = Auditor(watcher) if audit else None
-        early = _Early(watcher, auditor)
-        with prepared(options, early) as trial:
-            with watcher.interrupts(trial.interrupt):
-                trial.run()
-            audited, folder, notes = None, trial.folder, trial.notes
-            try:
-                audited = None if auditor is None else auditor.audit(folder.path)
-            except Refusal as error:
-                notes.append(f"no audit, only a check for lost records: {error}")
-            except KeyboardInterrupt:
-                notes.append(f"the audit was interrupted; to run it again: tidelog audit {folder.path}")
-    if audited is None:
-        return check_quickly(folder, notes, as_json=as_json)
-    present(audited, notes=notes, as_json=as_json)
-    return exit_code(audited)
-
-
-class _Early:
-    """Forwards to the watcher, and starts Spark when the load is over.
-
-    During the load Spark would take processor time from it. After the load the trial mostly waits.
-    """
-
-    def __init__(self, watcher: Quiet, auditor: Auditor | None) -> None:
-        self._auditor = auditor
-        self._phase = watcher.phase
-        self.numbers = watcher.numbers
-        self.said = watcher.said
-
-    def phase(self, name: str, seconds: float | None) -> None:
-        if name == "heal" and self._auditor is not None:
-            self._auditor.warm_up()
-        self._phase(name, seconds)
+    return run(options, audit=not no_audit, as_json=as_json)

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import generation_named
+from tidelog.cli.options import GenerationChoice, flag, generation_named, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
-
-if TYPE_CHECKING:
-    from tidelog.cli.commands.up_foreground import Plan
-    from tidelog.settings.properties import Property
 
 EXAMPLES = """\b
 Examples:
@@ -27,51 +21,31 @@ Examples:
   tidelog up --detach                   run in the background
 """
 
-Brokers = Annotated[
-    int, typer.Option(min=1, max=1000, metavar="N", help="Number of brokers; ids are 1 to N.")
-]
-Port = Annotated[
-    int, typer.Option(min=0, max=65535, metavar="P", help="Port of broker 1; 0 picks free ports.")
-]
+Brokers = Annotated[int, value("N", "Number of brokers; ids are 1 to N.", min=1, max=1000)]
+Port = Annotated[int, value("P", "Port of broker 1; 0 picks free ports.", min=0, max=65535)]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir",
-        metavar="D",
-        callback=absolute,
-        help="Data directory.",
-        show_default="temporary, removed at the end",
-    ),
+    value("D", "Data directory.", "--data-dir", default="temporary, removed at the end", callback=absolute),
 ]
-Generation = Annotated[
-    str,
-    typer.Option(
-        "--generation", "-g", metavar="G", help="Replication rules: hw, kip101, epoch, elr or majority."
-    ),
-]
-KeeperChoice = Annotated[
-    str, typer.Option("--keeper", metavar="K", help="embedded, or zookeeper://host:port,…/path.")
-]
+KeeperChoice = Annotated[str, value("K", "embedded, or zookeeper://host:port,…/path.", "--keeper")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Broker setting; repeatable.", show_default=False),
+    value("NAME=VALUE", "Broker setting; repeatable.", "--set", default=False),
 ]
 PropertiesOption = Annotated[
     Path | None,
-    typer.Option(
+    value(
+        "FILE",
+        "File of broker settings, in the format of Kafka's server.properties.",
         "--properties",
-        metavar="FILE",
+        default=False,
         callback=absolute,
-        help="File of broker settings, in the format of Kafka's server.properties.",
-        show_default=False,
     ),
 ]
-Detach = Annotated[
-    bool, typer.Option("--detach", "-d", help="Run in the background; stop with 'tidelog down'.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and errors only.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log at debug level.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the ready line as JSON.")]
+Detach = Annotated[bool, flag("Run in the background; stop with 'tidelog down'.", "--detach", "-d")]
+Quiet = Annotated[bool, flag("Log warnings and errors only.", "--quiet", "-q")]
+Verbose = Annotated[bool, flag("Log at debug level.", "--verbose", "-v")]
+AsJson = Annotated[bool, flag("Print the ready line as JSON.", "--json")]
 
 
 def up(
@@ -79,7 +53,7 @@ def up(
     brokers: Brokers = 3,
     port: Port = 9092,
     data_dir: DataDir = None,
-    generation: Generation = "epoch",
+    generation: GenerationChoice = "epoch",
     keeper: KeeperChoice = "embedded",
     settings: SetOption = None,
     properties: PropertiesOption = None,
@@ -99,32 +73,24 @@ def up(
     generation_named(generation)
     from tidelog.cli.commands.up_foreground import Plan
     from tidelog.cli.show import cluster_log
+    from tidelog.cluster.shared_settings import shared_settings
     from tidelog.cluster.spec import ClusterSpec
 
     least = cluster_log.QUIET if quiet else cluster_log.VERBOSE if verbose else cluster_log.NORMAL
-    entries, notes = _entries(properties, settings or [], verbose=verbose)
+    entries, notes = shared_settings(properties, settings or [], verbose=verbose)
     spec = ClusterSpec(
         brokers=brokers,
         port=port,
         generation=generation,
         keeper=_keeper(keeper),
-        settings={entry.name: entry.value for entry in entries},
+        settings=entries,
     )
     plan = Plan(started, spec, data_dir, notes, least, as_json)
-    return _detached(plan) if detach else _attached(plan)
-
-
-def _attached(plan: Plan) -> int:
-    from tidelog.cli.commands.up_foreground import supervise
-
-    supervise(plan)
-    return ExitCode.HELD
-
-
-def _detached(plan: Plan) -> int:
-    from tidelog.cli.commands.up_detached import detach
-
-    detach(plan)
+    if detach:
+        from tidelog.cli.commands.up_detached import detach as run
+    else:
+        from tidelog.cli.commands.up_foreground import supervise as run
+    run(plan)
     return ExitCode.HELD
 
 
@@ -140,39 +106,3 @@ def _keeper(given: str) -> str:
     if not url.startswith("zookeeper://"):
         raise Refusal(f"--keeper {given}: expected embedded or zookeeper://host:port,host:port/path")
     return url
-
-
-def _entries(
-    path: Path | None, settings: list[str], *, verbose: bool
-) -> tuple[list[Property], list[tuple[bool, str]]]:
-    """The settings for all brokers, checked, and notes about them."""
-    from tidelog.cluster.spec import KEEPER_NAMES, OWN_NAMES
-    from tidelog.settings.loading import Level, gather, settle
-    from tidelog.settings.properties import Property
-
-    filed = gather(path)
-    given = gather(None, settings)
-    for entry in given:
-        if entry.name in OWN_NAMES:
-            raise Refusal(f"--set {entry.name}: tidelog up sets it for each broker; see tidelog broker")
-        if entry.name in KEEPER_NAMES:
-            raise Refusal(f"--set {entry.name}: name the keeper with --keeper")
-    entries = [*filed, *given]
-    kept = [entry for entry in entries if entry.name not in (*OWN_NAMES, *KEEPER_NAMES)]
-    if verbose and all(entry.name != "tidelog.log.level" for entry in kept):
-        kept.append(Property("tidelog.log.level", "debug", "--verbose"))
-    needed = [Property("broker.id", "1", ""), Property("tidelog.keeper", "embedded://h:1", "")]
-    loaded = settle([*kept, *needed])
-    notes = [(remark.level is Level.WARNING, remark.text) for remark in loaded.remarks]
-    dropped = [entry.name for entry in entries if entry not in kept]
-    if dropped:
-        notes.append(
-            (False, f"{path}: tidelog up ignores {', '.join(dict.fromkeys(dropped))} and sets its own")
-        )
-    return [entry for entry in kept if entry.name in _known_names()], notes
-
-
-def _known_names() -> set[str]:
-    from tidelog.settings.broker import BROKER
-
-    return set(BROKER)

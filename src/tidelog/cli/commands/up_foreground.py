@@ -18,7 +18,7 @@ from pathlib import Path
 from tidelog.cli.show import palette
 from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.show.output import console, write_text
-from tidelog.cluster.aio import AsyncCluster
+from tidelog.cluster.aio import Supervisor
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
 from tidelog.cluster.directory import remember
 from tidelog.cluster.spec import ClusterSpec
@@ -52,7 +52,7 @@ class _Supervision:
         self._announce = announce or self._print_ready
         self._temporary = temporary
         self._stopping = asyncio.Event()
-        self._cluster = AsyncCluster(
+        self._cluster = Supervisor(
             plan.spec, plan.data_dir, on_line=self._log.broker_said, on_death=self._died
         )
 

@@ -5,7 +5,6 @@ Everything goes to stderr. rich is imported with the first line, while the broke
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +60,6 @@ class ClusterLog:
 
         if warning or self._least <= NORMAL:
             self.say(message, palette.WARNING if warning else palette.FAINT)
-
-    @property
-    def on_terminal(self) -> bool:
-        return sys.stderr.isatty()
 
     def _print(self, words: list[Any]) -> None:
         from rich.text import Text

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tidelog.cli.show.output import console
-from tidelog.pipeline.sweep.campaign import Atlas, CampaignListener
+from tidelog.pipeline.sweep.campaign import Atlas, Campaign, CampaignListener, Estimate
 from tidelog.pipeline.sweep.sizing import span
 from tidelog.pipeline.sweep.summary import CellCount, excludes_loss
 
 _SHOWN = 8
+
+
+def plan(campaign: Campaign, estimate: Estimate) -> str:
+    """How much there is to play, and what of the grid is left out."""
+    grid = campaign.grid
+    words = f"{len(grid.cells)} cells × {campaign.seeds:,} seeds"
+    if estimate.present:
+        words += f"; {estimate.present:,} trials already played"
+    if estimate.trials:
+        words += f"; {estimate.trials:,} to play, about {span(estimate.seconds)} on {estimate.cores} cores"
+    lines = [words]
+    reasons = Counter(dropped.reason for dropped in grid.dropped)
+    lines += [f"  left out {count}: {reason}" for reason, count in reasons.items()]
+    if grid.same_as:
+        lines.append(
+            f"  {len(grid.same_as)} combinations differ only in settings without effect: not played again"
+        )
+    return "\n".join(lines)
 
 
 def summary(atlas: Atlas, page: Path) -> str:

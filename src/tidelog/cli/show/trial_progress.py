@@ -26,7 +26,7 @@ _WORDS = {
 }
 
 
-class Quiet:
+class QuietWatcher:
     """Prints nothing; handles interrupts."""
 
     def phase(self, name: str, seconds: float | None) -> None: ...
@@ -67,7 +67,7 @@ class Quiet:
                 signal.signal(number, handler)
 
 
-class Lines(Quiet):
+class Lines(QuietWatcher):
     """For logs: one line for each phase, none for numbers."""
 
     def phase(self, name: str, seconds: float | None) -> None:
@@ -77,7 +77,7 @@ class Lines(Quiet):
         print(f"  {text}", file=sys.stderr, flush=True)
 
 
-class Bar(Quiet):
+class Bar(QuietWatcher):
     """For terminals: a bar that is rewritten in place, and the faults as they happen."""
 
     def __init__(self) -> None:
@@ -127,10 +127,10 @@ class Bar(Quiet):
 
 
 @contextmanager
-def watched(*, quiet: bool) -> Iterator[Quiet]:
+def watched(*, quiet: bool) -> Iterator[QuietWatcher]:
     """The progress output of a trial."""
     if quiet:
-        yield Quiet()
+        yield QuietWatcher()
     elif not sys.stderr.isatty():
         yield Lines()
     else:

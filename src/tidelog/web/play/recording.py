@@ -138,7 +138,7 @@ def event_json(event: object) -> Json:
 
 
 def _lost_at(played: Run, notes: list[Notes]) -> Json:
-    """For each record that is lost in the end, the step since which it has been: until then somebody still
+    """For each record that is lost in the end, the step since which it has been: until then a replica still
     had it who could have kept the promise."""
     if not played.verdict.lost:
         return {}
@@ -154,7 +154,7 @@ def _lost_at(played: Run, notes: list[Notes]) -> Json:
 
 
 def _holders(played: Run, notes: list[Notes]) -> list[set[str]]:
-    """After each step, the values that are not lost yet: in the log of the leader, or where nobody leads of a
+    """After each step, the values that are not lost yet: in the log of the leader, or without a leader of a
     member of the ISR, committed or not; or on their way to a broker."""
     found: list[set[str]] = []
     flight: list[Json] = []

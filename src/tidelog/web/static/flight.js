@@ -32,7 +32,7 @@ export function waitingMessages(flight, layout, route) {
   return found;
 }
 
-// In the middle of its link, the next ones behind it; what a broker sends to itself stands beside it.
+// In the middle of its link, the next ones behind it; what a broker sends to itself is beside it.
 function placeOf(message, layout, route, count) {
   if (message.from === message.to) {
     const place = layout.places.get(String(message.from));

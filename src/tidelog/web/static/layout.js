@@ -1,4 +1,4 @@
-// Where everything stands. Zones are bands; in a band clients and keeper members are on the left, brokers to
+// Where everything is. Zones are bands; in a band clients and keeper members are on the left, brokers to
 // their right, and each broker's log runs on from there. All logs start at the same place, so that one offset is
 // one column, and what differs can be seen by looking down.
 

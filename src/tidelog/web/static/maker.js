@@ -64,7 +64,7 @@ function headText({ name, brokers, replicas, minInsync, acks, retries, unclean, 
   ].filter((line) => line !== false && line !== undefined).join("\n");
 }
 
-// Only what can be played is opened; else the reason stands beside the form.
+// Only what can be played is opened; else the reason is beside the form.
 async function begin(content, generation, error) {
   try {
     await source.play({ text: content, generation: generation ?? null });

@@ -2,6 +2,7 @@
 
 import { button, h } from "lab/dom.js";
 import { source } from "lab/source.js";
+import { membershipOf } from "lab/topology.js";
 import { channelWords, messageWords, nodeWords, t } from "lab/words.js";
 
 export function menuFor(what, stage) {
@@ -36,7 +37,7 @@ const MENUS = {
     return {
       title: `${t("brokerN", { n: id })} · ${t(process)}${running && log && log.role !== "-" ? ` · ${t(log.role)}` : ""}`,
       about: [
-        isReplica && `${t(scene["part/0"].isr.includes(id) ? "inIsr" : "notInIsr")} · LEO ${log.leo} · HW ${log.hw}`,
+        isReplica && `${t(membershipOf(scene["part/0"], id))} · LEO ${log.leo} · HW ${log.hw}`,
         log?.epochs.length > 0 && log.epochs.map(([epoch, start]) => `${t("inEpoch", { epoch })} @${start}`).join(", "),
         believes && t("believes", { leader: believes.leader, epoch: believes.leader_epoch }),
         running && !registered && t("unregistered"),
@@ -163,7 +164,7 @@ function commandForm(stage) {
   return form;
 }
 
-// A value that nobody has sent yet in this story.
+// A value that no producer has sent yet in this story.
 function freshValue(stage) {
   const sends = stage.draft.steps.filter(({ command }) => /^(send|produce) /.test(command));
   const used = new Set(sends.flatMap(({ command }) => command.split(" ").slice(2)));

@@ -1,7 +1,7 @@
 // A recording as something to stand in: the scene at any step, and at any beat within a step.
 //
 // A scene is an object of things by key (web/play/scene.py). Things that did not change are the same objects from
-// scene to scene, so whoever draws can tell by identity what to leave alone.
+// scene to scene, so the drawing code knows by identity what to leave alone.
 
 export class Play {
   constructor(recording) {
@@ -62,7 +62,7 @@ export class Play {
     return { comment: null, step: 0 };
   }
 
-  // What producers were told up to now, in the order of sending, and what became of it.
+  // The answers to producers up to now, in the order of sending, and what became of it.
   ledger(scene, at) {
     const lines = [];
     for (const client of this.cast.clients) {

@@ -7,11 +7,13 @@ import { movingMessages, run, waitingMessages } from "lab/flight.js";
 import { layoutOf, linkPath } from "lab/layout.js";
 import { LogRow } from "lab/logrow.js";
 import { brokerShape, clientShape, keeperShape, zoneShape } from "lab/shapes.js";
-import { differences, isBroker, isCutOff, ordered, usedLinks } from "lab/topology.js";
+import { differences, isBroker, isCutOff, membershipOf, ordered, usedLinks } from "lab/topology.js";
 import { t } from "lab/words.js";
 
+const RINGS = { inIsr: "in-isr", inElr: "in-elr", notInIsr: "" };
+
 export class SceneView {
-  // `onPick({kind, …}, element)` is called when somebody chooses something in the picture.
+  // `onPick({kind, …}, element)` is called when the reader chooses something in the picture.
   constructor(play, { onPick, longest }) {
     this.play = play;
     this.cast = play.cast;
@@ -159,11 +161,11 @@ export class SceneView {
     const part = scene["part/0"];
     const isReplica = this.cast.topics[0].replicas.includes(id);
     const log = isReplica ? scene[`log/0/${id}`] : null;
-    const inIsr = part.isr.includes(id);
+    const membership = membershipOf(part, id);
     const official = scene.now.controller === id;
     const stale = broker.controls && !official;
     const state = ["broker", broker.process];
-    if (inIsr) state.push("in-isr");
+    if (RINGS[membership]) state.push(RINGS[membership]);
     if (official) state.push("official");
     if (stale) state.push("stale");
     if (log?.role === "leader" && broker.process !== "down") state.push("leading");
@@ -172,7 +174,7 @@ export class SceneView {
     text(node.role, broker.process !== "up" ? t(broker.process) : log && log.role !== "-" ? t(log.role) : "");
     const said = [t("brokerN", { n: id }), t(broker.process)];
     if (log && broker.process !== "down") said.push(log.role === "-" ? t("noRole") : t(log.role));
-    if (isReplica) said.push(t(inIsr ? "inIsr" : "notInIsr"));
+    if (isReplica) said.push(t(membership));
     if (official) said.push(t("controller"));
     if (stale) said.push(t("staleController"));
     set(node.group, "aria-label", said.join(", "));
@@ -194,7 +196,7 @@ export class SceneView {
     }));
     for (const key of [...cut, ...held]) {
       const [a, b] = key.split("|");
-      // Links that nobody uses need no line, unless one of two brokers: those show where the network ends.
+      // Unused links need no line, unless one of two brokers: those show where the network ends.
       if (isBroker(a) && isBroker(b) || held.has(key)) this.#link(a, b);
     }
     for (const [key, link] of this.links) {

@@ -227,9 +227,10 @@ const LEGEND = [
   ["cell-differs", "legendDiffers"],
 ];
 const DISK = ["cell-disk", "legendDisk"];
+const ELIGIBLE = ["ring-elr", "legendElr"];
 
-export function drawLegend(showsDisk) {
-  const entries = showsDisk ? [...LEGEND, DISK] : LEGEND;
+export function drawLegend(showsDisk, showsEligible) {
+  const entries = [...LEGEND, ...(showsEligible ? [ELIGIBLE] : []), ...(showsDisk ? [DISK] : [])];
   const sample = (kind) => h("span", { class: `sample ${kind}`, "aria-hidden": "true" });
   return h("details", { class: "legend", open: innerWidth >= 900 }, h("summary", {}, t("legend")),
     h("ul", {}, entries.map(([kind, words]) => h("li", {}, sample(kind), t(words)))));

@@ -133,7 +133,7 @@ export class Stage {
     return this.text !== this.original.text;
   }
 
-  // The text with its rules in it, so that whoever plays the file plays the same.
+  // The text with its rules in it, so that the file plays the same elsewhere.
   fileText() {
     const own = this.generation === "epoch" ? "" : ` generation=${this.generation}`;
     return String(this.draft).replace(/^(cluster\s.*)$/m, (line) => line.replace(/ generation=\S+/, "") + own);

@@ -27,7 +27,7 @@ export class StageView {
       h("div", { class: stage.against ? "body comparing" : "body" },
         h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
         h("aside", { class: "side" }, this.story, this.script)),
-      drawLegend(this.panes[0].view.showsDisk),
+      drawLegend(this.panes[0].view.showsDisk, stage.plays.some(({ recording }) => recording.generation === "elr")),
       this.transport.element,
     ];
     this.observer = new ResizeObserver(() => this.fit());

@@ -44,3 +44,8 @@ export function differences(scene, topic, replicas) {
   }
   return found;
 }
+
+// What a broker is for a partition, by the keeper: a key of the words.
+export function membershipOf({ isr, elr }, broker) {
+  return isr.includes(broker) ? "inIsr" : elr.includes(broker) ? "inElr" : "notInIsr";
+}

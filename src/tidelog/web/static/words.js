@@ -39,7 +39,7 @@ export function failureWords(reason) {
   return reason;
 }
 
-// A text of the catalogue: a title, a lead, a comment. What nobody has translated stays as it is.
+// A text of the catalogue: a title, a lead, a comment. What is not translated stays as it is.
 export function told(english) {
   return language === "en" ? english : own().texts[english] ?? english;
 }
