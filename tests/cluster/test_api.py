@@ -257,7 +257,9 @@ def test_what_cannot_be_done_is_said_in_one_line(kafka: Cluster) -> None:
         kafka.kill(7)
     with pytest.raises(ClusterError, match="there is no broker 7: the cluster has 3"):
         kafka.cut(1, 7)
-    with pytest.raises(ClusterError, match=r"cut 1>stranger: there is no stranger; give a broker, keeper, or a client"):
+    with pytest.raises(
+        ClusterError, match=r"cut 1>stranger: there is no stranger; give a broker, keeper, or a client"
+    ):
         kafka.cut(1, "stranger")
     with pytest.raises(ClusterError, match="there is no zone az9: choose one of az1, az2, az3"):
         kafka.isolate("az9")
