@@ -18,7 +18,7 @@ class BelowMinIsr(Kill):
     name, alias, verb = "below_min_isr", "", "below-min-isr"
     words = Words(
         "so many brokers die at once that a topic is below its min.insync.replicas until one is back",
-        "多个代理同时死亡，主题的同步副本数低于 min.insync.replicas，直到有代理恢复",
+        "多个代理同时宕机，主题的同步副本数低于 min.insync.replicas，直到有代理恢复",
     )
     says = Words(
         "Crash of {list}: fewer replicas than min.insync.replicas are left.",

@@ -13,7 +13,7 @@ class Pause(Fault):
     name = verb = "pause"
     words = Words(
         "a broker freezes (a long collection, a paused machine) and comes back",
-        "代理停顿（长时间垃圾回收、机器卡死），之后恢复",
+        "代理停顿（长时间垃圾回收、机器卡住），之后恢复",
     )
     takes = Takes.BROKERS
     leaves = PAUSED
