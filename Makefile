@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reor
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tools test test-all check lint format bench trial fuzz soak scenarios pictures lock clean python
+.PHONY: help install tools test test-all check lint format bench trial fuzz soak scenarios pictures site lock clean python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -86,6 +86,9 @@ scenarios: $(STAMP) ## play every scenario on real processes, and compare with t
 
 pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
 	$(BIN)/python -m docs.images.make_pictures
+
+site: $(STAMP) ## the lab as static files in build/site, with Python that runs in the browser (needs npm)
+	$(BIN)/tidelog lab --site build/site
 
 lock: python ## resolve pyproject.toml anew into requirements-dev.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

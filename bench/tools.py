@@ -26,6 +26,7 @@ class Tool(Enum):
     KCAT = "kcat", "kcat as a client", ("kcat",)
     MAVEN = "Maven with a JDK", "Kafka's own tools and Java clients", ("maven", "default-jdk-headless")
     NODE = "Node.js", "the syntax of the page's scripts", ("nodejs",)
+    NPM = "npm", "the lab without a server", ("npm",)
     STRACE = "strace", "disks that fail to sync", ("strace",)
     GO = "Go", "franz-go as a client", ("golang-go",)
 

@@ -1,7 +1,8 @@
 """`make tools`: get what tests need besides Python packages, as far as this machine and its user allow.
 
 As root on Debian and its kin: the distribution's packages. A browser otherwise: Playwright's own. Then
-Kafka's jars, Java clients and Hadoop's jars, through Maven, into the cache of bench/jars.py. Every step says
+Kafka's jars, Java clients and Hadoop's jars, through Maven, into the cache of bench/jars.py, and Python for
+browsers, through npm, into the same. Every step says
 in one line what it does; what cannot be had is named, and stops nothing: the tests that need it are skipped.
 """
 
@@ -17,7 +18,9 @@ from bench.jars import hadoop_jars, kafka_jars
 from bench.tools import Missing, Tool, advice, is_there
 from tests.clients.matrix.remote import JAVA_CLIENTS, compiled
 
-WANTED = (Tool.BROWSER, Tool.KCAT, Tool.MAVEN, Tool.NODE, Tool.STRACE)
+from tidelog.web.pyodide import NoPyodide, fetched
+
+WANTED = (Tool.BROWSER, Tool.KCAT, Tool.MAVEN, Tool.NODE, Tool.NPM, Tool.STRACE)
 """What `make test` uses. Go, for `make test-all`, is left to its user: distributions have old ones."""
 PACKAGES_SECONDS_MAX = 900.0
 BROWSER_SECONDS_MAX = 300.0
@@ -82,6 +85,14 @@ def fetch_jars() -> None:
         say(str(missing))
 
 
+def fetch_pyodide() -> None:
+    say("fetching Python for browsers (Pyodide) with npm, unless it is here")
+    try:
+        fetched()
+    except NoPyodide as missing:
+        say(str(missing))
+
+
 def main() -> int:
     root = os.geteuid() == 0
     missing = [tool for tool in WANTED if not is_there(tool)]
@@ -91,6 +102,8 @@ def main() -> int:
         download_browser(root=root)
     if is_there(Tool.MAVEN):
         fetch_jars()
+    if is_there(Tool.NPM):
+        fetch_pyodide()
     if left := [tool for tool in WANTED if not is_there(tool)]:
         names = ", ".join(tool.title for tool in left)
         say(f"without {names} some tests will be skipped; {advice(left)}, then make tools")

@@ -28,7 +28,7 @@ LONG_MS = 60_000
 @contextmanager
 def lab_server() -> Iterator[str]:
     """Where ``tidelog lab`` serves the page."""
-    command = [sys.executable, "-m", "tidelog", "lab", "--no-browser"]
+    command = [sys.executable, "-m", "tidelog", "lab", "--no-browser", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None

@@ -17,7 +17,8 @@ from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 
 from tidelog.scenario import catalogue
-from tidelog.web.server import BODY_BYTES_MAX, content_security_policy
+from tidelog.web.policy import content_security_policy
+from tidelog.web.server import BODY_BYTES_MAX
 
 
 def ask(
@@ -100,7 +101,7 @@ def test_a_busy_port_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused(call("lab", "--no-browser", "--port", str(port))) == (
-            f"port {port} is in use: choose another, or --port 0 for a free one"
+            f"port {port} is in use, perhaps by another tidelog lab: choose one with --port (0: a free one)"
         )
 
 
@@ -123,7 +124,7 @@ def test_a_file_is_in_the_address_that_is_printed(tmp_path: Path) -> None:
     """``tidelog lab FILE`` prints a link that holds the file, and SIGTERM ends it cleanly."""
     file = tmp_path / "found.scenario"
     file.write_text(catalogue.text("acks-1-loss"), "utf-8")
-    command = [*COMMAND, "lab", str(file), "-g", "hw", "--no-browser"]
+    command = [*COMMAND, "lab", str(file), "-g", "hw", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         _, _, held = process.stdout.readline().strip().partition("#/p/")

@@ -1,8 +1,9 @@
 """The page with recordings in one file that works without a server, from a disk or any web space.
 
 The same modules as everywhere: each becomes a ``data:`` URL in the import map, which is why they import each
-other by bare names (``lab/scene.js``). Recordings are deflated and put into a script element of data. What
-needs the simulator, forks and edits, says there what to run instead.
+other by bare names (``lab/scene.js``). Recordings are deflated and put into a script element of data, and so,
+if wanted, is Python for browsers: then stories can be changed there, too. Without it, what needs the
+simulator says what to run instead.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 from urllib.parse import quote
 
 from tidelog.lab.compare import Comparison
 from tidelog.scenario import catalogue
-from tidelog.scenario.scenario import Scenario
+from tidelog.scenario.scenario import Scenario, print_scenario
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.recording import record
 
@@ -28,24 +30,51 @@ _IMPORT_MAP = re.compile(r"<script type=\"importmap\">.*?</script>", re.DOTALL)
 _STYLE = re.compile(r"<link rel=\"stylesheet\"[^>]*>")
 _PRELOAD = re.compile(r"\s*<link rel=\"modulepreload\"[^>]*>")
 _PLAIN_IN_URL = " !$&'()*+,-./:;=>?@[]^_`{|}~"
-_ENTRY = '<script type="module" src="/static/main.js"></script>'
+_ENTRY = '<script type="module" src="./static/main.js"></script>'
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; "
-    "connect-src data:; base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'unsafe-inline' data:{more}; style-src 'unsafe-inline'; img-src data:; "
+    "connect-src data:; worker-src data:; base-uri 'none'; form-action 'none'"
 )
+_FOR_PYTHON = " blob: 'wasm-unsafe-eval'"
+"""What a worker needs to run Python that came as data."""
 
 
-def page(scenarios: Sequence[Scenario], generations: Sequence[str] = GENERATIONS) -> str:
-    """The whole page as HTML, with these scenarios under these generations. Raises ``PlayTooLong``."""
+def page(
+    scenarios: Sequence[Scenario],
+    generations: Sequence[str] = GENERATIONS,
+    python: Mapping[str, bytes] | None = None,
+) -> str:
+    """The whole page as HTML, with these scenarios under these generations, and the files of a Python for
+    browsers (``web.pyodide``), if there are any. Raises ``PlayTooLong``."""
     html = (static() / "index.html").read_text("utf-8")
     style = (static() / "style.css").read_text("utf-8")
-    data = base64.b64encode(_deflated(_contents(scenarios, generations))).decode()
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    data = base64.b64encode(deflated(contents(scenarios, generations))).decode()
+    policy = policy_element(_POLICY.format(more=_FOR_PYTHON if python else ""))
     html = _PRELOAD.sub("", html)
     html = _STYLE.sub(lambda found: f"{policy}\n<style>\n{style}</style>", html)
     html = _IMPORT_MAP.sub(lambda found: _import_map(), html)
-    entry = f'<script type="application/octet-stream" id="recordings">{data}</script>\n'
-    return html.replace(_ENTRY, entry + '<script type="module">import "lab/main.js";</script>')
+    parts = [f'<script type="application/octet-stream" id="recordings">{data}</script>']
+    parts += (
+        [python_element({name: (_as_data(content), len(content)) for name, content in python.items()})]
+        if python
+        else []
+    )
+    parts += ['<script type="module">import "lab/main.js";</script>']
+    return html.replace(_ENTRY, "\n".join(parts))
+
+
+def policy_element(policy: str) -> str:
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+
+def python_element(files: Mapping[str, tuple[str, int]]) -> str:
+    """Where the page finds Python: of each file its address and how many bytes will come from there."""
+    told = {name: {"url": url, "bytes": size} for name, (url, size) in files.items()}
+    return f'<script type="application/json" id="python">{json.dumps(told)}</script>'
+
+
+def _as_data(content: bytes) -> str:
+    return "data:application/octet-stream;base64," + base64.b64encode(content).decode()
 
 
 def whole_catalogue() -> list[Scenario]:
@@ -66,18 +95,21 @@ def _data_url(script: str) -> str:
     return "data:text/javascript;charset=utf-8," + quote(script, safe=_PLAIN_IN_URL)
 
 
-def _contents(scenarios: Sequence[Scenario], generations: Sequence[str]) -> dict[str, Any]:
+def contents(scenarios: Sequence[Scenario], generations: Sequence[str]) -> dict[str, Any]:
+    """Everything that the page shows without a simulator."""
     plays, parts = {}, {}
     for scenario in scenarios:
-        runs = []
+        runs = {}
         for generation in generations:
-            run, recording = record(scenario.under(generation))
-            runs.append(run)
-            plays[f"{scenario.name}/{generation}"] = recording
-        parts[scenario.name] = Comparison(list(generations), runs).parts_at
+            runs[generation], plays[f"{scenario.name}/{generation}"] = record(scenario.under(generation))
+        for pair in combinations(generations, 2):
+            compared = Comparison(list(pair), [runs[generation] for generation in pair])
+            parts["/".join((scenario.name, *pair))] = compared.parts_at
     return {
         "shelf": _shelf_of(scenarios),
         "generations": list(generations),
+        "texts": {scenario.name: print_scenario(scenario) for scenario in scenarios},
+        "rules": {scenario.name: scenario.setup.generation for scenario in scenarios},
         "plays": plays,
         "parts": parts,
         "words": words(),
@@ -102,6 +134,6 @@ def _shelf_of(scenarios: Sequence[Scenario]) -> dict[str, Any]:
     return {**whole, "groups": groups}
 
 
-def _deflated(contents: dict[str, Any]) -> bytes:
-    text = json.dumps(contents, ensure_ascii=False, separators=(",", ":"))
+def deflated(found: dict[str, Any]) -> bytes:
+    text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(text.encode(), level=9, wbits=-15)

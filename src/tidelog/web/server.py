@@ -9,9 +9,7 @@ elsewhere and run no script that is not a file of ours.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
 import json
 import re
 import signal
@@ -33,6 +31,7 @@ from starlette.routing import Route
 from tidelog.scenario import catalogue
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.playing import CannotPlay, play
+from tidelog.web.policy import content_security_policy
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BODY_BYTES_MAX = 1_000_000
@@ -45,7 +44,6 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_INLINE_SCRIPT = re.compile(r"<script type=\"importmap\">(.*?)</script>", re.DOTALL)
 
 
 def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
@@ -145,24 +143,14 @@ def _refused(message: str, status: int = 422) -> Response:
 # ---------------------------------------------------------------- whom we serve
 
 
-def content_security_policy(html: str) -> str:
-    """Only our own files, and the one inline script that the page cannot do without: its import map."""
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in _INLINE_SCRIPT.findall(html)
-    ]
-    return (
-        f"default-src 'none'; script-src 'self' {' '.join(hashes)}; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-
-
 Next = Callable[[Request], Awaitable[Response]]
 
 
 def _guard(hosts: tuple[str, ...]) -> Callable[[Request, Next], Awaitable[Response]]:
+    html = (static() / "index.html").read_text("utf-8")
     headers = {
-        "Content-Security-Policy": content_security_policy((static() / "index.html").read_text("utf-8")),
+        # Who may put the page into a frame can be said in a header only.
+        "Content-Security-Policy": f"{content_security_policy(html)}; frame-ancestors 'none'",
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Resource-Policy": "same-origin",

@@ -22,7 +22,13 @@ Examples:
   tidelog lab hw-loss -g hw             open one scenario
   tidelog lab found.scenario            open a file, for example one from explore
   tidelog lab --export lab.html         write one file that works offline
+  tidelog lab --export lab.html --with-python
+                                        the same, and stories can be changed in it
+  tidelog lab --site public             write a folder for any web server
 """
+
+PORT = 8484
+"""Always the same, so that links and bookmarks of yesterday open today."""
 
 Named = Annotated[
     str | None,
@@ -43,6 +49,17 @@ Export = Annotated[
     Path | None,
     value("FILE", "Write a self-contained HTML file and exit.", default=False),
 ]
+WithPython = Annotated[
+    bool,
+    flag(
+        "With --export: include Python, so that stories can be changed there (8 MB; needs npm).",
+        "--with-python",
+    ),
+]
+Site = Annotated[
+    Path | None,
+    value("DIR", "Write a static site with Python for browsers and exit (needs npm).", default=False),
+]
 Chosen = Annotated[
     list[str] | None,
     value(
@@ -59,10 +76,12 @@ def lab(
     *,
     generation: Generation = None,
     host: Host = "127.0.0.1",
-    port: Port = 0,
+    port: Port = PORT,
     no_browser: NoBrowser = False,
     export: Export = None,
     scenario: Chosen = None,
+    with_python: WithPython = False,
+    site: Site = None,
 ) -> int:
     """Open scenarios on a web page, to step through and change.
 
@@ -70,10 +89,17 @@ def lab(
     """
     if generation is not None:
         generation_named(generation)
+    if site is not None:
+        if named or scenario or generation or export or with_python:
+            raise Refusal("--site takes the whole catalogue: leave out scenarios, --generation and --export")
+        return _site(site)
     if export is not None:
-        return _export(export, [*([named] if named else []), *(scenario or [])], generation)
+        names = [*([named] if named else []), *(scenario or [])]
+        return _export(export, names, generation, with_python=with_python)
     if scenario:
         raise Refusal("--scenario needs --export; to open one scenario: tidelog lab NAME")
+    if with_python:
+        raise Refusal("--with-python needs --export")
     return _serve(_fragment(named, generation), host, port, browser=not no_browser)
 
 
@@ -113,7 +139,9 @@ def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
 
 def _why_not(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use: choose another, or --port 0 for a free one"
+        return (
+            f"port {port} is in use, perhaps by another tidelog lab: choose one with --port (0: a free one)"
+        )
     if error.errno == errno.EACCES:
         return f"no permission for port {port}: choose one above 1023"
     return f"cannot listen on {host}: {reason(error)}"
@@ -132,16 +160,33 @@ def _open(url: str) -> None:
         webbrowser.open(url)
 
 
-def _export(path: Path, names: list[str], generation: str | None) -> int:
+def _export(path: Path, names: list[str], generation: str | None, *, with_python: bool) -> int:
     from tidelog.web.export import GENERATIONS, page, whole_catalogue
     from tidelog.web.play.watched_world import PlayTooLong
+    from tidelog.web.pyodide import python_files
 
     scenarios = [scenario_named(name) for name in names] if names else whole_catalogue()
     generations = list(dict.fromkeys([*GENERATIONS, *([generation] if generation else [])]))
+    python = python_files() if with_python else None
     try:
-        html = page(scenarios, generations)
+        html = page(scenarios, generations, python)
     except PlayTooLong as limit:
         raise Refusal(f"the export was stopped: {limit}") from None
     write_file(path, html)
     write_text(f"{path}: {counted(len(scenarios), 'scenario')}, {len(html) / 1000:.0f} KB\n")
+    return ExitCode.HELD
+
+
+def _site(folder: Path) -> int:
+    from tidelog.web.pyodide import python_files
+    from tidelog.web.site import write_site
+
+    python = python_files()
+    try:
+        size = write_site(folder, python)
+    except OSError as error:
+        raise Refusal(f"{error.filename or folder}: {reason(error)}") from None
+    write_text(
+        f"{folder}: {size / 1e6:.1f} MB; to look at it: python3 -m http.server -b 127.0.0.1 -d {folder}\n"
+    )
     return ExitCode.HELD

@@ -1,7 +1,8 @@
-"""Links that hold a whole play: the scenario's text, the generations and the step, in the URL's fragment.
+"""Links to a play, in the URL's fragment: a scenario of the catalogue by its name, any other as a whole.
 
-The fragment never leaves the browser, and nothing is kept anywhere. The page makes and reads the same links
-(``static/links.js``): JSON, deflated without a header, in URL-safe base64 without padding.
+A whole play is the scenario's text, the generations and the step. The fragment never leaves the browser, and
+nothing is kept anywhere. The page makes and reads the same links (``static/links.js``): JSON, deflated
+without a header, in URL-safe base64 without padding.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 PREFIX = "#/p/"
 
@@ -22,6 +23,10 @@ def fragment(text: str, generation: str | None = None, step: int = 0, against: s
     return PREFIX + base64.urlsafe_b64encode(deflated).decode().rstrip("=")
 
 
-def catalogue_fragment(name: str, generation: str | None = None) -> str:
-    """What to put behind the page's address to open a scenario of the catalogue."""
-    return f"#/s/{quote(name)}" + (f"?g={generation}" if generation else "")
+def catalogue_fragment(
+    name: str, generation: str | None = None, step: int = 0, against: str | None = None
+) -> str:
+    """What to put behind the page's address to open a scenario of the catalogue at this step."""
+    asked = {"g": generation, "vs": against, "step": step}
+    query = urlencode({key: value for key, value in asked.items() if value})
+    return f"#/s/{quote(name)}" + (f"?{query}" if query else "")

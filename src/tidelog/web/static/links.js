@@ -7,9 +7,11 @@ async function through(bytes, stream) {
   return new Uint8Array(await new Response(piped).arrayBuffer());
 }
 
+export const inflated = (bytes) => through(bytes, new DecompressionStream("deflate-raw"));
+
 export async function inflate(base64) {
   const binary = atob(base64.replaceAll("-", "+").replaceAll("_", "/"));
-  const bytes = await through(Uint8Array.from(binary, (c) => c.charCodeAt(0)), new DecompressionStream("deflate-raw"));
+  const bytes = await inflated(Uint8Array.from(binary, (c) => c.charCodeAt(0)));
   return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 }
 
@@ -65,3 +67,12 @@ export async function playLink({ text, generation, against, step }) {
   if (against) play.against = against;
   return `#/p/${await deflate(JSON.stringify(play))}`;
 }
+
+// What to give to others: the name, if the story is the catalogue's own, else the whole story.
+export async function shareLink(stage) {
+  const fragment = stage.name ? scenarioLink(stage.name, stage) : await playLink(stage);
+  return location.href.replace(/#.*/, "") + fragment;
+}
+
+// The words about such a link. One to a file opens in its copies, at whatever place they are.
+export const aboutLink = (stage) => (location.protocol === "file:" ? "shareFile" : stage.name ? "shareNamed" : "shareWhole");

@@ -4,6 +4,7 @@ import { $, button, fill, h, text } from "lab/dom.js";
 import { BrokenLink, playLink, readLink } from "lab/links.js";
 import { makerPage } from "lab/maker.js";
 import { clearToast, closePopover, showHelp, watchTerms } from "lab/popover.js";
+import { state as python, watchPython } from "lab/python.js";
 import { shelfPage } from "lab/shelf.js";
 import { CannotPlay, source } from "lab/source.js";
 import { Stage } from "lab/stage.js";
@@ -54,11 +55,29 @@ function drawBar() {
       source.live && h("a", { href: "#/make" }, t("makeOwn")),
       source.live && button(t("openFile"), openFile, { class: "plain" })),
     h("div", { class: "settings" },
+      simulator,
       h("div", { class: "languages", role: "group", "aria-label": t("language") }, Object.entries(LANGUAGES).map(languageButton)),
       button({ auto: "◐", light: "○", dark: "●" }[theme], changeTheme, labelled(t(themeName))),
       button("?", showHelp, labelled(t("help")))));
   text($(".skip"), t("skip"));
+  drawSimulator(python);
 }
+
+// Where Python runs in this browser: how far it is.
+const simulator = h("span", { class: "simulator", role: "status" });
+
+function drawSimulator({ phase, share, version }) {
+  simulator.hidden = phase === "none";
+  simulator.dataset.phase = phase;
+  text(simulator, phase === "none" ? "" : t(SIMULATOR[phase][0], { share: Math.floor(share * 100) }));
+  simulator.title = phase === "none" ? "" : t(SIMULATOR[phase][1], { version });
+}
+
+const SIMULATOR = {
+  loading: ["pythonLoading", "pythonLoadingHelp"],
+  ready: ["pythonReady", "pythonReadyHelp"],
+  failed: ["pythonFailed", "noPython"],
+};
 
 function changeLanguage(code) {
   setLanguage(code);
@@ -193,13 +212,18 @@ async function begin() {
   acceptDrops();
   addEventListener("keydown", onKey);
   addEventListener("hashchange", open);
+  watchPython(drawSimulator);
   await open();
+  source.opened?.();
 }
 
 // What tests ask instead of looking: where the page is, and what it shows there.
 window.lab = {
   get stage() {
     return stage;
+  },
+  get python() {
+    return python;
   },
   async open(fragment) {
     history.replaceState(null, "", fragment);

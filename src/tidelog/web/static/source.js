@@ -1,71 +1,104 @@
-// Where plays come from: the server's simulator, or the recordings inside an exported file.
+// Where plays come from: a server's simulator, recordings, or Python in this very browser (a site, a file).
+//
+// With recordings the first picture needs no simulator. What they do not hold is played by Python, where the page
+// brings one.
 
-import { inflate } from "lab/links.js";
+import { inflated, inflate } from "lab/links.js";
+import { askPython, hasPython, startPython } from "lab/python.js";
 
 export class CannotPlay extends Error {}
 
 const recordings = document.getElementById("recordings");
 
-export const source = recordings ? exported(recordings.textContent.trim()) : served();
+export const source = recordings ? recorded(recordings) : served();
 
 function served() {
-  async function ask(path, options) {
-    let response;
+  async function request(path, options) {
     try {
-      response = await fetch(path, options);
-    } catch {
+      return await fetch(path, options);
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
       throw new CannotPlay("server-gone");
     }
+  }
+  async function ask(path, options) {
+    const response = await request(path, options);
     const answer = await response.json().catch(() => null);
     if (answer?.error) throw new CannotPlay(answer.error);
     if (!response.ok || answer === null) throw new CannotPlay(`${response.status} ${response.statusText}`);
     return answer;
   }
+  const posted = (asked) => ({
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(asked),
+  });
   return {
     live: true,
-    shelf: () => ask("/api/catalogue"),
-    words: () => ask("/api/words"),
-    text: async (name) => (await ask(`/api/scenario/${encodeURIComponent(name)}`)).text,
-    play: ({ text, generation, against }) =>
-      ask("/api/play", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ text, generation, against }),
-      }),
+    shelf: () => ask("api/catalogue"),
+    words: () => ask("api/words"),
+    text: async (name) => (await ask(`api/scenario/${encodeURIComponent(name)}`)).text,
+    play: ({ text, generation, against }) => ask("api/play", posted({ text, generation, against })),
   };
 }
 
-function exported(data) {
-  const contents = inflate(data).then(JSON.parse);
-  const texts = new Map();
+// An exported file has its recordings in it, a site beside it.
+async function contentsOf(element) {
+  const { src } = element.dataset;
+  if (!src) return JSON.parse(await inflate(element.textContent.trim()));
+  const response = await fetch(src);
+  if (!response.ok) throw new CannotPlay("server-gone");
+  return JSON.parse(new TextDecoder().decode(await inflated(await response.arrayBuffer())));
+}
+
+function recorded(element) {
+  const contents = contentsOf(element);
+  const names = new Map();
+
+  // What was recorded of an unchanged story. Two recordings part at the same step in whatever order.
+  async function found({ text, generation, against }) {
+    const { plays, parts, rules } = await contents;
+    const name = names.get(text);
+    const under = generation ?? rules[name];
+    const recording = plays[`${name}/${under}`];
+    if (!recording || !against) return recording && { recording };
+    const other = plays[`${name}/${against}`];
+    const parting = parts[`${name}/${under}/${against}`] ?? parts[`${name}/${against}/${under}`] ?? null;
+    return other && { recording, against: other, parts_at: parting };
+  }
+
+  async function played({ text, generation, against }) {
+    const answer = await asked({ ask: "play", text, generation, against });
+    if (answer.error) throw new CannotPlay(answer.error);
+    return answer;
+  }
+
   return {
-    live: false,
+    live: hasPython,
     shelf: async () => (await contents).shelf,
     words: async () => (await contents).words,
-    // The text of a recording is its head and its steps: enough to share and to save.
     text: async (name) => {
-      const { plays, generations } = await contents;
-      const found = plays[`${name}/${generations[0]}`];
-      if (!found) throw new CannotPlay("not-in-this-file");
-      const lines = [...found.head.map((line) => line.replace(/ generation=\S+/, "")), ""];
-      for (const step of found.steps.slice(1)) {
-        if (step.source) lines.push("", ...step.source);
-        lines.push(step.command);
-      }
-      const text = `${lines.join("\n")}\n`;
-      texts.set(text, name);
+      const text = (await contents).texts[name];
+      if (text === undefined) throw new CannotPlay(hasPython ? "no-such-scenario" : "not-in-this-file");
+      names.set(text, name);
       return text;
     },
-    play: async ({ text, generation, against }) => {
-      const { plays, parts, generations } = await contents;
-      const name = texts.get(text) ?? /^scenario\s+(\S+)/m.exec(text)?.[1];
-      const recording = plays[`${name}/${generation ?? generations.at(-1)}`];
-      if (!recording || !texts.has(text)) throw new CannotPlay("not-in-this-file");
-      if (!against) return { recording };
-      const other = plays[`${name}/${against}`];
-      if (!other) throw new CannotPlay("not-in-this-file");
-      return { recording, against: other, parts_at: parts[name] };
+    play: async (wanted) => {
+      const answer = await found(wanted);
+      if (answer) return answer;
+      if (!hasPython) throw new CannotPlay("not-in-this-file");
+      return played(wanted);
     },
-    generations: async () => (await contents).generations,
+    generations: hasPython ? null : async () => (await contents).generations,
+    // The picture comes first: Python is loaded when there is one.
+    opened: startPython,
   };
+}
+
+async function asked(question, onReply, signal) {
+  try {
+    return await askPython(question, onReply, signal);
+  } catch {
+    throw new CannotPlay("no-python");
+  }
 }

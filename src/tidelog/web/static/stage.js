@@ -5,7 +5,7 @@
 
 import { calm, fill, h } from "lab/dom.js";
 import { Draft } from "lab/draft.js";
-import { playLink, scenarioLink } from "lab/links.js";
+import { aboutLink, playLink, scenarioLink, shareLink } from "lab/links.js";
 import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
 import { clearToast, closePopover, showPopover, showText, toast } from "lab/popover.js";
@@ -148,12 +148,13 @@ export class Stage {
   }
 
   async share() {
-    const link = location.href.replace(/#.*/, "") + (await playLink(this));
+    const link = await shareLink(this);
+    const about = t(aboutLink(this));
     try {
       await navigator.clipboard.writeText(link);
-      toast(t("shareDone"));
+      toast(`${t("shareDone")} ${about}`);
     } catch {
-      showText(t("share"), t("shareManual"), link);
+      showText(t("share"), `${t("shareManual")} ${about}`, link);
     }
   }
 

@@ -36,6 +36,8 @@ export function t(key, fields = {}) {
 export function failureWords(reason) {
   if (reason === "server-gone") return t("serverGone");
   if (reason === "not-in-this-file") return t("notInThisFile");
+  if (reason === "no-such-scenario") return t("noSuchScenario");
+  if (reason === "no-python") return t("noPython");
   return reason;
 }
 

@@ -1,0 +1,32 @@
+"""The page's questions where there is no server: JSON in, JSON out, for Python in a worker of the browser.
+
+An answer comes as a few texts, of which the last is the answer itself. Between two of them the caller may do
+something else, or leave.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tidelog.web.play.playing import CannotPlay, play
+
+Json = dict[str, Any]
+
+
+def ask(question: str) -> Iterator[str]:
+    """``{"ask": "play", …}``, as the page sends it to a server, too."""
+    wanted: Json = json.loads(question)
+    try:
+        for reply in _QUESTIONS[wanted.pop("ask")](wanted):
+            yield json.dumps(reply)
+    except CannotPlay as error:
+        yield json.dumps({"error": str(error)})
+
+
+def _play(wanted: Json) -> Iterator[Json]:
+    yield play(wanted["text"], wanted.get("generation"), wanted.get("against"))
+
+
+_QUESTIONS = {"play": _play}
