@@ -12,7 +12,7 @@ from tests.pipeline.judged import found_rows
 from tidelog.core.types import InvariantViolation
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
-from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, RECORDS, REPLICAS
 from tidelog.lab.play import run
 from tidelog.lab.search.schedule import DECIDERS, FaultChoice, Schedule
 from tidelog.lab.search.search import SearchOptions
@@ -101,6 +101,13 @@ def play(scenario: Scenario) -> Run:
 # ---------------------------------------------------------------- as evidence
 
 
+_APART = {
+    name: 3_600_000 if name.endswith("_ms") else 3_600_000_000
+    for name in ("time_ms", "sent_us", "settled_us", "read_us", "began_us")
+}
+"""Each run has an hour of its own: brokers of all runs have the same numbers, and so do their faults."""
+
+
 def write_batch(runs: Sequence[Run], path: Path) -> Path:
     """All runs as one folder of evidence."""
     manifest = Manifest("sim", load_started_us=0, state=COMPLETE)
@@ -118,6 +125,7 @@ def write_batch(runs: Sequence[Run], path: Path) -> Path:
         (LEDGER, lab_evidence._ledger),
         (READS, lab_evidence._reads),
         (EVENTS, lab_evidence._events),
+        (FAULTS, lambda one: lab_evidence._faults(one) if one.played[0].after else ()),
         (RECORDS, lambda one: _of_partitions(one, lab_evidence._records)),
         (REPLICAS, lambda one: _of_partitions(one, lab_evidence._replicas)),
     ):
@@ -130,6 +138,9 @@ def write_batch(runs: Sequence[Run], path: Path) -> Path:
                 for name in ("producer", "consumer"):
                     if name in row:
                         row[name] = f"{number}/{row[name]}"
+                for name, apart in _APART.items():
+                    if name in row:
+                        row[name] = int(row[name]) + number * apart
                 writer.write(row)
         writer.close()
     folder.release()

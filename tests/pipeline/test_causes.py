@@ -78,7 +78,9 @@ lost(
     "power, told", CauseRule.UNSYNCED, "broker 0 found its log damaged at 0.100 s and kept it up to 1"
 ).committed(14, 0, 2, [0]).recovered(100, 0, 1, 77, "torn").elected(200, 0, 1, 1, CLEAN, [0])
 lost(
-    "power, inferred", CauseRule.UNSYNCED, "had been counted in sync with it and came back without it"
+    "in sync, came back without",
+    CauseRule.OUT_OF_STEP,
+    "had been counted in sync with it and came back without it",
 ).committed(14, 0, 2, [0, 1]).elected(200, 1, 1, 1, CLEAN, [1])
 lost("out of step", CauseRule.OUT_OF_STEP, "became leader of epoch 1").committed(14, 0, 2, [0, 2]).elected(
     200, 1, 1, 1, CLEAN, [1]

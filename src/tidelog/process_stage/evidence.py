@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from zlib import crc32
 
@@ -16,7 +17,8 @@ from tidelog.core.types import UNKNOWN_OFFSET
 from tidelog.evidence.event_schema import KINDS, Row, to_row
 from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.parquet.parts import PartWriter
-from tidelog.evidence.tables import EVENTS, LEDGER, READS, RECORDS, REPLICAS, Table, value_id
+from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, RECORDS, REPLICAS, Table, value_id
+from tidelog.faults import FAULT_VERBS
 from tidelog.scenario.clients.events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.run import Run
@@ -53,6 +55,7 @@ def export(run: Run, path: Path) -> Path:
         _write(folder.path, LEDGER, _ledger(run))
         _write(folder.path, READS, _reads(run))
         _write(folder.path, EVENTS, _events(run))
+        _write(folder.path, FAULTS, _faults(run))
         partitions = run.final.partitions
         _write(folder.path, RECORDS, (row for partition in partitions for row in _records(partition)))
         _write(folder.path, REPLICAS, (row for partition in partitions for row in _replicas(partition)))
@@ -172,6 +175,22 @@ def _events(run: Run) -> Iterator[Row]:
             row = to_row(event, at, broker, sequence=sequences[broker])  # type: ignore[arg-type]
             sequences[broker] += 1
             yield {name: list(v) if isinstance(v, tuple) else v for name, v in row.items()}
+
+
+def _faults(run: Run) -> Iterator[Row]:
+    """The steps that did harm, each at the time at which the step before it ended."""
+    done = [
+        (before.after.at_ms * 1000, played.step)
+        for before, played in pairwise(run.played)
+        if played.step is not None and played.step.verb in FAULT_VERBS
+    ]
+    for number, (at_us, step) in enumerate(done):
+        yield {
+            "number": number,
+            "kind": FAULT_VERBS[step.verb].name,
+            "targets": [str(arg) for arg in step.args],
+            "began_us": at_us,
+        }
 
 
 def _teller(event: object) -> int:

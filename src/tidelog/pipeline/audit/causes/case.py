@@ -88,6 +88,11 @@ class Case:
 
     @cached_property
     def taker_power(self) -> Death | None:
+        """Only if it had the record, as a member of the ISR or as the leader that appended it: a follower
+        that had not fetched it yet lost nothing with its power."""
+        led = self.incumbent
+        if self.taker is None or not (self.taker_was_in_sync or (led and led.broker == self.taker.broker)):
+            return None
         return self._before_taker(self._deaths, lambda death: death.kind == _POWER)
 
     @cached_property
@@ -97,6 +102,12 @@ class Case:
             return None
         offset, term = self.offset, _NEVER if self.taker is None else self.taker.epoch
         return _first(c for c in reversed(self.history.commits) if c.epoch < term and c.covers(offset))
+
+    @property
+    def taker_was_in_sync(self) -> bool:
+        """Whether the taker was counted in sync when the record was committed."""
+        taker, committed = self.taker, self.committed
+        return taker is not None and committed is not None and taker.broker in committed.isr
 
     @cached_property
     def cut(self) -> Cut | None:

@@ -135,7 +135,8 @@ _GONE: Final[tuple[tuple[Predicate, Rule], ...]] = (
     ),
     (lambda c: _elected(c.taker, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
     (lambda c: _elected(c.taker, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
-    (lambda c: c.taker and c.committed and c.taker.broker in c.committed.isr, CauseRule.UNSYNCED),
+    # It had the record when that was committed, and nothing shows how it lost it.
+    (lambda c: c.taker_was_in_sync, CauseRule.OUT_OF_STEP),
     (lambda c: c.taker and (c.committed is None or c.finding.acks == 1), CauseRule.NOT_COPIED),
     (lambda c: c.taker, CauseRule.OUT_OF_STEP),
     # No broker took office without it.

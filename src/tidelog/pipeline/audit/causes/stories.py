@@ -58,7 +58,7 @@ def _removal(case: Case, rule: CauseRule | None, moment: Moment) -> Iterator[str
     if taker is None:
         yield from _without_taker(case, rule, moment)
     else:
-        yield _taker_log(case, rule, moment)
+        yield _taker_log(case, moment)
         at, end = moment(taker.at_us), taker.end
         yield phrase("cause.elected", broker=taker.broker, epoch=taker.epoch, at=at, end=end)
         yield phrase("cause.because", why=taker.why)
@@ -101,7 +101,7 @@ def _known(case: Case, moment: Moment, *, stale: bool) -> str:
     return phrase("cause.acknowledged_by", broker=case.incumbent.broker, at=at)
 
 
-def _taker_log(case: Case, rule: CauseRule | None, moment: Moment) -> str:
+def _taker_log(case: Case, moment: Moment) -> str:
     """What had happened to the log of the broker that took office."""
     repair, power, taker = case.taker_repair, case.taker_power, case.taker
     assert taker is not None
@@ -112,7 +112,7 @@ def _taker_log(case: Case, rule: CauseRule | None, moment: Moment) -> str:
         return damaged + phrase("cause.because", why=repair.why)
     if power is not None:
         return phrase("cause.lost_power", broker=taker.broker, at=moment(power.at_us))
-    return phrase("cause.came_back_without", broker=taker.broker) if rule is CauseRule.UNSYNCED else ""
+    return phrase("cause.came_back_without", broker=taker.broker) if case.taker_was_in_sync else ""
 
 
 def _truncation(cut: Cut, moment: Moment) -> dict[str, object]:
