@@ -108,6 +108,23 @@ def test_workers_that_lack_a_package_are_named(
     assert not (planted / "audit/verdict.json").exists()
 
 
+def test_a_master_without_workers_is_named(tmp_path: Path, planted: Path) -> None:
+    """Spark itself would wait for ever."""
+    cluster = Cluster(tmp_path)
+    try:
+        said = cluster.start(
+            "master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
+        )
+        address = hear(said, r"Starting Spark master at (spark://\S+)")
+        done = started(planted, address)
+        out, err = done.communicate(timeout=500)
+    finally:
+        cluster.stop()
+    assert done.returncode == 2, out
+    assert err.startswith(f"tidelog: no worker of {address} took the job within 60 s: start a worker")
+    assert err.count("\n") == 1
+
+
 # ---------------------------------------------------------------- a worker is killed
 
 

@@ -13,7 +13,7 @@ from tidelog.lab.search import count
 from tidelog.lab.search.count import MARKS, play, schedule
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS, Schedule, decide_randomly
 from tidelog.lab.world.world import Stuck, World
-from tidelog.pipeline.sweep import player
+from tidelog.pipeline.sweep import player, store
 from tidelog.pipeline.sweep.cells import OPERATIONS, Cell, faults_of
 from tidelog.pipeline.sweep.player import Block, play_guarded, rows_of
 from tidelog.pipeline.sweep.rows import COLUMNS, Row, as_arrow, row_of
@@ -125,3 +125,14 @@ def test_a_tally_of_a_crash_is_a_row_of_zeros() -> None:
     """Nothing is counted that was not judged."""
     row = dict(zip(COLUMNS, row_of("c", 1, count.TrialCounts("crashed", "why")), strict=True))
     assert (row["outcome"], row["reason"], row["lost"], row["sent"]) == ("crashed", "why", 0, 0)
+
+
+def test_only_code_decides_whether_a_sweep_can_go_on() -> None:
+    """A comment, a docstring or another format changes no trial; a number does."""
+    plain = "LIMIT = 3\n\n\ndef f(x: int) -> int:\n    return x + LIMIT\n"
+    worded = (
+        '"""What it is."""\n\nLIMIT = 3  # enough\n"""Why."""\n\ndef f(x: int) -> int:\n'
+        '    """What it does."""\n    return (x\n        + LIMIT)\n'
+    )
+    assert store._code_of(worded) == store._code_of(plain)
+    assert store._code_of(plain.replace("3", "4")) != store._code_of(plain)

@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -32,6 +33,8 @@ MEMORY_MB_MIN = 512
 _MEMORY_MB_MAX = 8192
 _YOUNG_MB_MAX = 1024
 _REACHED_WITHIN_S = 10.0
+_WORKER_WITHIN_S = 60.0
+_WORKER_ASKED_EVERY_S = 0.2
 _PIECES_ELSEWHERE = 8
 """Spark's own default is 200: of little evidence, hardly a row in each. Who has much asks for more."""
 _CONNECT_PORT = 15002
@@ -136,11 +139,29 @@ def _launched(wanted: Settings, say: Callable[[str], object]) -> SparkSession:
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     with _environment(home, _is_local(master)), _no_java_left():
         spark: SparkSession = builder.getOrCreate()
+        if master.startswith("spark://"):
+            _await_worker(spark, master)
     if silent:
         # Java hangs up a moment before pyspark, on its way out, stops listening, which is no error.
         vars(spark.sparkContext._accumulatorServer)["handle_error"] = lambda request, address: None
     say(words)
     return spark
+
+
+def _await_worker(spark: SparkSession, master: str) -> None:
+    """Spark itself waits for a worker without an end, and without a word."""
+    context: Any = spark.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
+        return  # workers come when there is something to do
+    deadline = monotonic() + _WORKER_WITHIN_S
+    while context._jsc.sc().getExecutorMemoryStatus().size() <= 1:  # the driver is one of them
+        if monotonic() > deadline:
+            spark.stop()
+            raise PipelineError(
+                f"no worker of {master} took the job within {_WORKER_WITHIN_S:.0f} s: "
+                "start a worker, or free memory and cores of one"
+            )
+        sleep(_WORKER_ASKED_EVERY_S)
 
 
 def _is_local(master: str) -> bool:

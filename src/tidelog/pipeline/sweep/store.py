@@ -8,11 +8,12 @@
 
 Rules of the file: a trial is named by (cell, seed) and plays the same every time, so a sweep that was
 interrupted goes on by playing what is not there. Trials of different rules never meet in one folder: the
-sources that decide how a trial goes are summed up in the manifest.
+code that decides how a trial goes is summed up in the manifest.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import shutil
@@ -64,7 +65,8 @@ _DECIDING = (
 
 
 def rules_print() -> str:
-    """A short sum of the sources that decide how a trial goes."""
+    """A short sum of the code that decides how a trial goes. Comments, docstrings and format do not count:
+    a sweep can go on after an edit of those."""
     total = hashlib.sha256()
     root = files("tidelog")
     for name in _DECIDING:
@@ -72,8 +74,26 @@ def rules_print() -> str:
         texts = [place] if place.is_file() else sorted(place.iterdir(), key=lambda entry: entry.name)
         for text in texts:
             if text.name.endswith(".py"):
-                total.update(text.read_bytes())
+                total.update(_code_of(text.read_text(encoding="utf-8")).encode())
     return total.hexdigest()[:16]
+
+
+def _code_of(source: str) -> str:
+    """A module without its comments and docstrings, in one format."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_docstring(each)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    """Whether it is a string on its own: of a module, a class, a function or an attribute."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
 
 
 @dataclass(slots=True, frozen=True)
