@@ -120,8 +120,8 @@ def test_every_loss_of_the_catalogue_has_its_cause(judged: Judged) -> None:
 
 
 WEAKER = {("kafka-14140-rebooted-replica", "epoch", "b"): CauseRule.OUT_OF_STEP}
-"""Broker 1 lost b with its power, and was elected without it. No event shows that it had fetched b: that it was
-in the ISR and had no b when it was elected is all that the evidence says."""
+"""Broker 1 lost b with its power, and was elected without it. No event shows that it had fetched b: that it
+was in the ISR and had no b when it was elected is all that the evidence says."""
 
 
 def test_every_cause_of_the_catalogue_is_what_the_simulator_did(judged: Judged) -> None:
