@@ -139,8 +139,8 @@ def write_batch(runs: Sequence[Run], path: Path) -> Path:
                     if name in row:
                         row[name] = f"{number}/{row[name]}"
                 for name, apart in _APART.items():
-                    if name in row:
-                        row[name] = int(row[name]) + number * apart
+                    if isinstance(at := row.get(name), int):
+                        row[name] = at + number * apart
                 writer.write(row)
         writer.close()
     folder.release()
