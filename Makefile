@@ -13,12 +13,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TRIAL_STAMP := $(VENV)/.installed-for-trials
 TOOLS := $(VENV)/.tools
+DOCS_STAMP := $(VENV)/.installed-for-docs
 PIP := -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tools test test-all check lint format bench trial fuzz soak scenarios pictures site lock clean python
+.PHONY: help install tools test test-all check lint format bench trial fuzz soak scenarios pictures site docs reference lock clean python
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do \
@@ -26,14 +27,14 @@ help: ## list the targets
 
 install: $(STAMP) ## create .venv and install the locked dependencies, when they changed
 
-tools: $(STAMP) ## get what tests use besides Python packages: a browser, kcat, Maven, Kafka's jars (README: Tests)
+tools: $(STAMP) ## get what tests use besides Python packages: a browser, kcat, Maven, Kafka's jars (CONTRIBUTING)
 	$(BIN)/python -m tests.provide
 	@touch $(TOOLS)
 
 test: $(STAMP) $(TOOLS) ## run every test but the longest
 	$(PYTEST) -m "not long"
 
-test-all: $(STAMP) $(TOOLS) ## run every test, and search four times as long where tests search: half an hour
+test-all: $(STAMP) $(TOOLS) $(DOCS_STAMP) ## run every test, and search four times as long where tests search: half an hour
 	$(PYTEST) --effort 4
 
 check: lint ## what to run before a commit: lint and the fast tests
@@ -90,13 +91,29 @@ pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
 site: $(STAMP) ## the lab as static files in build/site, with Python that runs in the browser (needs npm)
 	$(BIN)/tidelog lab --site build/site
 
-lock: python ## resolve pyproject.toml anew into requirements-dev.lock
+# The variable silences an advertisement of the theme for its successor.
+docs: $(DOCS_STAMP) ## build the documentation as a site into build/docs: index, search, the lab inside
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs
+	@echo 'the documentation: build/docs/index.html'
+
+# Written to a file first: a page that could not be made is left as it was.
+reference: $(STAMP) ## write the pages of the reference that are made from the code
+	@set -e; for name in api commands events evidence faults metrics retries settings; do \
+		$(BIN)/python docs/reference/make_$$name.py > docs/reference/$$name.md.new; \
+		mv docs/reference/$$name.md.new docs/reference/$$name.md; done
+
+lock: python ## resolve pyproject.toml anew into requirements-dev.lock and requirements-docs.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/python" $(PIP) install '.[dev]'; \
 	{ echo '# Written by `make lock` from pyproject.toml; not edited by hand.'; \
 	"$$scratch/venv/bin/python" $(PIP) freeze --exclude tidelog; } > "$$scratch/lock"; \
-	cp "$$scratch/lock" requirements-dev.lock
+	cp "$$scratch/lock" requirements-dev.lock; \
+	$(PYTHON) -m venv --clear "$$scratch/venv"; \
+	"$$scratch/venv/bin/python" $(PIP) install --constraint requirements-dev.lock '.[docs]'; \
+	{ echo '# Written by `make lock` from pyproject.toml; not edited by hand.'; \
+	"$$scratch/venv/bin/python" $(PIP) freeze --exclude tidelog; } > "$$scratch/lock"; \
+	cp "$$scratch/lock" requirements-docs.lock
 
 clean: ## remove .venv, caches and build products
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -123,6 +140,14 @@ $(TRIAL_STAMP): pyproject.toml requirements-dev.lock
 	@$(MAKE) --no-print-directory python
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python $(PIP) install --constraint requirements-dev.lock -e '.[spark]'
+	@touch $@
+
+# Beside what is there: the lab that the pages show is played by this tidelog.
+$(DOCS_STAMP): requirements-docs.lock pyproject.toml
+	@$(MAKE) --no-print-directory python
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) install -r requirements-docs.lock
+	@test -e $(STAMP) -o -e $(TRIAL_STAMP) || $(BIN)/python $(PIP) install -e .
 	@touch $@
 
 # Once for each .venv; `make tools` tries again.

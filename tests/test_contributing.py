@@ -16,7 +16,7 @@ def test_files_that_a_change_edits_exist():
 
 
 def test_paths_in_the_text_exist():
-    named = re.findall(r"`((?:src|docs|tests)/[\w/.]+)`|\]\(([\w/.]+)\)", PAGE)
+    named = re.findall(r"`((?:src|docs|tests)/[\w/.]+)`|\]\(([\w/.]+)(?:#[\w-]+)?\)", PAGE)
     paths = [one or other for one, other in named]
     assert len(paths) >= 6
     assert [path for path in paths if not (ROOT / path).exists()] == []
