@@ -8,7 +8,7 @@ the output. Its comments are those that were true of the run.
 ::
 
     scenario hw-loss
-    title    An acknowledged record disappears from every replica
+    title    [hw] An acknowledged record disappears from every replica
     cluster  brokers=3 controller=2
     topic    t replicas=0,1
     producer p acks=all
@@ -28,10 +28,10 @@ from dataclasses import dataclass, field, replace
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.types import TopicPartition
-from tidelog.faults.step import Step
+from tidelog.faults.step import EVERY_GENERATION, Step
 from tidelog.scenario.checks import HeadLines, check_step
 from tidelog.scenario.clients.producer import ProducerConfig
-from tidelog.scenario.grammar import parse_step
+from tidelog.scenario.grammar import generations, parse_step
 from tidelog.scenario.head import (
     describe_cluster,
     describe_producer,
@@ -76,6 +76,8 @@ class Scenario:
     clients: list[ClientSetup] = field(default_factory=list)
     expectations: list[Expectation] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    title_under: tuple[str, ...] = ()
+    """The generations that the title is true of; empty: of all."""
 
     def under(self, generation: str) -> Scenario:
         """The same scenario under other rules."""
@@ -85,6 +87,17 @@ class Scenario:
     def partition(self) -> TopicPartition:
         """The partition that conditions and reads speak of."""
         return TopicPartition(self.setup.topics[0].name, 0)
+
+    @property
+    def is_vouched_for(self) -> bool:
+        """Whether the author says how it ends under these rules. A text without ``expect`` lines is its
+        reader's own."""
+        return not self.expectations or self.expectation(self.setup.generation) is not None
+
+    @property
+    def title_holds(self) -> bool:
+        """Whether the title tells what happens under these rules."""
+        return self.is_vouched_for and self.setup.generation in (self.title_under or GENERATIONS)
 
     def expectation(self, generation: str) -> Expectation | None:
         for expectation in self.expectations:
@@ -149,7 +162,7 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
         scenario.name = line.need(1, "the scenario's name")
         line.end(2)
     elif keyword == "title":
-        scenario.title = line.rest(1)
+        scenario.title, scenario.title_under = _parse_title(line)
     elif keyword == "source":
         scenario.source = line.rest(1)
     elif keyword == "cluster":
@@ -174,16 +187,26 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
     return True
 
 
+def _parse_title(line: Line) -> tuple[str, tuple[str, ...]]:
+    """``title [hw,kip101] WORDS``: the words are true of these generations only."""
+    marker = line.word(1)
+    if not (marker.startswith("[") and marker.endswith("]")):
+        return line.rest(1), ()
+    bare = line.with_words([word.strip("[]") if at == 1 else word for at, word in enumerate(line.words)])
+    under = generations(bare, 1)
+    return line.rest(2), () if under == (EVERY_GENERATION,) else under
+
+
 def _parse_expectation(line: Line) -> list[Expectation]:
-    generations = line.need(1, f"a generation ({', '.join(GENERATIONS)})").split(",")
-    for generation in generations:
+    named = line.need(1, f"a generation ({', '.join(GENERATIONS)})").split(",")
+    for generation in named:
         if generation not in GENERATIONS:
             raise line.error(1, f"a generation ({', '.join(GENERATIONS)})")
     if line.word(2) == "none" and len(line.words) == 3:
         facts: dict[str, str] = {}
     else:
         facts = line.settings(2, dict.fromkeys(FACTS, Word()))
-    return [Expectation(generation, facts) for generation in generations]
+    return [Expectation(generation, facts) for generation in named]
 
 
 def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
@@ -197,7 +220,8 @@ def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
 def print_head(scenario: Scenario) -> list[str]:
     lines = [f"scenario {scenario.name}"]
     if scenario.title:
-        lines.append(f"title    {scenario.title}")
+        marker = f"[{','.join(scenario.title_under)}] " if scenario.title_under else ""
+        lines.append(f"title    {marker}{scenario.title}")
     if scenario.source:
         lines.append(f"source   {scenario.source}")
     lines.append(f"cluster  {describe_cluster(scenario.setup)}")

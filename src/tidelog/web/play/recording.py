@@ -43,6 +43,7 @@ def _recording(played: Run, world: WatchedWorld) -> Json:
     return {
         "name": scenario.name,
         "title": scenario.title,
+        "title_holds": scenario.title_holds and not played.surprises(),
         "source": scenario.source,
         "generation": scenario.setup.generation,
         "head": print_head(scenario),
@@ -102,7 +103,7 @@ def _step(run: Run, number: int, notes: Notes) -> Json:
     step = played.step
     found: Json = {"command": "" if step is None else str(step), "changed": notes.changed}
     narration = run.narration(number)
-    if narration:
+    if narration and run.scenario.is_vouched_for:
         found["comment"] = narration
     if step is not None and step.narration:
         found["source"] = print_narration(step.narration)

@@ -53,11 +53,12 @@ export class Play {
     return scene;
   }
 
-  // The comment that a step belongs to: its own, or the one above it.
+  // The comment that a step belongs to: its own, or the one above it. Where nothing of a comment is true of this
+  // play, there is a chapter without one.
   chapter(at) {
     for (let step = Math.min(at, this.last); step > 0; step -= 1) {
-      const { comment } = this.recording.steps[step];
-      if (comment) return { comment, step };
+      const { comment = null, source } = this.recording.steps[step];
+      if (comment || source) return { comment, step };
     }
     return { comment: null, step: 0 };
   }

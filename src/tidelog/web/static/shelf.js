@@ -1,11 +1,11 @@
 // The catalogue: where everybody begins.
 
+import { KINDS } from "lab/account.js";
 import { button, h } from "lab/dom.js";
 import { scenarioLink } from "lab/links.js";
 import { source } from "lab/source.js";
 import { t, told } from "lab/words.js";
 
-const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 const SHOWN = ["hw", "epoch"];
 
 export async function shelfPage(openFile) {

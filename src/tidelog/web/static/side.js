@@ -1,10 +1,10 @@
 // Words about what is seen: the ledger above, the story beside, the legend below.
 
+import { accountOf, findingWords, isTold, KINDS } from "lab/account.js";
 import { button, fill, h, set } from "lab/dom.js";
 import { source } from "lab/source.js";
 import { commandWords, eventWords, messageWords, nodeWords, passages, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
 
-const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "✗" };
 
 // ---------------------------------------------------------------- the ledger
@@ -68,6 +68,7 @@ export function drawStory(element, stage) {
     h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last }), clock(play, at)),
     at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(told(stage.lead), seen)),
     chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(passages(chapter.comment), seen)),
+    at > 0 && !isTold(chapter.comment) && h("p", { class: "narration computed" }, withTerms(accountOf(play, at), seen)),
     deeds(stage, chapter.step, seen),
   ];
   if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
@@ -97,7 +98,7 @@ function deeds(stage, first, seen) {
   const play = stage.plays[0];
   if (stage.step === 0) return h("p", { class: "deed" }, withTerms(commandWords(""), seen));
   let end = Math.max(first, 1);
-  while (end < play.last && !play.step(end + 1).comment) end += 1;
+  while (end < play.last && play.chapter(end + 1).step === first) end += 1;
   const from = Math.max(first, 1, stage.step - 6);
   const items = [];
   for (let at = from; at <= Math.min(end, stage.step + 4); at += 1) {
@@ -157,14 +158,11 @@ function verdict(play, stage) {
   return h("section", { class: bad.length ? "verdict bad" : "verdict good", "data-generation": generation },
     h("h2", {}, t("verdict"), h("small", {}, generation)),
     h("p", { class: "verdict-title" }, t(bad.length ? "verdictBroken" : "verdictHeld")),
-    bad.length > 0 && h("ul", {}, bad.map((kind) => h("li", {}, `${t(`${kind}Long`)}: `, h("b", {}, findings(kind, found[kind]))))),
+    bad.length > 0 && h("ul", {}, bad.map((kind) => h("li", {}, `${t(`${kind}Long`)}: `, h("b", {}, findingWords(kind, found[kind]))))),
     broken.length > 0 && brokenInvariants(broken),
     surprises.length > 0 && h("p", { class: "remark", lang: "en" }, t("notAsExpected", { what: surprises.join("; ") })),
     !stage.against && button(t("tryUnder", { generation: other }), () => stage.change({ against: other }), { class: "button small" }));
 }
-
-const findings = (kind, found) =>
-  found.map(({ value, offset }) => (kind === "diverged" ? `@${offset} ${value}` : value)).join(", ");
 
 function brokenInvariants(broken) {
   const [{ invariant: name, step }] = broken;

@@ -3,6 +3,7 @@
 // A step is done when `step` commands have been carried out; step 0 is the cluster as it was set up. Within a
 // step `beat` counts messages; null is the end of the step.
 
+import { titleOf } from "lab/account.js";
 import { calm, fill, h } from "lab/dom.js";
 import { Draft } from "lab/draft.js";
 import { aboutLink, playLink, scenarioLink, shareLink } from "lab/links.js";
@@ -56,7 +57,8 @@ export class Stage {
   // What one is about to see, of a scenario of the catalogue.
   get lead() {
     const cards = this.shelf.groups.flatMap((group) => group.scenarios);
-    return cards.find((card) => card.name === this.name)?.lead ?? "";
+    const isTrue = this.recording.title_holds;
+    return (isTrue && cards.find((card) => card.name === this.name)?.lead) || "";
   }
 
   get last() {
@@ -94,24 +96,29 @@ export class Stage {
   async act(commands) {
     closePopover();
     if (!source.live) return toast(t("notInThisFile"), "bad");
-    const draft = this.#own().insert(this.step, commands, { keepRest: this.keepRest });
+    const draft = this.draft.insert(this.step, commands, { keepRest: this.keepRest });
     const from = this.step;
     const done = await this.rewrite(draft, from);
     if (done) this.go(from + commands.length, { animate: true });
     return done;
   }
 
-  // Another text instead of this one, which can be undone.
+  // Another text instead of this one, which can be undone. Nothing stays in it that the change has made untrue.
   rewrite(draft, step = this.step) {
-    return this.change({ text: String(draft), step, name: null }, { undoable: true });
+    return this.change({ text: this.#truthful(draft), step, name: null }, { undoable: true });
+  }
+
+  // A change to the catalogue's story makes it one's own.
+  #truthful(draft) {
+    return String(draft.asChangeOf(this.draft, this.name ? `${this.name}-mine` : this.draft.name));
   }
 
   removeStep(at) {
-    return this.rewrite(this.#own().remove(at - 1), Math.max(Math.min(this.step, at - 1), 0));
+    return this.rewrite(this.draft.remove(at - 1), Math.max(Math.min(this.step, at - 1), 0));
   }
 
   endHere() {
-    return this.rewrite(this.#own().endAfter(this.step));
+    return this.rewrite(this.draft.endAfter(this.step));
   }
 
   undo() {
@@ -122,11 +129,6 @@ export class Stage {
   backToOriginal() {
     this.past = [];
     this.change({ ...this.original, step: 0 });
-  }
-
-  // A change to the catalogue's story makes it one's own.
-  #own() {
-    return this.name ? this.draft.owned() : this.draft;
   }
 
   get isChanged() {
@@ -159,12 +161,14 @@ export class Stage {
   }
 
   editText() {
+    const former = this.fileText();
     // Rules that are written into the text count.
     const play = (wanted) => {
       const generation = /^cluster\s.*\bgeneration=(\S+)/m.exec(wanted)?.[1] ?? this.generation;
-      return this.change({ text: wanted, generation, name: null }, { undoable: true });
+      const text = wanted === former ? wanted : this.#truthful(Draft.read(wanted));
+      return this.change({ text, generation, name: null }, { undoable: true });
     };
-    showText(t("text"), "", this.fileText(), source.live && play);
+    showText(t("text"), "", former, source.live && play);
   }
 
   // ------------------------------------------------------------ time
@@ -327,7 +331,6 @@ export class Stage {
 
   opened() {
     this.redraw();
-    document.title = `${told(this.recording.title) || this.draft.name} · ${t("appName")}`;
     scrollTo(0, 0);
   }
 
@@ -343,6 +346,7 @@ export class Stage {
     this.view?.close();
     this.view = new StageView(this, this.view);
     fill(this.element, this.view.parts);
+    document.title = `${titleOf(this)} · ${t("appName")}`;
     this.view.fit(true);
   }
 

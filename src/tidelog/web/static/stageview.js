@@ -1,5 +1,6 @@
 // The stage as a page: the head with its choices, banners, a pane for each generation, the story, time.
 
+import { titleOf } from "lab/account.js";
 import { button, fill, h, text } from "lab/dom.js";
 import { drawInside, makeInside } from "lab/inside.js";
 import { SceneView } from "lab/scene.js";
@@ -71,7 +72,7 @@ export class StageView {
     return h("div", { class: "head" },
       h("div", { class: "titles" },
         h("p", { class: "eyebrow" }, h("code", {}, draft.name), references(recording.source)),
-        h("h1", {}, told(recording.title) || draft.name)),
+        h("h1", {}, titleOf(stage))),
       h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
         this.#choices(),
         this.forkButton,
