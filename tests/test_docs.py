@@ -92,6 +92,26 @@ def test_the_readme_shows_a_test_of_the_guide() -> None:
     assert example in (DOCS / "guide/testing.md").read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", ["cluster", "testing"])
+def test_the_python_of_a_chinese_page_is_that_of_the_guide(name: str) -> None:
+    """The guide's is run; comments may differ."""
+    examples = [
+        re.findall(r"^```python\n(.*?)^```", (DOCS / folder / f"{name}.md").read_text("utf-8"), re.M | re.S)
+        for folder in ("zh", "guide")
+    ]
+    chinese, english = (re.sub(r"  # .*", "", "".join(found)) for found in examples)
+    assert len(examples[0]) == 2
+    assert [line for line in chinese.splitlines() if line not in english.splitlines()] == []
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.zh-CN.md", *sorted(DOCS.glob("zh/*.md"))], ids=shown)
+def test_chinese_has_spaces_around_latin_words_and_the_words_of_its_readers(page: str | Path) -> None:
+    text = prose(Path(page))
+    close = r"[\u4e00-\u9fff][0-9A-Za-z`]|[0-9A-Za-z`][\u4e00-\u9fff]"
+    assert re.findall(close, text) == []
+    assert re.findall("死|冻|人人", text) == []
+
+
 @pytest.mark.parametrize("name", ["api", "commands"])
 def test_a_page_made_from_the_code_is_current(name: str) -> None:
     made = runpy.run_path(str(DOCS / f"reference/make_{name}.py"))["page"]()

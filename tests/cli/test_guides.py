@@ -15,13 +15,17 @@ from pathlib import Path
 import pytest
 from tests.cli.calling import call, environment
 
+from tidelog.cli.show.trial_progress import _WORDS
+
 ROOT = Path(__file__).parents[2]
 
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_BLOCK = re.compile(r"^```(scenario|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_LAB = re.compile(r"tidelog (scenario|explore|replay) ")
+_BLOCK = re.compile(r"^```(scenario|console|clojure)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LAB = re.compile(r"tidelog (scenario|explore|replay) |tidelog audit (sim-hw-loss|from-jepsen)$")
 _IN_A_SHELL = re.compile(r"[|>;']|^(?!tidelog )")
-_FILE = re.compile(r"\.(scenario|txt)\b")
+_FILE = re.compile(r"\.(scenario|txt|edn)\b")
+_FOLDER = re.compile(r" --evidence |^tidelog audit ")
+_HISTORY = "history.edn"
 _LONG = re.compile(r"exhaustive|--schedules 2000")
 
 
@@ -30,6 +34,8 @@ def commands(page: str) -> Iterator[tuple[str, list[str]]]:
     for kind, content in _BLOCK.findall((ROOT / page).read_text("utf-8")):
         if kind == "scenario" and (named := re.search(r"^scenario (\S+)", content, re.MULTILINE)):
             Path(f"{named[1]}.scenario").write_text(content, "utf-8")
+        if kind == "clojure":
+            Path(_HISTORY).write_text(content, "utf-8")
         if kind == "console":
             for one in re.split(r"^\$ ", content, flags=re.MULTILINE)[1:]:
                 command, *shown = one.splitlines()
@@ -40,10 +46,13 @@ def commands(page: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def printed(command: str) -> list[str]:
-    return _run(command) if _FILE.search(command) else _run_once(command)
+    again = _FILE.search(command) or _FOLDER.search(command)
+    return _run(command) if again else _run_once(command)
 
 
 def _run(command: str) -> list[str]:
+    if command.startswith("tidelog audit "):  # both engines print the same, and this one is there at once
+        return call(*command.split()[1:], "--engine", "local").out.splitlines()
     if not _IN_A_SHELL.search(command):
         answer = call(*command.split()[1:])
         return (answer.out + answer.err).splitlines()
@@ -73,6 +82,8 @@ def pattern(shown: list[str]) -> str:
         ("docs/guide/lab.md", False, 10),
         pytest.param("docs/guide/lab.md", True, 3, marks=pytest.mark.long),
         ("docs/guide/questions.md", False, 3),
+        ("docs/guide/audit.md", False, 4),
+        ("docs/zh/lab.md", False, 6),
     ],
 )
 def test_a_page_shows_what_its_commands_print(
@@ -95,3 +106,26 @@ def test_the_python_of_the_lab_runs(number: int, capsys: pytest.CaptureFixture[s
     examples = _PYTHON.findall((ROOT / "docs/guide/lab.md").read_text("utf-8"))
     assert len(examples) == 2
     exec(compile(examples[number], "lab.md", "exec"), {})
+
+
+def shown_of(page: str, command: str) -> list[str]:
+    """What a page says a command prints."""
+    text = (ROOT / page).read_text("utf-8")
+    [block] = re.findall(rf"^\$ {re.escape(command)}\n(.*?)^(?:\$|```)", text, re.MULTILINE | re.DOTALL)
+    return str(block).splitlines()
+
+
+@pytest.mark.parametrize("page", ["docs/guide/start.md", "docs/zh/trials.md"])
+def test_a_recorded_trial_is_the_same_on_every_page(page: str) -> None:
+    """It takes minutes and is never the same twice, so one record of it is shown, and parts of that."""
+    command = "tidelog trial --seed 7 --evidence trial-1"
+    whole = "".join(f"{line}\n" for line in shown_of("docs/guide/trials.md", command))
+    assert re.fullmatch(pattern([*shown_of(page, command), "…"]), whole)
+
+
+def test_the_recorded_trial_names_the_phases_of_today() -> None:
+    """Every line of progress is one that a trial prints."""
+    shown = shown_of("docs/guide/trials.md", "tidelog trial --seed 7 --evidence trial-1")
+    progress = [line for line in shown[: shown.index("drawing the report") + 1] if not line.startswith(" ")]
+    titles = tuple(_WORDS.values())
+    assert [line for line in progress if not line.startswith(titles)] == []
