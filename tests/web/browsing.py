@@ -78,9 +78,9 @@ class Opened:
         self.page.wait_for_selector("#story, .complaint")
         return self.page
 
-    def until(self, condition: str) -> None:
+    def until(self, condition: str, seconds: float = LONG_MS / 1000) -> None:
         """Wait for a JavaScript expression to hold. (Playwright's own way is against the page's policy.)"""
-        deadline = time.monotonic() + LONG_MS / 1000
+        deadline = time.monotonic() + seconds
         while not self.page.evaluate(condition):
             assert time.monotonic() < deadline, f"timed out: {condition}"
             self.page.wait_for_timeout(20)

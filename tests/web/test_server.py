@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import time
 import zlib
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +17,12 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 
+from tidelog.lab.play import run
 from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import parse
+from tidelog.web.play.questions import ask as ask_python
 from tidelog.web.policy import content_security_policy
-from tidelog.web.server import BODY_BYTES_MAX
+from tidelog.web.server import BODY_BYTES_MAX, SEARCHES_AT_ONCE
 
 
 def ask(
@@ -75,6 +79,78 @@ def test_a_play_is_answered_and_a_bad_text_refused(address: str) -> None:
         assert ask(address, "/api/play", method="POST", body=body)[0] == 400, body[:40]
     too_much = b'{"text": "' + b"x" * BODY_BYTES_MAX + b'"}'
     assert ask(address, "/api/play", method="POST", body=too_much)[0] == 413
+
+
+def search(address: str, **asked: Any) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    to = urlsplit(address)
+    connection = http.client.HTTPConnection(to.hostname or "", to.port, timeout=PATIENCE_SECONDS)
+    connection.request("POST", "/api/explore", json.dumps(asked).encode())
+    return connection, connection.getresponse()
+
+
+def test_a_search_is_told_line_by_line(address: str) -> None:
+    """Each line says how far it is, and the last one holds a scenario that breaks the invariant it names."""
+    connection, response = search(address, generation="hw", seed=70)
+    replies = [json.loads(line) for line in response]
+    connection.close()
+    assert [reply for reply in replies[:-1] if "done" in reply] == []
+    found = replies[-1]["found"]
+    assert (replies[-1]["done"], found["shrunk"]) == (True, True)
+    assert found["steps"] < found["steps_as_found"]
+    assert found["invariant"] in {broken.name for broken in run(parse(found["text"])).broken}
+
+
+def test_a_search_ends_with_its_listener(address: str) -> None:
+    """Two searches may run; one whose page is gone makes room for the next."""
+    endless = [search(address, schedules=100_000) for _ in range(SEARCHES_AT_ONCE)]
+    for _, response in endless:
+        assert json.loads(response.readline())["searched"] > 0
+    connection, refusal = search(address)
+    assert (refusal.status, refusal.read()[:18]) == (429, b'{"error":"other se')
+    connection.close()
+    for connection, response in endless:
+        response.close()
+        connection.close()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        connection, response = search(address, schedules=1)
+        content = response.read()
+        connection.close()
+        if response.status == 200:
+            assert json.loads(content.splitlines()[-1])["done"]
+            return
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"generation": "raft"}, "unknown generation 'raft'"),
+        ({"schedules": 10**9}, "schedules must be a number from 1 to 100000"),
+        ({"brokers": "many"}, "brokers must be a number from 1 to 9"),
+        ({"acks": 5}, "unknown acks '5'"),
+        ({"faults": ["fire"]}, "unknown fault 'fire'"),
+        ({"faults": 1}, "faults must be a list"),
+        ({"replicas": 4}, "replica"),
+        ({"idempotent": True, "acks": "1"}, "an idempotent producer needs acks=all"),
+        ({"text": "scenario x\ntopic t replicas=0\ncrsh 0\n"}, "line 3, column 1"),
+        ({"text": "scenario x\ntopic t replicas=0\n", "step": 7}, "step must be a number from 0 to 0"),
+    ],
+)
+def test_a_search_for_nonsense_is_refused(asked: dict[str, Any], says: str) -> None:
+    """Whatever a page may ask for that cannot be searched is one line."""
+    [reply] = ask_python(json.dumps({**asked, "ask": "explore"}))
+    assert says in json.loads(reply)["error"]
+
+
+def test_a_search_goes_on_from_a_story() -> None:
+    """Every schedule begins with the steps of the story so far."""
+    asked = {"text": catalogue.text("hw-loss"), "step": 4, "generation": "hw", "seed": 1, "schedules": 400}
+    *_, last = (json.loads(reply) for reply in ask_python(json.dumps({**asked, "ask": "explore"})))
+    story = catalogue.load("hw-loss")
+    found = parse(last["found"]["text"])
+    assert found.setup.topics == story.setup.topics
+    assert found.name.startswith("found-hw-")
 
 
 def test_strangers_are_turned_away(address: str) -> None:

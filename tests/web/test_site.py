@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import call, refused
 from tests.web.browsing import Opened
 from tests.web.site_server import served_site
@@ -15,6 +16,7 @@ from tidelog.lab.play import run
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import parse
 from tidelog.web.bundle import modules
+from tidelog.web.play.exploring import explore
 from tidelog.web.play.links import catalogue_fragment
 from tidelog.web.play.questions import ask
 
@@ -43,7 +45,7 @@ def alive(browser: Any, site: str) -> Iterator[Opened]:
     asked: list[str] = []
     opened.page.on("request", lambda request: asked.append(request.url))
     opened.go()
-    opened.until("lab.python.phase === 'ready'")
+    opened.until("lab.python.phase === 'ready'", PATIENCE_SECONDS)
     yield opened
     assert [url for url in asked if not url.startswith((site, "data:", f"blob:{site[:16]}"))] == []
     opened.close()
@@ -122,6 +124,40 @@ def test_other_rules_and_a_bad_text_are_answered(alive: Opened) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".toast.bad")
     assert "did you mean leader?" in page.locator(".toast").inner_text()
+
+
+def test_a_search_in_the_browser_finds_what_it_finds_here(alive: Opened) -> None:
+    """It shows how far it is, shrinks, and ends with the text that it ends with here; the story opens."""
+    asked = {"generation": "hw", "schedules": 200, "seed": 70}
+    *_, here = explore(asked)
+    page = alive.page
+    page.evaluate("lab.open('#/explore')")
+    page.select_option("select[name=generation]", "hw")
+    for name in ("schedules", "seed"):
+        page.fill(f"input[name={name}]", str(asked[name]))
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".explore-found h2")
+    assert page.locator(".explore-text").inner_text() == here["found"]["text"]
+    assert (
+        f"Shrunk from {here['found']['steps_as_found']} steps" in page.locator(".explore-found").inner_text()
+    )
+    page.get_by_role("link", name="Watch it").click()
+    page.wait_for_selector(".scene .broker")
+    assert page.evaluate("lab.stage.recording.broken[0].invariant") == here["found"]["invariant"]
+
+
+def test_a_search_in_the_browser_can_be_stopped(alive: Opened) -> None:
+    """A search that would take an hour ends at a click, and the simulator answers the next question."""
+    page = alive.page
+    page.evaluate("lab.open('#/explore')")
+    page.select_option("select[name=generation]", "epoch")
+    page.fill("input[name=schedules]", "100000")
+    page.get_by_role("button", name="Search", exact=True).click()
+    alive.until(r"/^[1-9]\d* of 100000/.test(document.querySelector('.explore-said').textContent)")
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector(".explore-found .banner")
+    assert "Stopped after" in page.locator(".explore-said").inner_text()
+    assert same_as_here(page, "acks-1-loss", "majority")
 
 
 def test_the_browser_gets_what_it_needs_only() -> None:

@@ -1,4 +1,4 @@
-"""The page's server: static files, the catalogue, and one question, ``play``. It keeps no state.
+"""The page's server: static files, the catalogue, and two questions, play and explore. It keeps no state.
 
 It listens on this machine only, unless configured otherwise, and trusts no page from elsewhere: such a page
 must not be able to use it through a reader's browser. So the ``Host`` must be one we serve under (a foreign
@@ -14,7 +14,7 @@ import json
 import re
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -25,17 +25,19 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tidelog.scenario import catalogue
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.playing import CannotPlay, play
+from tidelog.web.play.questions import ask
 from tidelog.web.policy import content_security_policy
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BODY_BYTES_MAX = 1_000_000
 PLAYS_AT_ONCE = 2
+SEARCHES_AT_ONCE = 2
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -61,8 +63,17 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
         except CannotPlay as error:
             return _refused(str(error))
         except Exception as error:  # a fault of the simulator's: the page, and its reader, go on
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            return _refused(f"internal error: {what} (please keep this text and report it)", 500)
+            return _refused(_internal(error), 500)
+
+    searches = anyio.CapacityLimiter(SEARCHES_AT_ONCE)
+
+    async def answer_explore(request: Request) -> Response:
+        replies = ask(json.dumps({**await _body(request), "ask": "explore"}))
+        try:
+            searches.acquire_on_behalf_of_nowait(replies)
+        except anyio.WouldBlock:
+            return _refused("other searches are under way here: stop one of them first", 429)
+        return StreamingResponse(_lines(replies, limiter, searches), media_type="application/x-ndjson")
 
     return Starlette(
         routes=[
@@ -72,6 +83,7 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
             Route("/api/words", _words),
             Route("/api/scenario/{name}", _scenario),
             Route("/api/play", answer_play, methods=["POST"]),
+            Route("/api/explore", answer_explore, methods=["POST"]),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(hosts))],
     )
@@ -134,6 +146,24 @@ def _text_of(asked: dict[str, Any], key: str) -> str | None:
     if not isinstance(value, str) or _SURROGATE.search(value):
         raise HTTPException(400, f"{key} must be a text")
     return value
+
+
+async def _lines(
+    replies: Iterator[str], limiter: anyio.CapacityLimiter, searches: anyio.CapacityLimiter
+) -> AsyncIterator[str]:
+    """A line for each reply, as long as the page listens: a reader who leaves ends the search."""
+    try:
+        while (reply := await run_sync(next, replies, None, limiter=limiter)) is not None:
+            yield reply + "\n"
+    except Exception as error:
+        yield json.dumps({"error": _internal(error)}) + "\n"
+    finally:
+        searches.release_on_behalf_of(replies)
+
+
+def _internal(error: Exception) -> str:
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"internal error: {what} (please keep this text and report it)"
 
 
 def _refused(message: str, status: int = 422) -> Response:

@@ -1,14 +1,15 @@
 """A search from beginning to end: its cluster and strategy, its limits, and what it found.
 
-`search` plays schedules; `find` also shrinks the finding and survives Ctrl-C. The result depends on the
-options alone, except with a limit in seconds, which ends the search after a number of schedules that depends
-on the machine.
+`search` plays schedules; `find` also shrinks the finding and survives Ctrl-C. `searching` is the same as
+`search`, a schedule at a time, for callers that have something else to do in between. The result depends on
+the options alone, except with a limit in seconds, which ends the search after a number of schedules that
+depends on the machine.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -147,9 +148,22 @@ def search(
     milder finding is kept in case nothing worse turns up. ``Grade.LIVENESS`` stops at any, None at none.
     ``result`` may be passed in by a caller that wants to keep what was found when it is interrupted.
     """
+    result = result if result is not None else SearchResult()
+    for schedules in searching(options, result, stop_at=stop_at, seconds=seconds):
+        progress(schedules)
+    return result
+
+
+def searching(
+    options: SearchOptions,
+    result: SearchResult,
+    *,
+    stop_at: Grade | None = Grade.DATA,
+    seconds: float | None = None,
+) -> Iterator[int]:
+    """Search a schedule at a time: how many have been played. What was found so far is in ``result``."""
     deadline = None if seconds is None else time.monotonic() + seconds
     scenario = options.scenario()
-    result = result if result is not None else SearchResult()
     numbered: Iterable[tuple[int, Decider]]
     if options.strategy == "exhaustive":
         numbered = deviations(options.depth)
@@ -158,21 +172,20 @@ def search(
         numbered = ((options.seed + number, decider) for number in range(options.schedules))
     for number, decide in numbered:
         if result.schedules >= options.schedules:
-            return result
+            return
         finding = explore_one(scenario, number, decide, operations=options.operations, faults=options.faults)
-        progress(result.add(finding))
+        yield result.add(finding)
         if finding is not None and stop_at is not None:
             if options.invariant is not None:
                 if finding.invariant == options.invariant:
                     result.finding = finding
-                    return result
+                    return
             elif not finding.grade.milder_than(stop_at):
-                return result
+                return
         if deadline is not None and time.monotonic() >= deadline:
             result.time_up = True
-            return result
+            return
     result.exhausted = options.strategy == "exhaustive"
-    return result
 
 
 class SearchWatcher(Protocol):

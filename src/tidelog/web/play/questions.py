@@ -1,6 +1,6 @@
-"""The page's questions where there is no server: JSON in, JSON out, for Python in a worker of the browser.
+"""The page's questions, JSON in and JSON out: for Python in a worker of the browser, and for the server.
 
-An answer comes as a few texts, of which the last is the answer itself. Between two of them the caller may do
+An answer comes in pieces, of which the last is the answer itself. Between two of them the caller may do
 something else, or leave.
 """
 
@@ -10,13 +10,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tidelog.web.play.exploring import explore
 from tidelog.web.play.playing import CannotPlay, play
 
 Json = dict[str, Any]
 
 
 def ask(question: str) -> Iterator[str]:
-    """``{"ask": "play", …}``, as the page sends it to a server, too."""
+    """``{"ask": "play", …}`` or ``{"ask": "explore", …}``. What is wrong with it is an answer, too."""
     wanted: Json = json.loads(question)
     try:
         for reply in _QUESTIONS[wanted.pop("ask")](wanted):
@@ -29,4 +30,4 @@ def _play(wanted: Json) -> Iterator[Json]:
     yield play(wanted["text"], wanted.get("generation"), wanted.get("against"))
 
 
-_QUESTIONS = {"play": _play}
+_QUESTIONS = {"play": _play, "explore": explore}

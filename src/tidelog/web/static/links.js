@@ -22,7 +22,18 @@ export async function deflate(text) {
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-// What the address asks for: {page: "shelf" | "make" | "scenario" | "play", …}
+// A whole play.
+async function held(parts) {
+  try {
+    const { text, generation = null, against = null, step } = JSON.parse(await inflate(parts.join("/")));
+    if (typeof text !== "string") throw new Error("no text");
+    return { text, generation, against, step: Number(step) || 0 };
+  } catch {
+    throw new BrokenLink();
+  }
+}
+
+// What the address asks for: {page: "shelf" | "make" | "explore" | "scenario" | "play", …}
 export async function readLink(fragment) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split("?");
   const [kind, ...rest] = path.split("/");
@@ -37,15 +48,8 @@ export async function readLink(fragment) {
       step: Number.isFinite(step) ? step : 0,
     };
   }
-  if (kind === "p") {
-    try {
-      const { text, generation = null, against = null, step } = JSON.parse(await inflate(rest.join("/")));
-      if (typeof text !== "string") throw new Error("no text");
-      return { page: "play", text, generation, against, step: Number(step) || 0 };
-    } catch {
-      throw new BrokenLink();
-    }
-  }
+  if (kind === "p") return { page: "play", ...(await held(rest)) };
+  if (kind === "explore") return { page: "explore", story: rest.length ? await held(rest) : null };
   if (kind === "make") return { page: "make" };
   if (kind === "") return { page: "shelf" };
   throw new BrokenLink();
@@ -60,13 +64,18 @@ export function scenarioLink(name, { generation, against, step } = {}) {
   return `#/s/${encodeURIComponent(name)}${query ? `?${query}` : ""}`;
 }
 
-export async function playLink({ text, generation, against, step }) {
+function whole({ text, generation, against, step }) {
   const play = { text };
   if (generation) play.generation = generation;
   if (step) play.step = step;
   if (against) play.against = against;
-  return `#/p/${await deflate(JSON.stringify(play))}`;
+  return deflate(JSON.stringify(play));
 }
+
+export const playLink = async (play) => `#/p/${await whole(play)}`;
+
+// A search that begins where a story is now.
+export const exploreLink = async ({ text, generation, step }) => `#/explore/${await whole({ text, generation, step })}`;
 
 // What to give to others: the name, if the story is the catalogue's own, else the whole story.
 export async function shareLink(stage) {

@@ -1,6 +1,7 @@
 // The page as a whole: what the address asks for, the bar at the top, keys, language and theme.
 
 import { $, button, fill, h, text } from "lab/dom.js";
+import { explorePage } from "lab/explore.js";
 import { BrokenLink, playLink, readLink } from "lab/links.js";
 import { makerPage } from "lab/maker.js";
 import { clearToast, closePopover, showHelp, watchTerms } from "lab/popover.js";
@@ -53,6 +54,7 @@ function drawBar() {
     h("nav", { "aria-label": t("allScenarios") },
       h("a", { href: "#/" }, t("allScenarios")),
       source.live && h("a", { href: "#/make" }, t("makeOwn")),
+      source.live && h("a", { href: "#/explore" }, t("explore")),
       source.live && button(t("openFile"), openFile, { class: "plain" })),
     h("div", { class: "settings" },
       simulator,
@@ -116,6 +118,7 @@ async function open() {
   try {
     if (link.page === "shelf") show(await shelfPage(openFile));
     else if (link.page === "make") show(makerPage());
+    else if (link.page === "explore") show(explorePage(link.story));
     else await openStage(link, mine);
   } catch (error) {
     if (mine !== asked) return;

@@ -1,6 +1,7 @@
 // What can be done to the thing that was chosen: each line adds commands to the story, at this step.
 
 import { button, h } from "lab/dom.js";
+import { exploreLink } from "lab/links.js";
 import { source } from "lab/source.js";
 import { membershipOf } from "lab/topology.js";
 import { channelWords, messageWords, nodeWords, t } from "lab/words.js";
@@ -132,7 +133,7 @@ const MENUS = {
     const form = commandForm(stage);
     return {
       title: t("time"),
-      about: [t("clickHint"), form],
+      about: [t("clickHint"), form, button(t("exploreHere"), () => exploreFrom(stage), { class: "button small" })],
       actions: [
         [t("doAdvance", { duration: "1 s" }), "advance 1s"],
         [t("doAdvance", { duration: "10 s" }), "advance 10s"],
@@ -145,6 +146,10 @@ const MENUS = {
     };
   },
 };
+
+async function exploreFrom(stage) {
+  location.hash = await exploreLink(stage);
+}
 
 function clientChannels(a, b) {
   const client = /^\d+$/.test(a) ? b : a;

@@ -22,6 +22,7 @@ export async function shelfPage(openFile) {
       start(shelf)),
     h("div", { class: "shelf-tools" }, filter,
       source.live && h("a", { class: "button", href: "#/make" }, t("makeOwn")),
+      source.live && h("a", { class: "button", href: "#/explore" }, t("explore")),
       source.live && button(t("openFile"), openFile)),
     groups, nothing,
     !source.live && h("p", { class: "note" }, t("exportNote", { version: shelf.version })));
