@@ -10,6 +10,7 @@ from tidelog._version import __version__
 from tidelog.cli.commands import (
     audit,
     broker,
+    broker_actions,
     down,
     dump,
     evidence,
@@ -18,6 +19,7 @@ from tidelog.cli.commands import (
     lab,
     replay,
     scenario,
+    status,
     sweep,
     topics,
     trial,
@@ -62,6 +64,11 @@ def _root(
 
 app.command("up", epilog=up.EXAMPLES)(up.up)
 app.command("down")(down.down)
+app.command("status", epilog=status.EXAMPLES)(status.status)
+app.command("kill")(broker_actions.kill)
+app.command("pause")(broker_actions.pause)
+app.command("resume")(broker_actions.resume)
+app.command("restart")(broker_actions.restart)
 app.command("broker", epilog=broker.EXAMPLES)(broker.broker)
 app.command("keeper")(keeper.keeper)
 app.command("dump", epilog=dump.EXAMPLES)(dump.dump)

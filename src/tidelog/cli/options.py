@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli.paths import absolute
 from tidelog.errors import unknown
 
 if TYPE_CHECKING:
@@ -62,6 +63,16 @@ ServersOption = Annotated[
         "--bootstrap-servers",
         "-b",
         default="the running cluster, else 127.0.0.1:9092",
+    ),
+]
+ClusterDirOption = Annotated[
+    Path | None,
+    value(
+        "D",
+        "Data directory of the cluster.",
+        "--data-dir",
+        default="the last cluster started",
+        callback=absolute,
     ),
 ]
 

@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -248,8 +248,6 @@ def kill_leftovers(data_dir: Path) -> int:
 # `$XDG_STATE_HOME/tidelog` (`~/.local/state/tidelog`) holds `latest`, the path of the data directory of the
 # cluster that was started last on this machine, and `cluster`, the default data directory of a detached one.
 
-DEFAULT_SERVERS = "127.0.0.1:9092"
-
 
 def state_dir() -> Path:
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -281,7 +279,8 @@ def likely_dirs() -> list[Path]:
     return [folder for folder in (latest_dir(), detached_dir()) if folder is not None]
 
 
-def latest_servers() -> str:
-    """The bootstrap servers of the running cluster that was started last, or Kafka's usual one."""
-    clusters = (running(folder) for folder in likely_dirs())
-    return next((found.bootstrap_servers for found in clusters if found is not None), "") or DEFAULT_SERVERS
+def in_use(folders: Sequence[Path]) -> Path | None:
+    """The first of some directories where a cluster, or a broker that a killed one left behind, runs."""
+    return next(
+        (each for each in folders if lock_file.is_held(each / LOCK_FILE) or running_brokers(each)), None
+    )

@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import value
-from tidelog.cli.paths import absolute
+from tidelog.cli.options import ClusterDirOption
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
@@ -33,16 +32,7 @@ _POLL_SECONDS = 0.02
 
 
 def down(
-    data_dir: Annotated[
-        Path | None,
-        value(
-            "D",
-            "Data directory of the cluster.",
-            "--data-dir",
-            default="the last cluster started",
-            callback=absolute,
-        ),
-    ] = None,
+    data_dir: ClusterDirOption = None,
 ) -> int:
     """Stop a cluster and all its brokers.
 
@@ -52,21 +42,14 @@ def down(
     Example: tidelog down
     Exit code: 0 stopped or not running, 1 a process does not stop, 2 wrong usage.
     """
-    from tidelog.cluster.directory import likely_dirs
+    from tidelog.cluster.directory import in_use, likely_dirs
 
-    folder = _in_use(likely_dirs() if data_dir is None else [data_dir])
+    folder = in_use(likely_dirs() if data_dir is None else [data_dir])
     if folder is None:
         where = f" in {data_dir}" if data_dir is not None else ""
         write_text(f"no cluster is running{where}\n")
         return ExitCode.HELD
     return _stop(folder)
-
-
-def _in_use(folders: list[Path]) -> Path | None:
-    from tidelog.cluster.directory import LOCK_FILE, running_brokers
-    from tidelog.storage.lock_file import is_held
-
-    return next((each for each in folders if is_held(each / LOCK_FILE) or running_brokers(each)), None)
 
 
 def _stop(folder: Path) -> int:

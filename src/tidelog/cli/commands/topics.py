@@ -34,7 +34,7 @@ ConfigOption = Annotated[
 
 @contextmanager
 def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
-    from tidelog.cluster.directory import latest_servers
+    from tidelog.cluster.conditions import latest_servers
     from tidelog.kafka_client.admin import Admin
 
     with Admin(bootstrap_servers or latest_servers()) as admin:

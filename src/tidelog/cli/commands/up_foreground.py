@@ -20,8 +20,10 @@ from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
 from tidelog.cli.show.output import console, write_text
 from tidelog.cluster.aio import Supervisor
 from tidelog.cluster.broker_process import BrokerProcess, exit_summary
-from tidelog.cluster.directory import remember
+from tidelog.cluster.directory import latest_dir, remember
+from tidelog.cluster.remote import Action, RemoteControl
 from tidelog.cluster.spec import ClusterSpec
+from tidelog.errors import reason
 from tidelog.narrate.numbers import counted
 
 _LAST_LINES = 5
@@ -55,6 +57,7 @@ class _Supervision:
         self._cluster = Supervisor(
             plan.spec, plan.data_dir, on_line=self._log.broker_said, on_death=self._died
         )
+        self._remote = RemoteControl(self._cluster, self._did)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -86,6 +89,12 @@ class _Supervision:
                 warning=True,
             )
         await self._cluster.start()
+        try:
+            await self._remote.start()
+        except OSError as error:  # for example a folder shared with another system
+            self._log.note(
+                f"tidelog kill and the like cannot reach this cluster: {reason(error)}", warning=True
+            )
         self._announce(self._ready_line())
         await self._cluster.keeper_failure()
 
@@ -96,6 +105,7 @@ class _Supervision:
 
     async def _stop(self) -> None:
         began = time.perf_counter()
+        self._remote.stop()
         stopped = await self._cluster.stop(remove_data=self._temporary)
         if stopped:
             kept = "" if self._temporary else f" · data kept in {self._cluster.data_dir}"
@@ -139,7 +149,24 @@ class _Supervision:
             for line in list(process.last_lines)[-_LAST_LINES:-1]:
                 self._log.say(f"  {line}")
         others = "the other brokers keep running" if self._cluster.pids else "no broker is left"
-        self._log.say(f"  {others}; to restart it: tidelog broker --properties {process.properties}")
+        self._log.say(f"  {others}; to restart it: {self._command('restart', process.id)}")
+
+    def _did(self, action: Action, number: int) -> None:
+        match action:
+            case Action.KILL:
+                words = f"was killed by tidelog kill; to restart it: {self._command('restart', number)}"
+            case Action.PAUSE:
+                words = f"was paused by tidelog pause; to let it go on: {self._command('resume', number)}"
+            case Action.RESUME:
+                words = "goes on"
+            case Action.RESTART:
+                words = "was restarted by tidelog restart"
+        self._log.note(f"broker {number} {words}", warning=action in (Action.KILL, Action.PAUSE))
+
+    def _command(self, name: str, number: int) -> str:
+        """With the data directory only where the command would not find the cluster without it."""
+        where = "" if latest_dir() == self._cluster.data_dir else f" --data-dir {self._cluster.data_dir}"
+        return f"tidelog {name} {number}{where}"
 
 
 def hints() -> list[str]:
@@ -147,4 +174,6 @@ def hints() -> list[str]:
     return [
         "  tidelog topics create events --partitions 6   create a topic",
         "  tidelog topics describe                       show leaders and in-sync replicas",
+        "  tidelog status                                show the brokers",
+        "  tidelog kill 1                                kill a broker; tidelog restart 1 starts it again",
     ]
