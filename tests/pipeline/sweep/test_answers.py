@@ -1,12 +1,20 @@
 """The guide's answers are what its counts say, and counts of another sweep are answered by what they say."""
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli.test_guides import pattern, shown_of
+
+from tidelog.cli.show.sweep import plan, summary
+from tidelog.pipeline.sweep.campaign import Atlas, Campaign, Estimate
 from tidelog.pipeline.sweep.cells import Cell
 from tidelog.pipeline.sweep.questions import answers
-from tidelog.pipeline.sweep.summary import CellCount
+from tidelog.pipeline.sweep.requests import grid_from
+from tidelog.pipeline.sweep.store import Store
+from tidelog.pipeline.sweep.summary import CellCount, count_from_json
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
 
@@ -19,6 +27,29 @@ def test_the_guide_says_what_its_counts_say() -> None:
     assert made.count("**") == 2 * 7
     assert made.strip() in (GUIDE / "questions.md").read_text("utf-8")
     assert (GUIDE / "atlas.json").stat().st_size <= 200_000
+
+
+def test_the_guide_shows_the_end_of_its_sweep() -> None:
+    """What `atlas.md` shows of it is what the command prints of the counts in `atlas.json`, which do not have
+    the seed of an unrecovered trial."""
+    found = json.loads((GUIDE / "atlas.json").read_text("utf-8"))
+    grid, seeds = grid_from(GUIDE / "atlas.toml", {})
+    counts = [count_from_json(cell) for cell in found["cells"]]
+    for each in counts:
+        each.examples["unrecovered"] = 8
+    printed = summary(Atlas(grid, seeds, counts, []), Path("atlas/atlas.html"))
+    shown = shown_of("docs/guide/atlas.md", "tidelog sweep docs/guide/atlas.toml")
+    shown = [line.replace("…/atlas/", "atlas/") for line in shown]
+    assert re.fullmatch(pattern(shown), printed), printed
+
+
+def test_the_guide_shows_the_size_of_the_usual_grid(tmp_path: Path) -> None:
+    grid, seeds = grid_from(None, {})
+    trials = len(grid.cells) * seeds
+    campaign = Campaign(grid, seeds, Store(tmp_path / "atlas"))
+    printed = plan(campaign, Estimate(trials=trials, present=0, cores=2, trial_s=0.004))
+    shown = shown_of("docs/guide/atlas.md", "tidelog sweep")
+    assert re.fullmatch(pattern(shown), f"\n{printed}\nplaying {trials:,} trials\n")
 
 
 def count(cell: Cell, **bad: int) -> CellCount:
