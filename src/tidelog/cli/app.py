@@ -11,12 +11,15 @@ from tidelog.cli.commands import (
     audit,
     broker,
     broker_actions,
+    consume,
     down,
     dump,
     evidence,
     explore,
+    groups,
     keeper,
     lab,
+    produce,
     replay,
     scenario,
     status,
@@ -73,6 +76,9 @@ app.command("broker", epilog=broker.EXAMPLES)(broker.broker)
 app.command("keeper")(keeper.keeper)
 app.command("dump", epilog=dump.EXAMPLES)(dump.dump)
 app.add_typer(topics.app, name="topics")
+app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
+app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
+app.add_typer(groups.app, name="groups")
 app.add_typer(scenario.app, name="scenario")
 app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
 app.command("replay")(replay.replay)

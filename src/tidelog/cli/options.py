@@ -65,6 +65,7 @@ ServersOption = Annotated[
         default="the running cluster, else 127.0.0.1:9092",
     ),
 ]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
 ClusterDirOption = Annotated[
     Path | None,
     value(
@@ -75,6 +76,13 @@ ClusterDirOption = Annotated[
         callback=absolute,
     ),
 ]
+
+
+def servers_of(given: str | None) -> str:
+    """The servers of `--bootstrap-servers`, or those of the running cluster."""
+    from tidelog.cluster.conditions import latest_servers
+
+    return given or latest_servers()
 
 
 def generation_named(name: str) -> str:

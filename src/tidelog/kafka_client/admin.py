@@ -117,7 +117,7 @@ class Admin:
         answer = self.metadata(names)
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
-                raise Refused(f"topic {topic.name}", topic.error_code, _plainly(topic.error_code))
+                raise Refused(f"topic {topic.name}", topic.error_code, what_it_means(topic.error_code))
         return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name)]
 
     def add_eligible(self, topics: Sequence[TopicView]) -> None:
@@ -275,7 +275,7 @@ class Admin:
             if result.error_code == ErrorCode.NONE:
                 return
             if result.error_code != ErrorCode.NOT_CONTROLLER or time.monotonic() > deadline:
-                message = getattr(result, "error_message", None) or _plainly(result.error_code)
+                message = getattr(result, "error_message", None) or what_it_means(result.error_code)
                 raise Refused(what, result.error_code, message)
             time.sleep(_POLL_SECONDS)
 
@@ -316,7 +316,7 @@ def _topic_view(topic: MetadataResponseTopic) -> TopicView:
     return TopicView(topic.name, topic.is_internal, parts)
 
 
-def _plainly(code: int) -> str | None:
+def what_it_means(code: int) -> str | None:
     """The meaning of an error about a topic, where the error's name is unclear."""
     return {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist",

@@ -12,10 +12,12 @@ from tidelog.wire.api import Api
 from tidelog.wire.batch import split
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tidelog.wire.primitives import Buffer
 from tidelog.wire.records import read_records
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+_WAIT_MS: Final = 500
 _BYTES_MAX: Final = 8 * 1024 * 1024
 
 
@@ -69,18 +71,36 @@ def _read(servers: str, topic: str) -> TopicContents:
     return found
 
 
-def _fetch(leader: Client, topic: str, partition: int, offset: int) -> tuple[list[ReadRecord], int]:
-    """Some records from an offset on, and the offset after them."""
-    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_BYTES_MAX)
+@dataclass(slots=True)
+class Fetched:
+    """The answer about one partition."""
+
+    partition: int
+    error: int
+    records: list[ReadRecord]
+    next_offset: int
+    """The offset after the records; the one that was asked for if there are none."""
+
+
+def fetch(leader: Client, topic: str, offsets: dict[int, int], wait_ms: int) -> list[Fetched]:
+    """Some records of partitions from these offsets on; none after so much time without any."""
+    wanted = [
+        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=_BYTES_MAX)
+        for partition, offset in offsets.items()
+    ]
     request = FetchRequest(
-        max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=[wanted])]
+        max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=wanted)]
     )
-    part = leader.ask(Api.FETCH, request).responses[0].partitions[0]
-    if part.error_code != ErrorCode.NONE:
-        raise ClientError(f"{topic}-{partition} at {offset}: {error_name(part.error_code)}")
-    batches = split(bytearray(part.records or b""))
-    if not batches:
-        raise ClientError(f"{topic}-{partition} at {offset}: nothing was returned")
+    answer = leader.ask(Api.FETCH, request)
+    return [
+        _fetched(topic, part.partition_index, part.error_code, part.records, offsets[part.partition_index])
+        for found in answer.responses
+        for part in found.partitions
+    ]
+
+
+def _fetched(topic: str, partition: int, error: int, data: Buffer | None, offset: int) -> Fetched:
+    batches = [] if error else split(bytearray(data or b""))
     records = [
         ReadRecord(
             topic, partition, record.offset, record.key, record.value, record.timestamp, batch.leader_epoch
@@ -90,4 +110,14 @@ def _fetch(leader: Client, topic: str, partition: int, offset: int) -> tuple[lis
         for record in read_records(batch)
         if record.offset >= offset
     ]
-    return records, batches[-1].next_offset
+    return Fetched(partition, error, records, batches[-1].next_offset if batches else offset)
+
+
+def _fetch(leader: Client, topic: str, partition: int, offset: int) -> tuple[list[ReadRecord], int]:
+    """Some records from an offset on, and the offset after them."""
+    (part,) = fetch(leader, topic, {partition: offset}, _WAIT_MS)
+    if part.error != ErrorCode.NONE:
+        raise ClientError(f"{topic}-{partition} at {offset}: {error_name(part.error)}")
+    if part.next_offset == offset:
+        raise ClientError(f"{topic}-{partition} at {offset}: nothing was returned")
+    return part.records, part.next_offset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.options import JsonOption, ServersOption, value
+from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, servers_of, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
@@ -22,7 +22,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)]
 TopicsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Topic names.", show_default="all topics")
 ]
@@ -34,10 +33,9 @@ ConfigOption = Annotated[
 
 @contextmanager
 def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
-    from tidelog.cluster.conditions import latest_servers
     from tidelog.kafka_client.admin import Admin
 
-    with Admin(bootstrap_servers or latest_servers()) as admin:
+    with Admin(servers_of(bootstrap_servers)) as admin:
         yield admin
 
 

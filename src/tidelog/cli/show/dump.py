@@ -76,14 +76,14 @@ def _record(row: Row) -> Text:
     text = Text(f"    {row['offset']:<10}  {time_text(row['timestamp'])}  ")
     if "control" in row:
         return text.append(f"control: {row['control']}", palette.FAINT)
-    text.append("key ", palette.FAINT).append(_value(row, "key"))
-    text.append("  value ", palette.FAINT).append(_value(row, "value"))
+    text.append("key ", palette.FAINT).append(value_text(row, "key"))
+    text.append("  value ", palette.FAINT).append(value_text(row, "value"))
     for header in row["headers"]:
-        text.append(f"  {header['name']}=", palette.FAINT).append(_value(header, "value"))
+        text.append(f"  {header['name']}=", palette.FAINT).append(value_text(header, "value"))
     return text
 
 
-def _value(row: Row, name: str) -> str:
+def value_text(row: Row, name: str) -> str:
     if f"{name}_base64" in row:
         shown = f"base64:{row[f'{name}_base64']}"
     else:

@@ -37,6 +37,17 @@ class Waiting:
             self._drawn = now
             self._draw(f"waiting {now - self._began:.0f} s: {what}")
 
+    def over(self) -> None:
+        """What was waited for is there."""
+        if self._what:
+            self._what = ""
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._live:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()
+
     def _draw(self, line: str) -> None:
         import shutil
 
@@ -47,6 +58,4 @@ class Waiting:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live and self._what:
-            sys.stderr.write(_CLEAR)
-            sys.stderr.flush()
+        self.over()

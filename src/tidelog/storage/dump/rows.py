@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,16 @@ def gone(path: Path) -> Row:
     """A file that vanished while it was read: a running broker removes files for retention and
     DeleteTopics."""
     return note(path, "removed while it was read: a broker runs here")
+
+
+def bytes_field(name: str, value: bytes | None) -> Row:
+    """As text if it is UTF-8, else in base64 under another name, so that no byte is lost."""
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
 
 
 def unreadable(path: Path, error: OSError) -> Row:

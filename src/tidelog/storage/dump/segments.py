@@ -9,7 +9,6 @@ Messages of Kafka 0.10 and earlier (magic 0 and 1) are listed without their cont
 
 from __future__ import annotations
 
-import base64
 import os
 import zlib
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from typing import BinaryIO
 
 from crc32c import crc32c
 
-from tidelog.storage.dump.rows import Row, Rows, finding, note, unreadable
+from tidelog.storage.dump.rows import Row, Rows, bytes_field, finding, note, unreadable
 from tidelog.wire.batch import (
     COMPRESSION_BITS,
     CONTROL_BIT,
@@ -280,19 +279,9 @@ def _row(path: Path, record: Record, *, control: bool) -> Row:
     if control:
         row["control"] = _control_type(record.key)
         return row
-    row |= _bytes("key", record.key) | _bytes("value", record.value)
-    row["headers"] = [{"name": name, **_bytes("value", value)} for name, value in record.headers]
+    row |= bytes_field("key", record.key) | bytes_field("value", record.value)
+    row["headers"] = [{"name": name, **bytes_field("value", value)} for name, value in record.headers]
     return row
-
-
-def _bytes(name: str, value: bytes | None) -> Row:
-    """As text if it is UTF-8, else in base64 under another name, so that no byte is lost."""
-    if value is None:
-        return {name: None}
-    try:
-        return {name: value.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode("ascii")}
 
 
 def _control_type(key: bytes | None) -> str:
