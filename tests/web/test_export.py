@@ -8,10 +8,13 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 from tests.web.browsing import Opened
+from tests.web.site_server import needs_pyodide
 
+from tidelog.lab.play import run
 from tidelog.scenario import catalogue
+from tidelog.scenario.scenario import parse
 
-BYTES_MAX = 500_000
+BYTES_MAX = 600_000
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_whole_catalogue_fits(exported: Path) -> None:
-    """All scenarios under two generations take less than 500 KB, and nothing is loaded from elsewhere."""
+    """All scenarios under two generations take less than 600 KB, and nothing is loaded from elsewhere."""
     html = exported.read_text("utf-8")
     assert exported.stat().st_size < BYTES_MAX
     assert "/static/" not in html
@@ -55,6 +58,28 @@ def test_what_needs_the_simulator_says_what_to_run(browser: Any, exported: Path)
     page.locator("g.broker").first.click()
     assert "tidelog lab" in page.locator(".popover").inner_text()
     assert page.locator("#bar").get_by_role("link", name="Make your own").count() == 0
+    opened.close()
+
+
+@pytest.mark.slow
+def test_a_file_with_python_can_be_changed(browser: Any, tmp_path: Path) -> None:
+    """Opened from a disk, without a network: a fork is played there, and its link opens in the file."""
+    needs_pyodide()
+    file = tmp_path / "alive.html"
+    assert call("lab", "hw-loss", "--export", file, "--with-python").code == 0
+    opened = Opened(browser, file.as_uri(), offline=True)
+    page = opened.go("#/s/hw-loss?g=hw&step=19")
+    opened.until("lab.python.phase === 'ready'", PATIENCE_SECONDS)
+    page.locator("g.broker").nth(0).click()
+    page.get_by_text("Wake it up").click()
+    opened.until("lab.stage.step === 20")
+    lost = page.evaluate("lab.stage.recording.verdict.lost.map((found) => found.value)")
+    text = page.evaluate("lab.stage.fileText()")
+    assert [finding["value"] for finding in run(parse(text)).verdict.lost] == lost
+    link = page.evaluate("import('lab/links.js').then(({ shareLink }) => shareLink(lab.stage))")
+    assert link.startswith(file.as_uri() + "#/p/")
+    page.evaluate("(link) => lab.open(link)", link[len(file.as_uri()) :])
+    assert page.evaluate("[lab.stage.step, lab.stage.fileText()]") == [20, text]
     opened.close()
 
 
