@@ -23,6 +23,14 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower() + hint
 
 
+def not_json(error: Exception) -> str:
+    """Why a text is not the JSON that was expected, without the sentences of the parser."""
+    line, column = getattr(error, "lineno", None), getattr(error, "colno", None)
+    if line is None:
+        return "it does not hold what it should"
+    return f"it is damaged, line {line}, column {column} is not JSON"
+
+
 def unknown(what: str, given: str, known: Sequence[str], *, listed_by: str = "") -> Refusal:
     """The refusal of an unknown name. It suggests the nearest known names, or the command that lists them."""
     import difflib  # imported here, because most processes never need it

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,27 @@ def test_a_folder_without_evidence(tmp_path: Path):
 
 def test_a_manifest_that_is_none(evidence: Path):
     (evidence / "trial.json").write_text("{]")
-    assert "trial.json is invalid" in refused(call("audit", evidence))
+    message = "trial.json is invalid: it is damaged, line 1, column 2 is not JSON"
+    for command in (("audit",), ("evidence", "show")):
+        assert refused(call(*command, evidence)).endswith(message)
+    (evidence / "trial.json").write_text("[]")
+    assert refused(call("audit", evidence)).endswith("trial.json is invalid: it does not hold what it should")
+
+
+def test_a_summary_without_a_ledger_promises_nothing(evidence: Path):
+    assert "1 ok" in call("evidence", "show", evidence).out
+    shutil.rmtree(evidence / "ledger")
+    answer = call("evidence", "show", evidence)
+    assert answer.code == 2
+    assert "lost        unknown: there is no ledger" in answer.out
+    assert "none: every" not in answer.out
+
+
+def test_a_damaged_table_is_named(evidence: Path):
+    damaged = min((evidence / "ledger").glob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    message = refused(call("evidence", "show", evidence))
+    assert message.startswith(f"{damaged} is damaged, it is not a whole Parquet file: restore it")
 
 
 def test_evidence_of_another_schema(evidence: Path):

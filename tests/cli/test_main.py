@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, environment, refused, spawn
 
 import tidelog
+from tidelog.cli import app
 from tidelog.core.generations import GENERATIONS
 
 
@@ -20,9 +22,24 @@ def test_version():
 def test_help_has_a_line_for_every_command_and_an_example():
     answer = call("--help")
     assert answer.code == 0
-    commands = ("up", "down", "broker", "keeper", "topics", "dump", "scenario", "explore", "replay")
-    for command in commands:
-        assert any(line.startswith(f"  {command} ") for line in answer.lines)
+    commands = (
+        "up",
+        "down",
+        "status",
+        "kill",
+        "produce",
+        "consume",
+        "groups",
+        "broker",
+        "keeper",
+        "topics",
+        "dump",
+        "scenario",
+        "explore",
+        "replay",
+    )
+    for name in commands:
+        assert any(line.startswith(f"  {name} ") for line in answer.lines)
     assert "tidelog scenario run hw-loss" in answer.out
     assert max(map(len, answer.lines)) <= 80
 
@@ -45,6 +62,27 @@ def test_help_of_a_command_has_an_example(command: str):
     answer = call(*command.split(), "--help")
     assert answer.code == 0
     assert f"Example: tidelog {command}" in answer.out
+
+
+def _tree(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _tree(child, (*path, name))
+
+
+def test_every_command_has_short_help_that_is_whole_and_fits():
+    """`-h` as `--help`; no summary ends in dots; options of the same kind are together."""
+    for path in _tree(app.command()):
+        answer = call(*path, "-h")
+        assert answer.code == 0
+        assert answer.out == call(*path, "--help").out
+        described = answer.out.partition("Examples:")[0].splitlines()
+        assert not [line for line in described if line.endswith("...") and not line.startswith("Usage")]
+    narrow = call("-h", columns=50).out
+    assert "Show the brokers of a running cluster" in narrow
+    assert "..." not in narrow.partition("Options:")[2]
+    trial = [line for line in call("trial", "-h").lines if line.endswith(":") and line[0] != " "]
+    assert trial == ["Load:", "Cluster and topic:", "Faults:", "Output:", "Options:"]
 
 
 def test_help_names_every_generation():

@@ -219,11 +219,11 @@ def test_a_second_signal_does_not_wait(tmp_path: Path):
 def test_in_the_background_until_down(tmp_path: Path):
     """`--detach` returns when it is ready; other commands find it; `down` ends it and its data. What is odd
     about the settings is said in front, not only in the log."""
-    with Up(tmp_path, "--brokers", "2", "--detach", "--set", "num.partitons=3") as up:
+    with Up(tmp_path, "--brokers", "2", "--detach", "--set", "ssl.protocol=x") as up:
         ready = READY.fullmatch(up.line().rstrip("\n"))
         assert ready is not None
         assert up.process.wait(PATIENCE_SECONDS) == 0
-        odd = "unknown setting num.partitons, --set: did you mean num.partitions?\n"
+        odd = "ssl.protocol has no effect: connections are neither encrypted nor authenticated, --set\n"
         eventually(lambda: up.errors == odd)
         supervisor, pids = up.status()["pid"], up.pids()
         assert is_alive(supervisor)
@@ -306,3 +306,13 @@ def test_remarks_about_a_file_come_before_the_log(tmp_path: Path):
         f"{tmp_path / 'kafka.properties'}: tidelog up ignores broker.id and sets its own",
     ]
     assert up.errors.count("num.partitons") == 1
+
+
+def test_a_mistyped_setting_is_refused_before_anything_starts(tmp_path: Path):
+    """In a file, which may be one of Kafka's, it is a warning."""
+    message = "unknown setting 'num.partitons': did you mean num.partitions"
+    for command in (("up",), ("broker", "--id", "1", "--keeper", "embedded://h:1"), ("trial",)):
+        assert refused(call(*command, "--set", "num.partitons=3", XDG_STATE_HOME=str(tmp_path))).startswith(
+            message
+        )
+    assert not list(tmp_path.iterdir())

@@ -210,6 +210,11 @@ def test_overrides_come_last_and_say_where_they_are_from(tmp_path: Path):
         load(path, ["num.partitions=x"], option="--override")
     with pytest.raises(SettingsError, match=r"'num\.partitions': expected name=value, --set"):
         load(path, ["num.partitions"])
+    with pytest.raises(
+        SettingsError, match=r"unknown setting 'num\.partition': did you mean num\.partitions"
+    ):
+        load(path, ["num.partition=4"])
+    assert load(path, ["ssl.protocol=x", "port=1", "log.dir=x"]).settings.num_partitions == 3
     with pytest.raises(SettingsError, match=r"gone\.properties: no such file"):
         load(tmp_path / "gone.properties")
 

@@ -407,7 +407,10 @@ def test_where_nothing_was_sent_no_promise_was_held(tmp_path: Path):
     folder.release()
     answer = call("evidence", "show", tmp_path / "e")
     assert answer.code == 2
-    assert "lost        not checked: no producer sent a record" in answer.lines
+    assert (
+        "lost        unknown: there is no ledger (no producer sent a record, or it is missing)"
+        in answer.lines
+    )
     assert "reads       none" in answer.lines
 
 

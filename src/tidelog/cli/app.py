@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,7 @@ from tidelog.cli.commands import (
     trial,
     up,
 )
+from tidelog.cli.help import Command, Group
 
 EXAMPLES = """\b
 Examples:
@@ -47,6 +49,8 @@ app = typer.Typer(
     epilog=EXAMPLES,
     add_completion=False,
     rich_markup_mode=None,
+    cls=Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -65,28 +69,39 @@ def _root(
         raise typer.Exit(2)
 
 
-app.command("up", epilog=up.EXAMPLES)(up.up)
-app.command("down")(down.down)
-app.command("status", epilog=status.EXAMPLES)(status.status)
-app.command("kill")(broker_actions.kill)
-app.command("pause")(broker_actions.pause)
-app.command("resume")(broker_actions.resume)
-app.command("restart")(broker_actions.restart)
-app.command("broker", epilog=broker.EXAMPLES)(broker.broker)
-app.command("keeper")(keeper.keeper)
-app.command("dump", epilog=dump.EXAMPLES)(dump.dump)
-app.add_typer(topics.app, name="topics")
-app.command("produce", epilog=produce.EXAMPLES)(produce.produce)
-app.command("consume", epilog=consume.EXAMPLES)(consume.consume)
-app.add_typer(groups.app, name="groups")
-app.add_typer(scenario.app, name="scenario")
-app.command("explore", epilog=explore.EXAMPLES)(explore.explore)
-app.command("replay")(replay.replay)
-app.command("lab", epilog=lab.EXAMPLES)(lab.lab)
-app.command("trial", epilog=trial.EXAMPLES)(trial.trial)
-app.command("audit", epilog=audit.EXAMPLES)(audit.audit)
-app.command("sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
-app.add_typer(evidence.app, name="evidence")
+CLUSTER = "A cluster on this machine"
+CLIENT = "Topics, records and groups of any Kafka cluster"
+LAB = "Failures, played in the lab"
+TRIALS = "Failures of real processes, audited"
+PARTS = "Single processes, and their files"
+
+
+def _add(panel: str, name: str, function: Callable[..., Any], epilog: str | None = None) -> None:
+    app.command(name, epilog=epilog, rich_help_panel=panel, cls=Command)(function)
+
+
+_add(CLUSTER, "up", up.up, up.EXAMPLES)
+_add(CLUSTER, "down", down.down)
+_add(CLUSTER, "status", status.status, status.EXAMPLES)
+_add(CLUSTER, "kill", broker_actions.kill)
+_add(CLUSTER, "pause", broker_actions.pause)
+_add(CLUSTER, "resume", broker_actions.resume)
+_add(CLUSTER, "restart", broker_actions.restart)
+app.add_typer(topics.app, name="topics", rich_help_panel=CLIENT)
+_add(CLIENT, "produce", produce.produce, produce.EXAMPLES)
+_add(CLIENT, "consume", consume.consume, consume.EXAMPLES)
+app.add_typer(groups.app, name="groups", rich_help_panel=CLIENT)
+app.add_typer(scenario.app, name="scenario", rich_help_panel=LAB)
+_add(LAB, "explore", explore.explore, explore.EXAMPLES)
+_add(LAB, "replay", replay.replay)
+_add(LAB, "lab", lab.lab, lab.EXAMPLES)
+_add(LAB, "sweep", sweep.sweep, sweep.EXAMPLES)
+_add(TRIALS, "trial", trial.trial, trial.EXAMPLES)
+_add(TRIALS, "audit", audit.audit, audit.EXAMPLES)
+app.add_typer(evidence.app, name="evidence", rich_help_panel=TRIALS)
+_add(PARTS, "broker", broker.broker, broker.EXAMPLES)
+_add(PARTS, "keeper", keeper.keeper)
+_add(PARTS, "dump", dump.dump, dump.EXAMPLES)
 
 
 def command() -> Any:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tidelog.scenario.scenario import Scenario
 
 
-def flag(help_: str, *names: str) -> Any:
+def flag(help_: str, *names: str, **more: Any) -> Any:
     """An option that is given or not."""
-    return typer.Option(*names, help=help_)
+    return typer.Option(*names, help=help_, **more)
 
 
 def value(metavar: str, help_: str, *names: str, default: bool | str = True, **more: Any) -> Any:

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
-from tidelog.errors import Refusal, reason
+from tidelog.errors import Refusal, not_json, reason
 from tidelog.evidence.tables import READABLE_VERSIONS, SCHEMA_VERSION, TABLES
 
 MANIFEST: Final = "trial.json"
@@ -102,7 +102,7 @@ class Manifest:
         except OSError as error:
             raise EvidenceError(f"{path}: {reason(error)}") from None
         except (ValueError, LookupError, TypeError) as error:
-            raise EvidenceError(f"{path} is invalid: {error}") from None
+            raise EvidenceError(f"{path} is invalid: {not_json(error)}") from None
 
 
 class EvidenceFolder:

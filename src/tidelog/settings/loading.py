@@ -1,8 +1,9 @@
 """Load settings from properties files and command lines; messages name the file and line.
 
-A wrong value stops the start. An unknown name does not, since Kafka ignores those too: the warning suggests
-the nearest name. Kafka's settings without a use in tidelog are listed in one line. Each setting of security
-gets a warning, because ignoring it silently would be dangerous.
+A wrong value stops the start. An unknown name in a file does not, since Kafka ignores those too: the warning
+suggests the nearest name. On a command line, which a person just wrote, it does. Kafka's settings without a
+use in tidelog are listed in one line. Each setting of security gets a warning, because ignoring it silently
+would be dangerous.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tidelog.errors import unknown as unknown_name
 from tidelog.settings.broker import BROKER, Settings
 from tidelog.settings.ignored import REPLACED, is_ignored, is_security
 from tidelog.settings.properties import Property, assignment, latest, read
@@ -45,7 +47,17 @@ def load(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--s
 def gather(path: Path | None, overrides: Sequence[str] = (), *, option: str = "--set") -> list[Property]:
     """The entries of a file and of a command line; later entries win. Raises `SettingsError`."""
     entries = [] if path is None else read(path)
-    return entries + [assignment(text, option) for text in overrides]
+    given = [assignment(text, option) for text in overrides]
+    for entry in given:
+        if _is_unknown(entry.name):
+            wrong = unknown_name("setting", entry.name, tuple(BROKER), listed_by="tidelog broker --settings")
+            raise SettingsError(str(wrong))
+    return entries + given
+
+
+def _is_unknown(name: str) -> bool:
+    known = name in BROKER or name in BROKER.aliases or name in REPLACED
+    return not (known or is_security(name) or is_ignored(name))
 
 
 def settle(entries: Iterable[Property]) -> Loaded:

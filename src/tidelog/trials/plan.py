@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ from tidelog.faults.testbed import Ability
 from tidelog.narrate.numbers import counted
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
+from tidelog.settings.properties import Property, assignment
 from tidelog.trials.collection import stop_leftovers
 from tidelog.trials.load.workload import Idempotence, Workload
 from tidelog.trials.targets import ExistingKafka, LoadTarget, OwnCluster
@@ -105,14 +106,14 @@ class TrialOptions:
             idempotence=cast(Idempotence, self.idempotence),
             value_bytes=self.value_bytes,
             delivery_timeout_ms=int(self.delivery_timeout * 1000),
-            client=_assignments(self.client_settings, "--client"),
+            client=_assignments(assignment(text, "--client") for text in self.client_settings),
         )
 
     def _zones(self) -> tuple[str, ...]:
         return tuple(f"az{number}" for number in range(1, min(3, self.brokers) + 1))
 
     def cluster_spec(self, folder: EvidenceFolder) -> ClusterSpec:
-        given = _assignments(self.broker_settings, "--set")
+        given = _assignments(gather(None, list(self.broker_settings)))
         for name in given:
             if name not in BROKER:
                 raise unknown("setting", name, tuple(BROKER), listed_by="tidelog broker --settings")
@@ -269,5 +270,5 @@ def _needed(ability: Ability, kinds: set[str]) -> bool:
     return any(ability in TRIAL_FAULTS[kind].needs for kind in kinds)
 
 
-def _assignments(given: Sequence[str], option: str) -> dict[str, Any]:
-    return {entry.name: entry.value for entry in gather(None, list(given), option=option)}
+def _assignments(entries: Iterable[Property]) -> dict[str, Any]:
+    return {entry.name: entry.value for entry in entries}

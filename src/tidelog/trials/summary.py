@@ -17,8 +17,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
-from tidelog.evidence.folder import EvidenceFolder, Manifest
-from tidelog.evidence.parquet.parts import dataset, read_table
+from tidelog.evidence.folder import EvidenceError, EvidenceFolder, Manifest
+from tidelog.evidence.parquet.parts import damaged_part, dataset, part_files, read_table
 from tidelog.evidence.tables import FAULTS, LEDGER, READS
 
 UNAVAILABLE_US: Final = 1_000_000
@@ -70,6 +70,8 @@ class TrialSummary:
     repeat, but after a time-out librdkafka begins a new epoch and sends what was in flight once more."""
     duplicated_examples: list[str] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
+    has_ledger: bool = True
+    """Whether there is any record of what was sent."""
     checked: bool = False
     """Whether anything was sent, and there was a final read to look for losses in."""
 
@@ -86,11 +88,25 @@ class TrialSummary:
 
 
 def summarize(folder: EvidenceFolder) -> TrialSummary:
-    """Look at the evidence of a trial that has ended."""
+    """Look at the evidence of a trial that has ended. Raises `EvidenceError` if a table is damaged."""
+    try:
+        return _summarize(folder)
+    except (pa.ArrowException, OSError):
+        damaged = damaged_part(folder.path, (LEDGER, READS, FAULTS))
+        if damaged is None:
+            raise
+        raise EvidenceError(
+            f"{damaged} is damaged, it is not a whole Parquet file: "
+            "restore it, or move it away to see the rest"
+        ) from None
+
+
+def _summarize(folder: EvidenceFolder) -> TrialSummary:
     path, manifest = folder.path, folder.manifest
     summary = TrialSummary(manifest.state, manifest.stage, missing=manifest.missing)
     if manifest.load_started_us is not None and manifest.load_ended_us is not None:
         summary.seconds = (manifest.load_ended_us - manifest.load_started_us) / 1_000_000
+    summary.has_ledger = bool(part_files(path / LEDGER.name))
     _count(summary, path)
     _find_windows(summary, path, manifest)
     if manifest.final_reader is not None:
@@ -107,14 +123,15 @@ def _count(summary: TrialSummary, path: Path) -> None:
     summary.sent = ledger.num_rows
     if summary.sent:
         span = pc.min_max(ledger["sent_us"]).as_py()
-        summary.rate = round(summary.sent / max((span["max"] - span["min"]) / 1e6, 0.001), 1)
+        if span["min"] is not None:  # an imported history may have no times
+            summary.rate = round(summary.sent / max((span["max"] - span["min"]) / 1e6, 0.001), 1)
     outcomes = _counted(ledger["outcome"])
     summary.ok, summary.failed, summary.unknown = (outcomes.get(o, 0) for o in ("ok", "failed", "unknown"))
     bad = ledger.filter(pc.not_equal(ledger["outcome"], "ok"))
     summary.errors = _counted(pc.fill_null(bad["error"], "(never reported)"))
     good = ledger.filter(pc.equal(ledger["outcome"], "ok"))
-    if good.num_rows:
-        latency = pc.subtract(good["settled_us"], good["sent_us"])
+    latency = pc.drop_null(pc.subtract(good["settled_us"], good["sent_us"]))
+    if len(latency):
         points = pc.quantile(latency, [0.5, 0.99, 1.0]).to_pylist()
         summary.latency_ms = {
             name: round(us / 1000, 1) for name, us in zip(("p50", "p99", "max"), points, strict=True)

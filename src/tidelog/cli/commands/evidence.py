@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode
+from tidelog.cli.help import Group
 from tidelog.cli.options import JsonOption, flag
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import write_text
@@ -18,6 +19,7 @@ app = typer.Typer(
     help="Evidence of trials: show, recover, import.",
     no_args_is_help=False,
     rich_markup_mode=None,
+    cls=Group,
 )
 
 Folder = Annotated[

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.help import Group
 from tidelog.cli.options import JsonOption, ServersOption, one_of, servers_of, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal, unknown
@@ -17,6 +18,7 @@ app = typer.Typer(
     help="Consumer groups: list, describe (lag), reset, delete.",
     no_args_is_help=False,
     rich_markup_mode=None,
+    cls=Group,
 )
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group name.", show_default=False)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidelog.cli.errors import ExitCode
+from tidelog.cli.help import Group
 from tidelog.cli.options import (
     GenerationOption,
     JsonOption,
@@ -32,6 +33,7 @@ app = typer.Typer(
     help="Known failures by name: list, show, run, compare.",
     no_args_is_help=False,
     rich_markup_mode=None,
+    cls=Group,
 )
 
 STAGES = ("sim", "cluster")

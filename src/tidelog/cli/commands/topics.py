@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli.help import Group
 from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, servers_of, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Manage topics of a running tidelog or Apache Kafka cluster.",
     no_args_is_help=False,
     rich_markup_mode=None,
+    cls=Group,
 )
 
 TopicsArgument = Annotated[

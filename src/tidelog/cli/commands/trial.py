@@ -32,33 +32,54 @@ Examples:
 Exit code: 0 every promise held, 1 a promise was broken, 2 inconclusive or wrong usage.
 """
 
+LOAD, CLUSTER, FAULTS, OUTPUT = "Load", "Cluster and topic", "Faults", "Output"
+
 Seconds = Annotated[
     float | None,
-    value("S", "Duration of the load in seconds.", default="60", min=1.0),
+    value("S", "Duration of the load in seconds.", default="60", min=1.0, rich_help_panel=LOAD),
 ]
 Minutes = Annotated[
     float | None,
-    value("M", "Duration of the load in minutes.", default=False, min=0.01),
+    value("M", "Duration of the load in minutes.", default=False, min=0.01, rich_help_panel=LOAD),
 ]
-Rate = Annotated[float, value("R", "Maximum records per second.", min=0.1)]
-Brokers = Annotated[int, value("N", "Brokers in the cluster.", min=1, max=100)]
-Partitions = Annotated[int, value("N", "Partitions of the topic.", min=1, max=10_000)]
+Rate = Annotated[float, value("R", "Maximum records per second.", min=0.1, rich_help_panel=LOAD)]
+Brokers = Annotated[int, value("N", "Brokers in the cluster.", min=1, max=100, rich_help_panel=CLUSTER)]
+Partitions = Annotated[
+    int, value("N", "Partitions of the topic.", min=1, max=10_000, rich_help_panel=CLUSTER)
+]
 Replicas = Annotated[
     int | None,
-    value("N", "Replicas of each partition.", "--replication-factor", default="up to 3", min=1),
+    value(
+        "N",
+        "Replicas of each partition.",
+        "--replication-factor",
+        default="up to 3",
+        min=1,
+        rich_help_panel=CLUSTER,
+    ),
 ]
 MinInsync = Annotated[
     int | None,
-    value("N", "min.insync.replicas of the topic.", "--min-insync", default="2", min=1),
+    value(
+        "N", "min.insync.replicas of the topic.", "--min-insync", default="2", min=1, rich_help_panel=CLUSTER
+    ),
 ]
-Acks = Annotated[str, value("LIST", "acks of the producers, assigned in turn: 0, 1, all.")]
-Idempotence = Annotated[str, value("I", "Idempotence of producers with acks=all: on, off or mixed.")]
-Producers = Annotated[int, value("N", "Number of producers.", min=1, max=500)]
-Consumers = Annotated[int, value("N", "Number of consumers; each reads all partitions.", min=0, max=100)]
-ValueBytes = Annotated[int, value("N", "Size of a value.", "--value-bytes", min=1, max=1_000_000)]
+Acks = Annotated[
+    str, value("LIST", "acks of the producers, assigned in turn: 0, 1, all.", rich_help_panel=LOAD)
+]
+Idempotence = Annotated[
+    str, value("I", "Idempotence of producers with acks=all: on, off or mixed.", rich_help_panel=LOAD)
+]
+Producers = Annotated[int, value("N", "Number of producers.", min=1, max=500, rich_help_panel=LOAD)]
+Consumers = Annotated[
+    int, value("N", "Number of consumers; each reads all partitions.", min=0, max=100, rich_help_panel=LOAD)
+]
+ValueBytes = Annotated[
+    int, value("N", "Size of a value.", "--value-bytes", min=1, max=1_000_000, rich_help_panel=LOAD)
+]
 DeliveryTimeout = Annotated[
     float,
-    value("S", "Delivery timeout of a send in seconds.", "--delivery-timeout", min=1.0),
+    value("S", "Delivery timeout of a send in seconds.", "--delivery-timeout", min=1.0, rich_help_panel=LOAD),
 ]
 
 
@@ -73,28 +94,35 @@ FaultList = Annotated[
         "LIST",
         f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
         "--faults",
+        rich_help_panel=FAULTS,
     ),
 ]
-Every = Annotated[float, value("S", "Average seconds between faults.", min=0.1)]
+Every = Annotated[float, value("S", "Average seconds between faults.", min=0.1, rich_help_panel=FAULTS)]
 Network = Annotated[
     str,
-    value("N", "Network faults by relays (TCP proxies) or netns (network namespaces; needs root)."),
+    value(
+        "N",
+        "Network faults by relays (TCP proxies) or netns (network namespaces; needs root).",
+        rich_help_panel=FAULTS,
+    ),
 ]
 DownMax = Annotated[
     int | None,
-    value("N", "Maximum brokers down at once.", "--down-max", default="1", min=1),
+    value("N", "Maximum brokers down at once.", "--down-max", default="1", min=1, rich_help_panel=FAULTS),
 ]
 Schedule = Annotated[
     Path | None,
-    value("FILE", "Replay the faults of a trial.json.", default=False, callback=absolute),
+    value(
+        "FILE", "Replay the faults of a trial.json.", default=False, callback=absolute, rich_help_panel=FAULTS
+    ),
 ]
 Seed = Annotated[
     int | None,
-    value("N", "Random seed for the faults.", default="random, printed", min=0),
+    value("N", "Random seed for the faults.", default="random, printed", min=0, rich_help_panel=FAULTS),
 ]
 Evidence = Annotated[
     Path | None,
-    value("DIR", "Output directory.", default="trial-DATE-TIME", callback=absolute),
+    value("DIR", "Output directory.", default="trial-DATE-TIME", callback=absolute, rich_help_panel=OUTPUT),
 ]
 Servers = Annotated[
     str | None,
@@ -104,11 +132,14 @@ Servers = Annotated[
         "--bootstrap-servers",
         "-b",
         default=False,
+        rich_help_panel=CLUSTER,
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    value("NAME=VALUE", "Setting of every broker; repeatable.", "--set", default=False),
+    value(
+        "NAME=VALUE", "Setting of every broker; repeatable.", "--set", default=False, rich_help_panel=CLUSTER
+    ),
 ]
 ClientOption = Annotated[
     list[str] | None,
@@ -117,9 +148,13 @@ ClientOption = Annotated[
         "Setting of all clients, with librdkafka's names; repeatable.",
         "--client",
         default=False,
+        rich_help_panel=LOAD,
     ),
 ]
-NoAudit = Annotated[bool, flag("Skip the audit; only check for lost records, without Spark.", "--no-audit")]
+NoAudit = Annotated[
+    bool,
+    flag("Skip the audit; only check for lost records, without Spark.", "--no-audit", rich_help_panel=OUTPUT),
+]
 
 
 def trial(

@@ -83,6 +83,9 @@ def _windows(found: TrialSummary) -> str:
 
 
 def _losses(found: TrialSummary) -> list[Text]:
+    if not found.has_ledger:
+        words = "unknown: there is no ledger (no producer sent a record, or it is missing)"
+        return [_line("lost", words, palette.WARNING)]
     if not found.sent:
         return [_line("lost", "not checked: no producer sent a record", palette.WARNING)]
     if not found.checked:

@@ -153,3 +153,13 @@ def rows_of(evidence: Path, table: Table) -> Iterator[Row]:
     for batch in dataset(evidence, table).to_batches():
         for row in batch.to_pylist(maps_as_pydicts="strict"):
             yield {name: value for name, value in row.items() if value is not None}
+
+
+def damaged_part(evidence: Path, tables: Iterable[Table]) -> Path | None:
+    """The first file of some tables that cannot be read."""
+    for path in (path for table in tables for path in part_files(evidence / table.name)):
+        try:
+            pq.ParquetFile(path).read()
+        except (pa.ArrowException, OSError):
+            return path
+    return None

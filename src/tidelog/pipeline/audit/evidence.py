@@ -24,6 +24,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from tidelog.errors import not_json
 from tidelog.evidence.folder import COMPLETE, MANIFEST, EvidenceError, Manifest
 from tidelog.evidence.parquet.parts import SUFFIX, arrow_schema
 from tidelog.evidence.tables import (
@@ -160,8 +161,10 @@ def read_manifest(place: Place) -> Manifest:
         if not place.exists():
             raise PipelineError(f"{place}: there is no such folder") from None
         raise PipelineError(f"{place} is not a folder of evidence: it has no {MANIFEST}") from None
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except OSError as error:
         raise PipelineError(f"{place}/{MANIFEST} cannot be read: {first_line(error)}") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise PipelineError(f"{place}/{MANIFEST} is invalid: {not_json(error)}") from None
 
 
 def load(folder: str | Path | Place) -> Evidence:

@@ -118,7 +118,7 @@ def _json_lines(stream: TextIO) -> Iterator[tuple[str, Any]]:
             try:
                 yield f"line {number}", json.loads(line)
             except json.JSONDecodeError as error:
-                raise EdnError(f"line {number}, column {error.colno}: this is no JSON: {error.msg}") from None
+                raise EdnError(f"line {number}, column {error.colno}: this is not JSON") from None
             except RecursionError:
                 raise EdnError(f"line {number}: nested too deeply") from None
 
