@@ -13,7 +13,7 @@ from typer import Typer
 from tidelog.cli.app import app
 from tidelog.cli.paths import absolute
 
-AS_TYPED = {"dump paths", "explore save", "lab export", "sweep save"}
+AS_TYPED = {"dump paths", "explore save", "lab export", "lab site", "sweep save"}
 """What is read or written at once, in this process, and printed as it was typed."""
 
 
