@@ -59,7 +59,7 @@ from tidelog.cluster.observe import (
 )
 from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.cluster.rules import Rules
-from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
+from tidelog.cluster.spec import EMBEDDED, NETNS, ClusterSpec, Profile
 from tidelog.errors import reason
 from tidelog.faults.places import KEEPER
 from tidelog.settings.broker import Settings
@@ -167,8 +167,11 @@ class Supervisor:
         running, if that cannot be."""
         self.occupy()
         try:
+            # They load the brokers' code while the network is made and the keeper starts.
+            if self.spec.network != NETNS:
+                self._servers.open()
             self._network = make_network(self.spec)
-            for number in self.spec.broker_ids():  # they load the brokers' code while the keeper starts
+            for number in self.spec.broker_ids():
                 self._servers.open(self._network.command_in(number))
             await self.start_keeper()
             async with asyncio.TaskGroup() as starting:
@@ -258,7 +261,7 @@ class Supervisor:
         """Now that all brokers live: on first use it would be created with as many replicas, which fails
         while one of them is down. Settings that forbid it are no reason not to start."""
         with suppress(ClusterError):
-            await asyncio.to_thread(create_offsets_topic, self._reachable())
+            await create_offsets_topic(self._reachable())
 
     async def stop(self, *, remove_data: bool = False) -> int:
         """Stop the brokers in order, then the rest. What does not end in time is killed. Returns how many

@@ -18,6 +18,8 @@ from tidelog.wire.messages.metadata import MetadataResponse
 ANSWER_SECONDS: Final = 60.0
 _METRICS_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
+_SOON_SECONDS: Final = 0.005
+"""Between questions at the start of a cluster, which takes some hundredths of a second."""
 _COORDINATOR_SECONDS: Final = 10.0
 _ANY_GROUP: Final = "any"
 
@@ -154,23 +156,26 @@ def _why_not_in_sync(answers: Mapping[int, MetadataResponse | None], brokers: Co
     return ""
 
 
-def create_offsets_topic(brokers: Mapping[int, Address]) -> None:
+async def create_offsets_topic(brokers: Mapping[int, Address]) -> None:
     """Ask for a coordinator until there is one, and every broker knows it. Raises `ClusterError`."""
-    for at in brokers.values():
-        deadline = time.monotonic() + _COORDINATOR_SECONDS
-        while True:
-            try:
-                with Client(*at) as client:
-                    request = FindCoordinatorRequest(key=_ANY_GROUP, coordinator_keys=[_ANY_GROUP])
-                    answer = client.ask(Api.FIND_COORDINATOR, request)
+    await asyncio.gather(*(asyncio.to_thread(_find_coordinator, at) for at in brokers.values()))
+
+
+def _find_coordinator(at: Address) -> None:
+    deadline = time.monotonic() + _COORDINATOR_SECONDS
+    request = FindCoordinatorRequest(key=_ANY_GROUP, coordinator_keys=[_ANY_GROUP])
+    try:
+        with Client(*at) as client:
+            while True:
+                answer = client.ask(Api.FIND_COORDINATOR, request)
                 found = [each.error_code for each in answer.coordinators] or [answer.error_code]
                 if not any(found):
-                    break
-            except ClientError as error:
-                raise ClusterError(str(error)) from None
-            if time.monotonic() > deadline:
-                raise ClusterError(f"groups have no coordinator: {ErrorCode(found[0]).name}")
-            time.sleep(_POLL_SECONDS)
+                    return
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"groups have no coordinator: {ErrorCode(found[0]).name}")
+                time.sleep(_SOON_SECONDS)
+    except ClientError as error:
+        raise ClusterError(str(error)) from None
 
 
 def _isr_sizes(known: MetadataResponse | None) -> set[int]:
