@@ -4,9 +4,10 @@
 import { fill, h } from "lab/dom.js";
 import { nodeWords, phaseWords, t } from "lab/words.js";
 
-export function makeInside() {
+// `generation` is named where there are two.
+export function makeInside(generation) {
   return h("details", { class: "inside", open: innerWidth >= 900 },
-    h("summary", {}, t("insideTitle")), h("div", { class: "inside-body" }));
+    h("summary", {}, t("insideTitle"), generation && h("small", {}, generation)), h("div", { class: "inside-body" }));
 }
 
 export function drawInside(element, cast, scene, before = null) {

@@ -69,8 +69,8 @@ export class Stage {
     return this.plays[0].recording;
   }
 
-  // Play something else than now: another text, other rules. What cannot be played changes nothing.
-  async change(wanted, { undoable = false } = {}) {
+  // Play something else than now: another text, other rules. What cannot be played changes nothing, and is said.
+  async change(wanted, { undoable = false, onFailure = sayFailure } = {}) {
     const { text, name, generation, against, step } = this;
     const next = { text, name, generation, against, step, ...wanted };
     this.pause();
@@ -86,7 +86,7 @@ export class Stage {
       return true;
     } catch (error) {
       if (!(error instanceof CannotPlay)) throw error;
-      toast(`${t("cannotPlay")}: ${failureWords(error.message)}`, "bad");
+      onFailure(error);
       return false;
     }
   }
@@ -163,12 +163,26 @@ export class Stage {
   editText() {
     const former = this.fileText();
     // Rules that are written into the text count.
-    const play = (wanted) => {
+    const play = async (wanted) => {
       const generation = /^cluster\s.*\bgeneration=(\S+)/m.exec(wanted)?.[1] ?? this.generation;
       const text = wanted === former ? wanted : this.#truthful(Draft.read(wanted));
-      return this.change({ text, generation, name: null }, { undoable: true });
+      let failure = null;
+      const onFailure = (error) => (failure = error.message);
+      await this.change({ text, generation, name: null }, { undoable: true, onFailure });
+      return failure && failureWords(await this.#failureOf(wanted, generation) ?? failure);
     };
     showText(t("text"), "", former, source.live && play);
+  }
+
+  // What is wrong with a text as the reader wrote it: its lines are those that the reader sees.
+  async #failureOf(text, generation) {
+    try {
+      await source.play({ text, generation, against: null });
+    } catch (error) {
+      if (!(error instanceof CannotPlay)) throw error;
+      return error.message;
+    }
+    return null;
   }
 
   // ------------------------------------------------------------ time
@@ -361,3 +375,4 @@ export class Stage {
   }
 }
 
+const sayFailure = (error) => toast(`${t("cannotPlay")}: ${failureWords(error.message)}`, "bad");

@@ -10,6 +10,10 @@ import { Transport } from "lab/transport.js";
 import { t, told } from "lab/words.js";
 
 const FRAME_PADDING = 8;
+const MARGIN = 8;
+// Small differences are not worth another picture.
+const ROOM_STEP = 8;
+const ONE_COLUMN = "(max-width: 1080px)";
 const SMALL = { class: "button small" };
 
 export class StageView {
@@ -17,6 +21,7 @@ export class StageView {
     this.stage = stage;
     const longest = Math.max(3, ...stage.plays.map((play) => play.longest));
     this.panes = stage.plays.map((play) => this.#pane(play, longest));
+    this.told = h("div", { class: "told" });
     this.story = h("div", { class: "story" });
     this.script = makeScript(stage);
     this.script.open = former?.script.open ?? false;
@@ -26,27 +31,44 @@ export class StageView {
       this.#head(),
       this.banner,
       h("div", { class: stage.against ? "body comparing" : "body" },
+        this.told,
         h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
         h("aside", { class: "side" }, this.story, this.script)),
-      drawLegend(this.panes[0].view.showsDisk, stage.plays.some(({ recording }) => recording.generation === "elr")),
+      drawLegend(stage.plays, this.panes[0].view.showsDisk),
       this.transport.element,
     ];
     this.observer = new ResizeObserver(() => this.fit());
     for (const pane of this.panes) this.observer.observe(pane.frame);
+    this.observer.observe(document.documentElement);
   }
 
   close() {
     this.observer.disconnect();
   }
 
-  // The pictures are as wide as there is room.
+  // The pictures are as wide as there is room, and if possible no higher.
   fit(always = false) {
+    if (always) this.drawWords();
     let changed = always;
+    const room = this.#room();
     for (const { frame, view } of this.panes) {
       const width = Math.floor(frame.clientWidth) - 2 * FRAME_PADDING;
-      if (width > 0) changed = view.resize(width) || changed;
+      if (width > 0) changed = view.resize(width, room) || changed;
     }
     if (changed && this.panes.every(({ view }) => view.width)) this.draw();
+  }
+
+  // How high a picture may be so that all of them are in the window, together with what is told of them. In one
+  // column the head of the page may be scrolled away.
+  #room() {
+    const frames = this.panes.map(({ frame }) => frame.getBoundingClientRect());
+    const isOneColumn = matchMedia(ONE_COLUMN).matches;
+    const above = isOneColumn ? this.told.getBoundingClientRect().top : -scrollY;
+    const isStacked = frames.length > 1 && frames[1].top >= frames[0].bottom;
+    const between = isStacked ? frames[1].top - frames[0].bottom : 0;
+    const rest = frames[0].top - above + between + this.transport.element.offsetHeight + MARGIN;
+    const each = (innerHeight - rest) / (isStacked ? 2 : 1) - 2 * FRAME_PADDING - 2;
+    return Math.floor(each / ROOM_STEP) * ROOM_STEP;
   }
 
   // ------------------------------------------------------------ making
@@ -57,8 +79,8 @@ export class StageView {
     const view = new SceneView(play, { longest, onPick: (what, element) => stage.pick(what, element) });
     const ledger = h("section", { class: "ledger", "aria-label": t("ledger") });
     const frame = h("div", { class: "frame" }, view.svg);
-    const happened = h("div", { class: "pane-events" });
-    const inside = makeInside();
+    const happened = h("div", { class: "pane-events", "data-generation": generation });
+    const inside = makeInside(stage.against && generation);
     const summary = stage.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
     const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, told(summary)));
     const element = h("article", { class: "pane" }, stage.against && title, ledger, frame, inside, stage.against && happened);
@@ -148,7 +170,7 @@ export class StageView {
       if (ledgers) drawInside(inside, play.cast, this.#scene(play), at > 0 ? play.scene(at - 1) : null);
       if (stage.against) paneEvents(happened, play, at, stage);
     }
-    drawStory(this.story, stage);
+    drawStory(this.told, this.story, stage);
     drawScript(this.script, stage);
     this.transport.draw(stage);
     fill(this.banner, (stage.isChanged || stage.past.length > 0) && this.#ownBanner(), stage.against && this.#partsBanner());
