@@ -27,8 +27,8 @@ LOWEST = """
     ],
 )
 def test_pictures_are_in_the_window(browser: Any, address: str, size: tuple[int, int], fragment: str) -> None:
-    """No picture ends below the bar of time. In one column the head of the page may be scrolled away, and then
-    narration and pictures are seen together. Nothing is wider than the window."""
+    """No picture ends below the bar of time. In one column the head of the page may be scrolled away, and
+    then narration and pictures are seen together. Nothing is wider than the window."""
     opened = Opened(browser, address, size=size)
     page = opened.go(fragment)
     if size[0] < 1080:

@@ -420,3 +420,23 @@ def test_nothing_sticks_out(browser: Any, address: str, size: tuple[int, int]) -
         page = opened.go(asked)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0], asked
     opened.close()
+
+
+def test_the_moment_of_the_decision_is_drawn_and_can_be_stopped(opened: Opened) -> None:
+    """The curve above the slider has a point for each step; what is there when it is stopped stays. Other
+    rules take it away."""
+    page = opened.go("#/s/kafka-7395-zombie-follower?g=hw")
+    page.evaluate("void lab.stage.futures.run({ futures: 4 })")
+    opened.until("document.querySelector('.curve')?.dataset.decided === '9' && !lab.stage.futures.stopping")
+    points = page.locator(".curve polyline").get_attribute("points") or ""
+    assert len(points.split()) == page.evaluate("lab.stage.last") + 1
+    page.get_by_role("button", name="Go there (9)").click()
+    assert page.evaluate("lab.stage.step") == 9
+    page.get_by_role("button", name="When was it decided?").click()
+    opened.until("lab.stage.futures.curves[0].shares.length > 0")
+    page.locator(".futures .stop").click()
+    opened.until("!lab.stage.futures.stopping")
+    assert page.locator(".curve").count() == 1
+    page.select_option("select.rules", "epoch")
+    opened.until("lab.stage.generation === 'epoch'")
+    assert page.locator(".curve").count() == 0

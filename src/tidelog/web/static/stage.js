@@ -6,6 +6,7 @@
 import { titleOf } from "lab/account.js";
 import { calm, fill, h } from "lab/dom.js";
 import { Draft } from "lab/draft.js";
+import { Futures } from "lab/futures.js";
 import { aboutLink, playLink, scenarioLink, shareLink } from "lab/links.js";
 import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
@@ -30,6 +31,7 @@ export class Stage {
     this.past = [];
     this.keepRest = true;
     this.original = { text, name };
+    this.futures = new Futures(this);
     this.element = h("div", { class: "stage", id: "story" });
   }
 
@@ -45,6 +47,7 @@ export class Stage {
   }
 
   #take(answer) {
+    this.futures.close();
     this.answer = answer;
     this.plays = [answer.recording, answer.against].filter(Boolean).map((recording) => new Play(recording));
     this.generation = answer.recording.generation;
@@ -324,6 +327,7 @@ export class Stage {
       c: () => this.view.compareBox.focus(),
       s: () => this.share(),
       e: () => this.editText(),
+      d: () => source.live && this.futures.run(),
     };
     const action = actions[event.key];
     if (!action) return false;
@@ -351,6 +355,7 @@ export class Stage {
   close() {
     this.playing = false;
     this.turn += 1;
+    this.futures.close();
     this.view?.close();
     clearTimeout(this.writing);
   }

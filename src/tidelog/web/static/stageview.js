@@ -2,6 +2,7 @@
 
 import { titleOf } from "lab/account.js";
 import { button, fill, h, text } from "lab/dom.js";
+import { drawFutureWords } from "lab/futures.js";
 import { drawInside, makeInside } from "lab/inside.js";
 import { SceneView } from "lab/scene.js";
 import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
@@ -27,9 +28,11 @@ export class StageView {
     this.script.open = former?.script.open ?? false;
     this.transport = new Transport(stage);
     this.banner = h("div", { class: "banners" });
+    this.futures = h("div", { class: "banner futures", role: "status", hidden: true });
     this.parts = [
       this.#head(),
       this.banner,
+      this.futures,
       h("div", { class: stage.against ? "body comparing" : "body" },
         this.told,
         h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
@@ -98,6 +101,7 @@ export class StageView {
       h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
         this.#choices(),
         this.forkButton,
+        source.live && button(t("futures"), () => stage.futures.run(), { title: `${t("futuresHelp")} (d)` }),
         button(t("share"), () => stage.share(), { title: "s" }),
         button(t("save"), () => stage.save(), { title: t("saveHelp") }),
         button(t("edit"), () => stage.editText(), { title: "e" })));
@@ -174,7 +178,16 @@ export class StageView {
     drawScript(this.script, stage);
     this.transport.draw(stage);
     fill(this.banner, (stage.isChanged || stage.past.length > 0) && this.#ownBanner(), stage.against && this.#partsBanner());
+    drawFutureWords(this.futures, stage.futures, stage);
     text(document.getElementById("live"), liveWords(stage));
+  }
+
+  // When the story was decided: the words, and the curve, for which the bar of time grows.
+  drawFutures() {
+    const { stage } = this;
+    drawFutureWords(this.futures, stage.futures, stage);
+    this.transport.drawFutures(stage);
+    this.fit();
   }
 
   #ownBanner() {
