@@ -440,3 +440,35 @@ def test_the_moment_of_the_decision_is_drawn_and_can_be_stopped(opened: Opened) 
     page.select_option("select.rules", "epoch")
     opened.until("lab.stage.generation === 'epoch'")
     assert page.locator(".curve").count() == 0
+
+
+def test_the_space_time_diagram_shows_messages_crashes_and_cuts(opened: Opened) -> None:
+    """A lane for each process; a message that was held is an arrow from the step at which it was sent, and a
+    click on it goes to where it arrives. Crashes, cuts and a message that is dropped are drawn, too."""
+    page = opened.go("#/s/hw-loss?g=hw&step=7")
+    page.keyboard.press("v")
+    assert page.locator(".st-names text").all_text_contents() == [
+        "p",
+        *(f"broker {id}" for id in range(3)),
+        "keeper",
+    ]
+    assert page.locator(".st-crash").count() == 3
+    held = page.evaluate(
+        "(() => { const { arrows } = lab.stage.view.panes[0].time;"
+        " const [found] = arrows.filter(({ step, beat }) => step === 7 && beat === 0);"
+        " return [found.message.kind, found.to - found.from]; })()"
+    )
+    assert held[0] == "FetchRequest"
+    assert held[1] > 1
+    page.locator(".st-message.now .touch").last.dispatch_event("click")
+    assert page.evaluate("[lab.stage.step, lab.stage.beat]") == [7, 1]
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("lab.stage.view.panes[0].time.step") == 8
+    page.keyboard.press("v")
+    assert page.locator(".scene").is_visible()
+    page.evaluate("lab.open('#/s/kafka-7395-zombie-follower?g=hw&step=9')")
+    page.keyboard.press("v")
+    assert page.locator(".st-message.unfinished.now").count() == 1
+    page.evaluate("lab.open('#/s/isolate-leader-zone?g=hw&step=4')")
+    page.keyboard.press("v")
+    assert page.locator(".st-cut").count() >= 2

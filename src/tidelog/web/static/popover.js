@@ -130,6 +130,7 @@ const KEYS = [
   ["c", "keyCompare"],
   ["s", "keyShare"],
   ["e", "edit"],
+  ["v", "spacetime"],
   ["d", "futures"],
   ["h", "keyCatalogue"],
   ["?", "keyHelp"],

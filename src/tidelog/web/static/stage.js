@@ -30,6 +30,7 @@ export class Stage {
     this.turn = 0;
     this.past = [];
     this.keepRest = true;
+    this.showsTime = false;
     this.original = { text, name };
     this.futures = new Futures(this);
     this.element = h("div", { class: "stage", id: "story" });
@@ -220,6 +221,18 @@ export class Stage {
     if (!over()) this.view.drawMoment(pane, scene);
   }
 
+  // The other view of the same play.
+  toggleTime() {
+    this.showsTime = !this.showsTime;
+    this.view.fit(true);
+  }
+
+  // Go to a moment of a step at once.
+  goTo(step, beat) {
+    this.pause();
+    this.go(step, { beat });
+  }
+
   // Go somewhere else at once.
   jump(step) {
     this.pause();
@@ -327,6 +340,7 @@ export class Stage {
       c: () => this.view.compareBox.focus(),
       s: () => this.share(),
       e: () => this.editText(),
+      v: () => this.toggleTime(),
       d: () => source.live && this.futures.run(),
     };
     const action = actions[event.key];

@@ -1,12 +1,13 @@
 // The stage as a page: the head with its choices, banners, a pane for each generation, the story, time.
 
 import { titleOf } from "lab/account.js";
-import { button, fill, h, text } from "lab/dom.js";
+import { button, fill, h, set, text } from "lab/dom.js";
 import { drawFutureWords } from "lab/futures.js";
 import { drawInside, makeInside } from "lab/inside.js";
 import { SceneView } from "lab/scene.js";
 import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, paneEvents } from "lab/side.js";
 import { source } from "lab/source.js";
+import { SpaceTime } from "lab/spacetime.js";
 import { Transport } from "lab/transport.js";
 import { t, told } from "lab/words.js";
 
@@ -54,9 +55,11 @@ export class StageView {
     if (always) this.drawWords();
     let changed = always;
     const room = this.#room();
-    for (const { frame, view } of this.panes) {
+    for (const { frame, view, time } of this.panes) {
       const width = Math.floor(frame.clientWidth) - 2 * FRAME_PADDING;
-      if (width > 0) changed = view.resize(width, room) || changed;
+      if (width <= 0) continue;
+      changed = view.resize(width, room) || changed;
+      if (this.stage.showsTime) changed = time.resize(width, room) || changed;
     }
     if (changed && this.panes.every(({ view }) => view.width)) this.draw();
   }
@@ -81,25 +84,28 @@ export class StageView {
     const { generation } = play.recording;
     const view = new SceneView(play, { longest, onPick: (what, element) => stage.pick(what, element) });
     const ledger = h("section", { class: "ledger", "aria-label": t("ledger") });
-    const frame = h("div", { class: "frame" }, view.svg);
+    const time = new SpaceTime(play, { onGo: (step, beat) => stage.goTo(step, beat) });
+    const frame = h("div", { class: "frame" }, view.svg, time.element);
     const happened = h("div", { class: "pane-events", "data-generation": generation });
     const inside = makeInside(stage.against && generation);
     const summary = stage.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
     const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, told(summary)));
     const element = h("article", { class: "pane" }, stage.against && title, ledger, frame, inside, stage.against && happened);
-    return { play, view, ledger, frame, inside, happened, element };
+    return { play, view, time, ledger, frame, inside, happened, element };
   }
 
   #head() {
     const { stage } = this;
     const { recording, draft } = stage;
     this.forkButton = button(t("fork"), () => stage.forkMenu(), { title: `${t("forkHelp")} (f)` });
+    this.timeButton = button(t("spacetime"), () => stage.toggleTime(), { title: `${t("spacetimeHelp")} (v)` });
     return h("div", { class: "head" },
       h("div", { class: "titles" },
         h("p", { class: "eyebrow" }, h("code", {}, draft.name), references(recording.source)),
         h("h1", {}, titleOf(stage))),
       h("div", { class: "tools", role: "group", "aria-label": t("mainMenu") },
         this.#choices(),
+        this.timeButton,
         this.forkButton,
         source.live && button(t("futures"), () => stage.futures.run(), { title: `${t("futuresHelp")} (d)` }),
         button(t("share"), () => stage.share(), { title: "s" }),
@@ -143,6 +149,16 @@ export class StageView {
     this.drawWords();
   }
 
+  // The picture or the space-time diagram of the same play.
+  drawShape() {
+    const { showsTime, step, beat } = this.stage;
+    set(this.timeButton, "aria-pressed", String(showsTime));
+    for (const { frame, play, time } of this.panes) {
+      frame.classList.toggle("as-time", showsTime);
+      if (showsTime && time.size) time.draw(Math.min(step, play.last), beat);
+    }
+  }
+
   // Replicas that hold, or know to be committed, something else than under the other generation.
   #markOthers() {
     const [one, other] = this.panes.map(({ play }) => this.#scene(play));
@@ -177,6 +193,7 @@ export class StageView {
     drawStory(this.told, this.story, stage);
     drawScript(this.script, stage);
     this.transport.draw(stage);
+    this.drawShape();
     fill(this.banner, (stage.isChanged || stage.past.length > 0) && this.#ownBanner(), stage.against && this.#partsBanner());
     drawFutureWords(this.futures, stage.futures, stage);
     text(document.getElementById("live"), liveWords(stage));
