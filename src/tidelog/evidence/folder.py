@@ -66,8 +66,6 @@ class Manifest:
     """The consumer that read all partitions again at the end: the final log as a client sees it."""
     reads_to_end: bool = True
     """Whether it is known to have reached the end of every log. If not, later records may exist."""
-    keeps_ledger: bool = True
-    """Whether sends were recorded. Log folders of a cluster that were imported have none."""
     schedule: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
     """Missing evidence: `what`, and `why`."""

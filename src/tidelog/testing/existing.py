@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from tidelog.cluster.client_config import client_config
-from tidelog.cluster.topics import Replicas, create
+from tidelog.cluster.spec import as_texts
 from tidelog.cluster.waits import Waits
 from tidelog.errors import Refusal
-from tidelog.kafka_client.admin import Admin
+from tidelog.kafka_client.admin import DEFAULT, Admin
 
 WHY: Final = "a cluster that runs already (--kafka-bootstrap-servers) cannot be harmed"
 
@@ -34,14 +34,16 @@ class ExistingCluster(Waits):
         self,
         name: str,
         partitions: int = 1,
-        replicas: Replicas = None,
+        replicas: int | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> str:
         """Create a topic; returns its name when it has leaders."""
+        settings = as_texts(config or {})
         with Admin(self.bootstrap_servers) as admin:
-            count = create(admin, name, partitions, replicas, config)
+            count = DEFAULT if replicas is None else replicas
+            admin.create(name, partitions=partitions, replicas=count, settings=settings)
             self._created.append(name)
-            if not admin.wait_for_leaders(name, count):
+            if not admin.wait_for_leaders(name, partitions):
                 raise Refusal(f"{self.bootstrap_servers}: {name} has no leaders")
         return name
 

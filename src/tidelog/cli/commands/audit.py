@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tidelog.cli import completion
 from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, one_of, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
@@ -38,12 +37,7 @@ Folder = Annotated[
 ]
 ChosenEngine = Annotated[
     str,
-    value(
-        "spark|local",
-        "Run on Spark, or in processes of this machine without Java.",
-        "--engine",
-        autocompletion=completion.words("spark", "local"),
-    ),
+    value("spark|local", "Run on Spark, or in processes of this machine without Java.", "--engine"),
 ]
 Report = Annotated[
     Path | None,

@@ -16,32 +16,31 @@ _FETCH: Final = "fetch"
 class RelayNetwork(Loopback):
     def __init__(self, spec: ClusterSpec) -> None:
         super().__init__(spec)
-        self.board = Switchboard()
-        """For single messages: which wait, which pass."""
+        self._board = Switchboard()
         self._delayed: dict[Pair, None] = {}
         self._held: dict[Pair, None] = {}
         for broker, zone in spec.zones_of_brokers().items():
-            self.board.add(broker, zone)
-        self.board.add(KEEPER, "")
+            self._board.add(broker, zone)
+        self._board.add(KEEPER, "")
 
     def place(self, node: Node, at: Address) -> None:
-        self.board.place(node, *at)
+        self._board.place(node, *at)
 
     def route(self, source: Node, target: Node) -> Address | None:
-        return self.board.route(source, target)
+        return self._board.route(source, target)
 
     def add_client(self, name: str, zone: str) -> None:
-        self.board.add(name, zone)
+        self._board.add(name, zone)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        self.board.cut(pairs)
+        self._board.cut(pairs)
 
     def mend(self, pairs: Iterable[Pair]) -> None:
-        self.board.heal(pairs)
+        self._board.heal(pairs)
 
     def delay(self, pairs: Iterable[Pair], ms: int) -> None:
         links = list(pairs)
-        self.board.delay(links, ms)
+        self._board.delay(links, ms)
         for link in links:
             if ms:
                 self._delayed[link] = None
@@ -50,29 +49,25 @@ class RelayNetwork(Loopback):
 
     def hold(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
-            self.board.hold(Channel(_FETCH, source, target))
+            self._board.hold(Channel(_FETCH, source, target))
             self._held[source, target] = None
 
     def release(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
-            self.board.release(Channel(_FETCH, source, target))
+            self._board.release(Channel(_FETCH, source, target))
             self._held.pop((source, target), None)
 
-    def reset(self, pairs: Iterable[Pair]) -> None:
-        for a, b in pairs:
-            self.board.reset(a, b)
-
     def restore(self) -> None:
-        self.board.heal()
+        self._board.heal()
         self.delay(tuple(self._delayed), 0)
         self.release(tuple(self._held))
 
     def silence(self, broker: int) -> None:
-        self.board.freeze(broker)
+        self._board.freeze(broker)
 
     def unsilence(self, broker: int) -> None:
-        self.board.thaw(broker)
+        self._board.thaw(broker)
 
     def close(self) -> None:
-        self.board.close()
+        self._board.close()
         super().close()

@@ -61,7 +61,7 @@ def scan(
         if not data:
             yield Problem(position, "the file became shorter while it was read")
             return
-        starts, ends = _whole_batches(data)
+        starts, ends = whole_batches(data)
         at = ends[-1] if ends else 0
         left = end - position - at
         if len(starts) > 1 and len(data) == size and left:
@@ -86,7 +86,7 @@ def scan(
         wanted = max(chunk_bytes, step.wanted)
 
 
-def _whole_batches(data: bytes) -> tuple[list[int], list[int]]:
+def whole_batches(data: bytes) -> tuple[list[int], list[int]]:
     """Where batches begin and end, as far as they follow each other in `data` as a whole."""
     unpack = _LENGTH_MAGIC.unpack_from
     starts, ends = [], []

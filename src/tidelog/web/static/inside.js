@@ -4,10 +4,9 @@
 import { fill, h } from "lab/dom.js";
 import { nodeWords, phaseWords, t } from "lab/words.js";
 
-// `generation` is named where there are two.
-export function makeInside(generation) {
+export function makeInside() {
   return h("details", { class: "inside", open: innerWidth >= 900 },
-    h("summary", {}, t("insideTitle"), generation && h("small", {}, generation)), h("div", { class: "inside-body" }));
+    h("summary", {}, t("insideTitle")), h("div", { class: "inside-body" }));
 }
 
 export function drawInside(element, cast, scene, before = null) {

@@ -1,11 +1,9 @@
 // One replica's log: a row of cells, the two marks that move along it, and what the replica takes itself for.
 
-import { s, set, text, widthOf } from "lab/dom.js";
+import { s, set, text } from "lab/dom.js";
 import { t } from "lab/words.js";
 
-export const EPOCH_COLOURS = 8;
-const MARK_WIDTH = 24;
-const EPOCH_WIDTH = 22;
+const EPOCH_COLOURS = 8;
 
 export class LogRow {
   // `topic` is named only where there are several.
@@ -16,8 +14,7 @@ export class LogRow {
     this.cells = [];
     this.ghosts = s("g", { class: "ghosts" });
     this.cellLayer = s("g");
-    this.belief = s("text", { class: "stale" });
-    this.end = layout.width - place.x - 16;
+    this.belief = s("text", { class: "stale", x: layout.width - place.x - 16, y: -this.height / 2 - 10, "text-anchor": "end" });
     this.hw = mark("hw", this.height, "HW", 1, layout.narrow);
     this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
     const below = this.height / 2 + 1;
@@ -49,25 +46,9 @@ export class LogRow {
     this.hw.move(log.hw, cell);
     this.leo.move(log.leo, cell);
     set(this.element, "class", `row ${broker.process}`);
-    this.#drawBelief(beliefWords(log, broker, part), log);
+    text(this.belief, this.layout.narrow ? "" : beliefWords(log, broker, part));
     const said = this.cells.map(({ words }) => words).join("; ");
     set(this.element, "aria-label", `${t("logOf", { n: id })}: ${said || t("emptyLog")}. HW ${log.hw}, LEO ${log.leo}.`);
-  }
-
-  // Above or below the log, at its end or its beginning: where neither of the two marks is.
-  #drawBelief(words, log) {
-    const { cell } = this.layout;
-    const wide = widthOf(words) + MARK_WIDTH;
-    const above = { y: -this.height / 2 - 10, mark: log.leo * cell };
-    const below = { y: this.height / 2 + 19, mark: log.hw * cell };
-    const atEnd = ({ mark }) => mark < this.end - wide;
-    const atStart = ({ mark }) => mark > wide;
-    const place = [above, below].find(atEnd) ?? [above, below].find(atStart);
-    const isAtEnd = !place || atEnd(place);
-    set(this.belief, "x", isAtEnd ? this.end : 0);
-    set(this.belief, "y", (place ?? above).y);
-    set(this.belief, "text-anchor", isAtEnd ? "end" : "start");
-    text(this.belief, place ? words : "");
   }
 
   // Most cells are as they were: those are left alone.
@@ -87,7 +68,7 @@ export class LogRow {
     set(shown.element, "class", state.join(" "));
     text(shown.value, name);
     shown.value.style.fontSize = `${Math.min(15, (this.layout.cell - 8) / (Math.max(name.length, 1) * 0.62))}px`;
-    text(shown.epoch, epoch === null || this.layout.cell < EPOCH_WIDTH ? "" : String(epoch));
+    text(shown.epoch, epoch === null ? "" : String(epoch));
     text(shown.former, replaced ?? "");
     text(shown.hint, shown.words);
   }

@@ -1,0 +1,220 @@
+"""The continuity proof from beginning to end: topic, table, what else is known, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tidelog.pipeline.audit.engines import OnSpark
+from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.reconcile import state as states
+from tidelog.pipeline.reconcile.bits import OffsetSet
+from tidelog.pipeline.reconcile.checkpoint import QueryProgress, read_checkpoint, read_connect_offsets
+from tidelog.pipeline.reconcile.compare import Known, compare
+from tidelog.pipeline.reconcile.result import Continuity
+from tidelog.pipeline.reconcile.table_side import Columns, PartitionRows, TableRows, chosen, fold
+from tidelog.pipeline.reconcile.topic import PartitionLog, TopicLog
+from tidelog.pipeline.reconcile.topic_files import read_logs
+from tidelog.pipeline.reconcile.topic_live import read_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FORMATS: Final = ("parquet", "delta", "iceberg")
+_CORES: Final = 8
+"""Where Spark does not say how many it has."""
+
+Watch = Callable[[str], object]
+"""Gets what is being done."""
+
+
+@dataclass(slots=True)
+class Request:
+    """What to compare. The topic is read from `bootstrap_servers` or from the folders `logs`."""
+
+    topic: str
+    bootstrap_servers: str | None = None
+    logs: Sequence[str] = ()
+    columns: Columns = field(default_factory=Columns)
+    checkpoint: str | None = None
+    connect_offsets: str | None = None
+    state: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    def check(self) -> None:
+        """Raises `PipelineError`."""
+        if bool(self.bootstrap_servers) == bool(self.logs):
+            raise PipelineError("name the topic's source: --bootstrap-servers, or --logs with log folders")
+        if self.checkpoint and self.connect_offsets:
+            raise PipelineError("choose one of the query's checkpoint and Connect's offsets")
+        if self.state and not (self.since_ms is None and self.until_ms is None):
+            raise PipelineError("choose one of --state and --since/--until: a state follows the topic itself")
+        if self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms:
+            raise PipelineError("--since must be before --until")
+
+
+def open_table(spark: SparkSession, path: str, format_: str) -> DataFrame:
+    """Raises `PipelineError` with one line."""
+    if format_ not in FORMATS:
+        raise PipelineError(f"{format_} is no format of a table: give one of {', '.join(FORMATS)}")
+    try:
+        table = spark.read.format(format_).load(path)
+        table.schema  # noqa: B018  # a server of Spark Connect looks at the table only now
+    except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
+        said = first_line(error)
+        if "DATA_SOURCE_NOT_FOUND" in str(error):
+            said = f"this Spark has no {format_}; start it with the package of {format_}"
+        elif "PATH_NOT_FOUND" in str(error):
+            said = "there is nothing"
+        raise PipelineError(f"{path} cannot be read as {format_}: {said}") from None
+    return table
+
+
+def prove(
+    spark: SparkSession,
+    table: DataFrame,
+    request: Request,
+    history: Sequence[DataFrame] = (),
+    watch: Watch = lambda words: None,
+) -> Continuity:
+    """`history` are earlier versions of the table. Raises `PipelineError` if anything that is needed cannot
+    be read."""
+    request.check()
+    known = (
+        states.State(request.topic) if request.state is None else states.load(request.state, request.topic)
+    )
+    progress = _progress(request)
+    chosen(table, request.columns, request.topic, {})
+    watch("reading the topic")
+    log, judged, recreated = _topic(OnSpark(spark), request, known)
+    watch("reading the table")
+    rows = chosen(table, request.columns, request.topic, judged)
+    found = fold(rows, _cores(spark))
+    earlier = [fold(chosen(each, request.columns, request.topic, judged), _cores(spark)) for each in history]
+    watch("comparing")
+    different = _different(spark, rows, request, log)
+    results = []
+    for number, part in sorted(log.partitions.items()):
+        own = found.partitions.get(number, PartitionRows())
+        facts = _known(number, known, progress, recreated, earlier)
+        values = different.get(number, OffsetSet())
+        results.append(compare(part, own, facts, values, _window(part, request)))
+    result = Continuity(spark, request.topic, log.source, results, _rows(found), found.nowhere)
+    result.earlier_accused = known.accused
+    result.problems = [f"{log.topic}-{n}: {words}" for n, p in log.partitions.items() for words in p.problems]
+    result.unjudged = _unjudged(result, log, found, request, judged)
+    if request.state is not None:
+        _remember(request.state, known, log, result)
+    return result
+
+
+def _progress(request: Request) -> QueryProgress | None:
+    if request.checkpoint:
+        return read_checkpoint(request.checkpoint, request.topic)
+    if request.connect_offsets:
+        return read_connect_offsets(request.connect_offsets, request.topic)
+    return None
+
+
+def _topic(
+    engine: OnSpark, request: Request, known: states.State
+) -> tuple[TopicLog, Mapping[int, int], bool]:
+    """The topic, from which offset on each of its partitions is judged, and whether it was created anew."""
+    log = _read(engine, request, known.judged)
+    recreated = None not in (known.topic_id, log.topic_id) and known.topic_id != log.topic_id
+    if recreated:
+        return _read(engine, request, {}), {}, True
+    judged = dict(known.judged)
+    for number, part in log.partitions.items():
+        if part.end < judged.get(number, 0):  # truncated: what earlier runs judged is no more
+            judged[number] = part.first = part.end
+    return log, judged, False
+
+
+def _read(engine: OnSpark, request: Request, judged: Mapping[int, int]) -> TopicLog:
+    asked = [ms for ms in (request.since_ms, request.until_ms) if ms is not None]
+    if request.bootstrap_servers:
+        return read_topic(engine, request.bootstrap_servers, request.topic, judged, asked)
+    return read_logs(engine, list(request.logs), request.topic, judged, asked)
+
+
+def _window(log: PartitionLog, request: Request) -> range | None:
+    """The offsets between two times; what has left the topic has no time."""
+    if request.since_ms is None and request.until_ms is None:
+        return None
+    reached = [log.end if offset is None else offset for offset in log.reached or [None, None]]
+    start = 0 if request.since_ms is None else reached[0]
+    return range(start, log.end if request.until_ms is None else max(start, reached[-1]))
+
+
+def _cores(spark: SparkSession) -> int:
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect does not say
+        return _CORES
+
+
+def _different(spark: SparkSession, rows: DataFrame, request: Request, log: TopicLog) -> dict[int, OffsetSet]:
+    if request.columns.value is None:
+        return {}
+    from tidelog.pipeline.reconcile.values import differing
+
+    return differing(spark, rows, request.bootstrap_servers, log)
+
+
+def _known(
+    number: int,
+    known: states.State,
+    progress: QueryProgress | None,
+    recreated: bool,
+    earlier: Sequence[TableRows],
+) -> Known:
+    removed = OffsetSet()
+    for version in earlier:
+        if number in version.partitions:
+            removed.unite(version.partitions[number].seen)
+    query = QueryProgress() if progress is None else progress
+    end, went_back = query.ends.get(number), query.went_back.get(number)
+    ends = [each for each in (known.ends.get(number), end, went_back) if each is not None]
+    return Known(
+        query_start=query.starts.get(number),
+        query_end=end,
+        batches=tuple(query.batches.get(number, ())),
+        seen_end=max(ends, default=None),
+        recreated=recreated or went_back is not None,
+        removed=removed,
+    )
+
+
+def _rows(found: TableRows) -> int:
+    return found.nowhere + sum(own.rows for own in found.partitions.values())
+
+
+def _unjudged(
+    result: Continuity, log: TopicLog, found: TableRows, request: Request, judged: Mapping[int, int]
+) -> list[str]:
+    words = []
+    foreign = sorted(set(found.partitions) - set(log.partitions))
+    if foreign:
+        words.append(f"rows of partitions that the topic does not have: {', '.join(map(str, foreign))}")
+    if request.columns.value is None:
+        words.append("values: no value column was named")
+    if not request.checkpoint and not request.connect_offsets:
+        words.append("offsets behind the last row of each partition: no checkpoint was given")
+    if judged:
+        words.append("rows that were added below the offsets of earlier runs")
+    if uncertain := sum(each.uncertain for each in result.partitions):
+        words.append(
+            f"{uncertain:,} absent offsets of committed batches that have left the topic: "
+            "they may have been records, markers or nothing"
+        )
+    return words
+
+
+def _remember(folder: str, known: states.State, log: TopicLog, result: Continuity) -> None:
+    judged = {each.partition: each.settled for each in result.partitions}
+    ends = {number: part.end for number, part in log.partitions.items()}
+    accused = known.accused + result.accused
+    states.save(folder, states.State(log.topic, judged, ends, log.topic_id, accused))
