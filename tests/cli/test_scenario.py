@@ -215,7 +215,7 @@ def test_a_run_leaves_evidence_on_demand(tmp_path: Path, monkeypatch: pytest.Mon
     manifest = Manifest.read(folder)
     assert (manifest.stage, manifest.generation) == ("sim", "hw")
     again = refused(call("scenario", "run", "hw-loss", "--evidence", folder))
-    assert again == f"{folder} holds the evidence of another trial: choose another folder"
+    assert again == f"{folder} holds complete evidence: choose another folder"
     words = ("scenario", "run", "hw-loss", "--stage", "cluster", "--evidence", folder)
     assert refused(call(*words)).startswith("--evidence needs --stage sim")
 

@@ -34,7 +34,7 @@ def test_a_trial_ends_with_the_verdict_of_its_audit(
     phases = (
         "load and faults, 4 s",
         "starting Spark",
-        "checking every acknowledged record",
+        "checking every record",
         "drawing the report",
     )
     for phase in phases:

@@ -195,5 +195,5 @@ def _occupied(path: Path) -> str:
                 f"{path} holds a trial that runs or was killed: choose another folder, "
                 f"or see what it left with tidelog evidence recover {path}"
             )
-        return f"{path} holds the evidence of another trial: choose another folder"
+        return f"{path} holds complete evidence: choose another folder"
     return f"{path} is not empty: choose another folder"

@@ -343,7 +343,7 @@ def test_a_folder_that_is_in_use_is_refused(tmp_path: Path):
     folder.manifest.state = COMPLETE
     folder.write_manifest()
     folder.release()
-    with pytest.raises(EvidenceError, match="holds the evidence of another trial"):
+    with pytest.raises(EvidenceError, match="holds complete evidence"):
         EvidenceFolder.create(tmp_path / "e", Manifest("cluster"))
 
 

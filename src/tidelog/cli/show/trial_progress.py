@@ -21,7 +21,7 @@ _WORDS = {
     "stop": "stopping",
     "collect": "collecting",
     "spark": "starting Spark",
-    "judge": "checking every acknowledged record",
+    "judge": "checking every record",
     "draw": "drawing the report",
 }
 
