@@ -45,6 +45,18 @@ PUBLIC = (
         ),
     ),
     (
+        "A ledger of your own Kafka",
+        "Guide: [a ledger of your own Kafka](../guide/ledger.md).",
+        (
+            "tidelog.ledger.wrap",
+            "tidelog.ledger.watch",
+            "tidelog.ledger.continuity",
+            "tidelog.ledger.Continuity",
+            "tidelog.ledger.Stream",
+            "tidelog.ledger.Flawed",
+        ),
+    ),
+    (
         "The lab",
         "Scenarios, searches and stories. Guide: [a tour of the lab](../guide/lab.md).",
         (

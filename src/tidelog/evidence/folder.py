@@ -66,6 +66,9 @@ class Manifest:
     """The consumer that read all partitions again at the end: the final log as a client sees it."""
     reads_to_end: bool = True
     """Whether it is known to have reached the end of every log. If not, later records may exist."""
+    kept: bool = False
+    """Whether applications keep it, with `tidelog.ledger`: it grows as long as they run, other producers may
+    write to the same topics, and records are named as `ledger.identity` says."""
     schedule: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
     """Missing evidence: `what`, and `why`."""

@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from zlib import crc32
@@ -31,17 +30,18 @@ from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.journals.clients import FAILED, OK, OUTCOMES, UNKNOWN
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.kafka_client.reading import ReadRecord, TopicContents, read_topic
-from tidelog.testing.wrapping import Outgoing, Report, wrapped
+from tidelog.ledger import acks_level
+from tidelog.ledger.producers import wrapped
 
 FINAL_READER: Final = "final"
 _SHOWN_MAX: Final = 5
-_ACKS: Final = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 Wrapped = TypeVar("Wrapped")
 
 
 @dataclass(slots=True)
 class Send:
+    ledger: Ledger
     producer: str
     sequence: int
     topic: str
@@ -55,15 +55,42 @@ class Send:
     error: str = ""
 
     @property
+    def header(self) -> None:
+        """Records of a test are recognized by their values."""
+
+    @property
     def id(self) -> str:
         """Its name in the evidence."""
         return f"{self.producer}-{self.sequence}"
+
+    def settle(
+        self, outcome: int, partition: int | None, offset: int | None, code: int = 0, error: str = ""
+    ) -> None:
+        self.ledger.settle(self, outcome, partition, offset, code, error)
 
     def __str__(self) -> str:
         place = f"{self.topic}-{'?' if self.partition is None else self.partition}"
         where = place if self.offset is None else f"{place}@{self.offset}"
         what = OUTCOMES[self.outcome] or "unsettled"
         return f"{self.id} {where} {self.value!r:.60} ({what}{f', {self.error}' if self.error else ''})"
+
+
+class _Recorder:
+    """What one wrapped producer does."""
+
+    def __init__(self, ledger: Ledger, name: str, acks: int) -> None:
+        self._ledger = ledger
+        self._name = name
+        self._acks = acks
+
+    def intend(self, topic: str, partition: int, key: Any, value: Any) -> Send:
+        place = None if partition < 0 else partition
+        return self._ledger.intend(self._name, self._acks, topic, place, _bytes(key), _bytes(value))
+
+    def begin(self) -> None: ...
+    def end(self, outcome: int) -> None: ...
+    def miss(self, what: str) -> None: ...
+    def close(self) -> None: ...
 
 
 class Ledger:
@@ -88,29 +115,32 @@ class Ledger:
         """A producer that behaves as this one, and whose sends are written down. `acks`: as it is set, for
         the evidence. Raises `Refusal` for what is no producer of a library that it knows."""
         name = name or f"p{len(self._journals) + 1}"
-        level = _ACKS[str(acks)]
+        recorder = _Recorder(self, name, acks_level(acks))
+        made, flush = wrapped(producer, recorder)
         self._journals[name] = LineJournal(self._evidence.journal / f"ledger-{name}.jsonl")
-        made, flush = wrapped(producer, partial(self._intend, name, level), self._settle)
         self._flushes.append(flush)
         return cast(Wrapped, made)
 
-    def _intend(self, name: str, acks: int, record: Outgoing) -> Send:
+    def intend(  # noqa: PLR0917
+        self, name: str, acks: int, topic: str, partition: int | None, key: bytes | None, value: bytes | None
+    ) -> Send:
+        """A send of a wrapped producer is to be made."""
         with self._lock:
             sequence = self._next[name]
             self._next[name] += 1
-            send = Send(name, sequence, *record, sent_us=_now_us())
+            send = Send(self, name, sequence, topic, partition, key, value, sent_us=_now_us())
             self.sends.append(send)
             self._journals[name].write(
                 {
                     "producer": name,
                     "sequence": sequence,
                     "zone": "",
-                    "topic": record.topic,
-                    "partition": record.partition,
-                    "key": _text(record.key),
+                    "topic": topic,
+                    "partition": partition,
+                    "key": _text(key),
                     "value": send.id,
-                    "value_bytes": len(record.value or b""),
-                    "value_crc32": crc32(record.value or b""),
+                    "value_bytes": len(value or b""),
+                    "value_crc32": crc32(value or b""),
                     "acks": acks,
                     "idempotent": False,
                     "sent_us": send.sent_us,
@@ -119,23 +149,26 @@ class Ledger:
             )
         return send
 
-    def _settle(self, send: Send, report: Report) -> None:
+    def settle(  # noqa: PLR0917
+        self, send: Send, outcome: int, partition: int | None, offset: int | None, code: int, error: str
+    ) -> None:
+        """Its outcome is known. A second one changes nothing."""
         with self._lock:
             if send.outcome:
                 return
-            send.outcome, send.offset, send.error = report.outcome, report.offset, report.error
-            if report.partition is not None:
-                send.partition = report.partition
+            send.outcome, send.offset, send.error = outcome, offset, error
+            if partition is not None:
+                send.partition = partition
             self._journals[send.producer].write(
                 {
                     "producer": send.producer,
                     "sequence": send.sequence,
                     "partition": send.partition,
                     "settled_us": _now_us(),
-                    "outcome": OUTCOMES[report.outcome],
-                    "offset": report.offset,
-                    "error_code": report.code or None,
-                    "error": report.error or None,
+                    "outcome": OUTCOMES[outcome],
+                    "offset": offset,
+                    "error_code": code or None,
+                    "error": error or None,
                 }
             )
 
@@ -300,6 +333,10 @@ def _none(found: list[Any], what: str) -> None:
         shown = "\n".join(f"  {each}" for each in found[:_SHOWN_MAX])
         more = f"\n  … and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
         raise AssertionError(f"{what}:\n{shown}{more}")
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
 
 
 def _text(key: bytes | None) -> str | None:

@@ -29,13 +29,13 @@ OUTCOMES: Final = ("", "unknown", "ok", "failed", "unknown")
 ROWS: Final = 65_536
 
 VALUE_BYTES: Final = 32
-_KEY_BYTES: Final = 16
+KEY_BYTES: Final = 16
 _ERROR_BYTES: Final = 40
 
 LEDGER_COLUMNS: Final = (
     SlotColumn("sequence", "q"),
     SlotColumn("partition", "i"),
-    SlotColumn("key", f"{_KEY_BYTES}s"),
+    SlotColumn("key", f"{KEY_BYTES}s"),
     SlotColumn("value", f"{VALUE_BYTES}s"),
     SlotColumn("value_bytes", "i"),
     SlotColumn("value_crc32", "q"),
@@ -51,7 +51,7 @@ READ_COLUMNS: Final = (
     SlotColumn("partition", "i"),
     SlotColumn("offset", "q"),
     SlotColumn("leader_epoch", "i", "plus_one"),
-    SlotColumn("key", f"{_KEY_BYTES}s"),
+    SlotColumn("key", f"{KEY_BYTES}s"),
     SlotColumn("value", f"{VALUE_BYTES}s"),
     SlotColumn("value_bytes", "i", "plus_one"),
     SlotColumn("value_crc32", "q", "plus_one"),
@@ -136,7 +136,7 @@ class LedgerJournal:
         file.crc[row] = crc
         file.sent[row] = now_us
         if key:
-            at = file.key_at + row * _KEY_BYTES
+            at = file.key_at + row * KEY_BYTES
             file.mapped[at : at + len(key)] = key
         at = file.value_at + row * VALUE_BYTES
         file.mapped[at : at + len(value)] = value
@@ -263,13 +263,14 @@ class ReadsJournal:
         value: bytes | None,
         position: int,
         high_watermark: int,
+        name: str | None = None,
+        size: int = -1,
     ) -> None:
-        """Record one read, with the expected offset. Unknown numbers are -1."""
+        """Record one read, with the expected offset. Unknown numbers are -1. Without the value, its id may be
+        given as `name`, and its size."""
         row = self._row
         if row == self._rows:
-            self._seal(self._file.slots)
-            self._number += 1
-            self._file = self._open()
+            self.rotate()
             row = 0
         file = self._file
         file.topic[row] = topic
@@ -283,8 +284,8 @@ class ReadsJournal:
         file.after[row] = offset + 1
         file.watermark[row] = high_watermark + 1
         if key:
-            text = plain(key[:_KEY_BYTES])
-            at = file.key_at + row * _KEY_BYTES
+            text = plain(key[:KEY_BYTES])
+            at = file.key_at + row * KEY_BYTES
             file.mapped[at : at + len(text)] = text
         if value is not None:
             file.bytes[row] = len(value) + 1
@@ -292,9 +293,29 @@ class ReadsJournal:
             text = plain(value[: VALUE_BYTES + 1].partition(b" ")[0][:VALUE_BYTES])
             at = file.value_at + row * VALUE_BYTES
             file.mapped[at : at + len(text)] = text
+        elif name is not None:
+            file.bytes[row] = size + 1
+            text = name.encode("ascii")
+            at = file.value_at + row * VALUE_BYTES
+            file.mapped[at : at + len(text)] = text
         file.marks[row] = OK
         self._row = row + 1
         self.count += 1
+
+    def rotate(self, topics: list[str] | None = None) -> None:
+        """Go on in a new file, if given with other topics."""
+        if topics is not None:
+            self._constants["topic"] = topics
+        self._number += 1
+        file = self._open()
+        self._seal(self._file.slots)
+        self._file = file
+        self._row = 0
+
+    @property
+    def slots(self) -> Slots:
+        """The file that is being written."""
+        return self._file.slots
 
     def close(self) -> None:
         """Pass on the last file."""

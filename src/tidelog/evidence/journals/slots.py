@@ -14,6 +14,8 @@ Rules of the file:
   text is empty.
 * Space is allocated when the file is created. A full disk raises OSError then, and never SIGBUS later.
 * The writer holds a lock on the file as long as it lives. A reader that gets the lock sees all rows.
+* The last byte of the first 4096 says how the file ended (`Ending`). It is allocated like the rows, so it can
+  be stored when the disk is full.
 """
 
 from __future__ import annotations
@@ -26,15 +28,28 @@ import struct
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal, Self, cast
 
 SUFFIX: Final = ".slots"
 HEADER_BYTES: Final = 4096
 VERSION: Final = 1
+_ENDING_AT: Final = HEADER_BYTES - 1
 
 _NumberCode = Literal["b", "i", "q"]
 Absent = Literal["never", "zero", "plus_one"]
+
+
+class Ending(IntEnum):
+    """How a file ended. Trials do not use it."""
+
+    OPEN = 0
+    """It did not: its writer runs, or was killed."""
+    FINISHED = 1
+    """The writer goes on in another file, or is done."""
+    STOPPED = 2
+    """The writer went on without recording: what it did after the last row is not known."""
 
 
 class CorruptSlots(Exception):
@@ -102,7 +117,7 @@ class Slots:
             "constants": constants,
         }
         text = json.dumps(header).encode()
-        if len(text) >= HEADER_BYTES:
+        if len(text) >= HEADER_BYTES - 1:
             raise ValueError(f"the constants of {path.name} take more than {HEADER_BYTES} bytes")
         size = HEADER_BYTES + capacity * (1 + sum(column.width for column in columns))
         unfinished = path.with_name(f".{path.name}.tmp")
@@ -157,6 +172,14 @@ class Slots:
         self._view.release()
         self.mapped.close()
 
+    @property
+    def ending(self) -> Ending:
+        return Ending(self.mapped[_ENDING_AT])
+
+    @ending.setter
+    def ending(self, ending: Ending) -> None:
+        self.mapped[_ENDING_AT] = ending
+
     # ------------------------------------------------------------ contents
 
     def column(self, name: str) -> memoryview[int]:
@@ -185,7 +208,7 @@ class Slots:
 
 def _header(path: Path, data: bytes) -> dict[str, Any]:
     try:
-        header: dict[str, Any] = json.loads(data.rstrip(b"\0"))
+        header: dict[str, Any] = json.loads(data[:_ENDING_AT].rstrip(b"\0"))
         version = header["version"]
     except (ValueError, LookupError, TypeError):
         raise CorruptSlots(f"{path} is not a journal of a trial") from None

@@ -34,14 +34,26 @@ def seal(slots: Slots, evidence: Path) -> Path | None:
     return written
 
 
+def copy_live(path: Path, evidence: Path) -> None:
+    """Write the rows that a journal has by now into their table. It goes on, and is sealed under the same
+    name when its writer is done."""
+    slots = Slots.watch(path)
+    content = to_arrow(slots)
+    if content.num_rows:
+        write_part(evidence / slots.table, path.stem, content)
+
+
 def to_arrow(slots: Slots, rows: int | None = None) -> Any:
     """The rows of a journal, or only the first ones, as an Arrow table."""
     rows = slots.rows() if rows is None else rows
     schema = arrow_schema(_TABLES[slots.table])
-    marks = pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(slots.marks[:rows])])
+    # Copied first: a send that is settled meanwhile is unknown here, never settled by half.
+    marks = pa.Array.from_buffers(pa.int8(), rows, [None, pa.py_buffer(bytes(slots.marks[:rows]))])
     arrays = []
     for field in schema:
-        if field.name in slots.columns:
+        if field.name in ("value", "transaction") and "values" in slots.constants:
+            array = _made(slots, field.name, rows)
+        elif field.name in slots.columns:
             array = _array(slots, slots.columns[field.name], rows)
         elif field.name == "outcome":
             array = pa.array(OUTCOMES).take(marks)
@@ -51,6 +63,26 @@ def to_arrow(slots: Slots, rows: int | None = None) -> Any:
             array = pa.nulls(rows, field.type)
         arrays.append(array.cast(field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _made(slots: Slots, name: str, rows: int) -> Any:
+    """Names that a kept ledger (`tidelog.ledger`) does not spell out in every row."""
+    constants, columns = slots.constants, slots.columns
+    if name == "transaction":
+        numbers = _array(slots, columns[name], rows)
+        return pc.binary_join_element_wise(constants["transactions"], numbers.cast(pa.string()), "-t")
+    if constants["values"] == "header":
+        numbers = _array(slots, columns["sequence"], rows)
+        return pc.binary_join_element_wise(constants["stream"], numbers.cast(pa.string()), "-")
+    return content_names(*(_array(slots, columns[each], rows) for each in ("value_bytes", "value_crc32c")))
+
+
+def content_names(sizes: Any, crcs: Any) -> Any:
+    """`tidelog.ledger.identity.content_name` of many values; null where the size is null."""
+    numbers = crcs.to_numpy(zero_copy_only=False).astype(">u4")
+    digits = pa.py_buffer(numbers.tobytes().hex().encode())
+    words = pa.Array.from_buffers(pa.binary(8), len(numbers), [None, digits]).cast(pa.binary())
+    return pc.binary_join_element_wise(sizes.cast(pa.string()), words.cast(pa.string()), ".")
 
 
 def _array(slots: Slots, column: SlotColumn, rows: int) -> Any:

@@ -93,6 +93,8 @@ class Context:
     slack_us: int
     final_reader: str | None
     reads_to_end: bool
+    kept: bool
+    """Whether applications keep the ledger: see `Manifest.kept`."""
     facts: frozenset[Need]
     histories: Mapping[int, History]
     moves: Mapping[int, Moves]
@@ -165,6 +167,7 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         slack_us=evidence.slack_us,
         final_reader=manifest.final_reader,
         reads_to_end=manifest.reads_to_end,
+        kept=manifest.kept,
         facts=frozenset(evidence.facts),
         histories=found,
         moves=moves,

@@ -220,7 +220,7 @@ def _facts(
     present = {name for name, files in tables.items() if any(sum(file.rows) for file in files)}
     facts: set[Need] = set()
     if LEDGER.name in present:
-        facts |= {Need.SENDS, Need.ALL_SENDS}
+        facts |= {Need.SENDS} if manifest.kept else {Need.SENDS, Need.ALL_SENDS}
     if READS.name in present:
         facts.add(Need.READS)
         if manifest.final_reader is not None:
@@ -237,7 +237,7 @@ def _note_the_state(found: Evidence) -> None:
     manifest = found.manifest
     if manifest.state != COMPLETE:
         found.unjudged.append(f"the trial's state is {manifest.state}: the verdict is about what it left")
-    if any(name.endswith(".slots") for name in found.place.listed("journal")):
+    if not manifest.kept and any(name.endswith(".slots") for name in found.place.listed("journal")):
         found.facts.discard(Need.ALL_SENDS)
         found.lacks(
             "sends and reads of the last moments",

@@ -137,7 +137,7 @@ class _Job:
         tally = Tally()
         for each in (*summed.tallies, *second.tallies, writer.close(always=True)):
             tally.merge(each)
-        name_what_is_not_judged(evidence, context, summed, second.repeated, second.compacted)
+        name_what_is_not_judged(evidence, context, summed, second)
         verdict.judged = [audit.name for audit in runnable if audit.name not in self._failed]
         verdict.sum_up(tally)
         verdict.unreadable = [*evidence.unreadable, *self._unreadable(context, summed)]
@@ -167,6 +167,9 @@ class _Job:
         """What needs one of several things."""
         facts, manifest = self._evidence.facts, self._evidence.manifest
         transactional = any(file.transactional for file in self._evidence.tables[LEDGER.name])
+        if name == "unseen" and manifest.kept:
+            self._evidence.lacks(name, "the applications go on: what was not read yet may be read later")
+            return False
         if name == "unseen" and Need.REPLICA_LOGS not in facts and manifest.reads_to_end:
             self._evidence.lacks(name, ABSENT[Need.REPLICA_LOGS])
             return False

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.errors import reason
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
+from tidelog.evidence.parquet.kept import make_ready
 from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.evidence.tables import LEDGER
 from tidelog.pipeline.errors import PipelineError, first_line
@@ -90,8 +91,11 @@ def audit(
 
 
 def _seal(folder: EvidenceFolder) -> None:
-    """Make tables of journals whose writer has finished and left that to others (`testing.ledger`)."""
-    if folder.manifest.state == COMPLETE and folder.journal.is_dir():
+    """Make tables of journals whose writer has finished and left that to others (`testing.ledger`,
+    `tidelog.ledger`)."""
+    if folder.manifest.kept:
+        make_ready(folder)
+    elif folder.manifest.state == COMPLETE and folder.journal.is_dir():
         seal_journals(folder)
         folder.write_manifest()
 

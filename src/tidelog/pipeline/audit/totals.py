@@ -12,6 +12,7 @@ from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Evidence, Need, broker_logs
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
 from tidelog.pipeline.audit.rounds.one import Summed
+from tidelog.pipeline.audit.rounds.two import SecondRound
 
 _OUTCOMES: Final = ("ok", "failed", "unknown")
 _TORN: Final = "the file ends inside"
@@ -63,9 +64,7 @@ def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
     return counted
 
 
-def name_what_is_not_judged(
-    evidence: Evidence, context: Context, found: Summed, repeated: int, compacted: Counter[int]
-) -> None:
+def name_what_is_not_judged(evidence: Evidence, context: Context, found: Summed, second: SecondRound) -> None:
     """What the audits passed over, as far as the evidence has any of it."""
     if found.unplaced_reads:
         evidence.lacks(
@@ -77,17 +76,28 @@ def name_what_is_not_judged(
         )
     if Need.FINAL_LOG not in evidence.facts or Need.SENDS not in evidence.facts:
         return
-    if repeated:
+    if second.unread:
         evidence.lacks(
-            f"{repeated:,} values that were sent more than once", "nothing tells their sends apart"
+            f"losses among {second.unread:,} acknowledged sends",
+            "no watched consumer read anything at their offsets, and there are no replica logs",
+        )
+    if second.repeated:
+        evidence.lacks(
+            f"{second.repeated:,} values that were sent more than once", "nothing tells their sends apart"
         )
     for topic in sorted({part.topic for part in context.parts if part.compacted}):
-        taken = sum(count for number, count in compacted.items() if context.parts[number].topic == topic)
+        taken = sum(
+            count for number, count in second.compacted.items() if context.parts[number].topic == topic
+        )
         evidence.lacks(
             f"losses in {topic} of records whose key was written again",
             f"it is compacted: {taken:,} of them are gone, and may go",
         )
-    deleted = Counter(part.topic for part in context.parts if part.known and part.start > 0)
+    deleted = Counter(
+        part.topic
+        for part in context.parts
+        if part.known and part.start > 0 and not (context.kept and part.broker is None)
+    )
     for topic, partitions in sorted(deleted.items()):
         evidence.lacks(
             f"records of {topic} below the start of its log, in {counted(partitions, 'partition')}",

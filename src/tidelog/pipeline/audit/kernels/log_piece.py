@@ -110,7 +110,7 @@ def final_rows(
     low, high = max(piece.low, part.start, span.start), min(piece.high, part.behind_end, span.stop)
     if part.broker is None or part.broker not in piece.files or low >= high:
         return None
-    table = records_of(context.place, piece.files[part.broker], columns, low, high)
+    table = records_of(context.place, piece.files[part.broker], columns, low, high, kept=context.kept)
     if table is None:
         return None
     shown = visible(context.place, part.replicas[part.broker].files, piece, table)

@@ -18,6 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 from crc32c import crc32c
 
+from tidelog.ledger.identity import record_name
 from tidelog.pipeline.audit.kernels.hashes import Flags, Ints, Words, combined, flags, ints
 from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece
 from tidelog.pipeline.files import Place
@@ -104,11 +105,20 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
 
 
 def records_of(
-    place: Place, files: Sequence[tuple[int, str]], columns: Sequence[str], low: int, high: int
+    place: Place,
+    files: Sequence[tuple[int, str]],
+    columns: Sequence[str],
+    low: int,
+    high: int,
+    *,
+    kept: bool = False,
 ) -> Any:
     """The records of these offsets that can be read, as one Arrow table, by the reader of `tidelog_log`. What
-    cannot be read is a problem of `batches_of`."""
-    wanted = [*columns, *(name for name in ("offset", "problem") if name not in columns)]
+    cannot be read is a problem of `batches_of`. `kept`: values are named as in a ledger that applications
+    keep."""
+    named = kept and "value_id" in columns
+    more = ("offset", "problem", *(("value", "headers") if named else ()))
+    wanted = [*columns, *(name for name in more if name not in columns)]
     segments = [SegmentFile(place, name) for _, name in files]
     batches = list(read_piece(segments, wanted, range(low, high)))
     if not batches:
@@ -117,7 +127,20 @@ def records_of(
     offsets = found["offset"]
     inside = pc.and_(pc.greater_equal(offsets, low), pc.less(offsets, high))
     found = found.filter(pc.and_(pc.is_null(found["problem"]), pc.fill_null(inside, False)))
+    if named:
+        names = pa.array(_ledger_names(found), pa.string())
+        found = found.set_column(found.column_names.index("value_id"), "value_id", names)
+        if "value_crc32" in columns:  # names have it, see `ledger.identity`
+            unknown = pa.nulls(len(found), pa.int64())
+            found = found.set_column(found.column_names.index("value_crc32"), "value_crc32", unknown)
     return found.select(list(columns))
+
+
+def _ledger_names(records: Any) -> Iterator[str | None]:
+    """One by one: a ledger that applications keep is small beside the evidence of a trial."""
+    headers, values = records["headers"].to_pylist(), records["value"].to_pylist()
+    for listed, value in zip(headers, values, strict=True):
+        yield record_name([(each["key"], each["value"]) for each in listed or ()], value)
 
 
 # ---------------------------------------------------------------- what consumers see

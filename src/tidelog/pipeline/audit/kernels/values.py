@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.ledger.identity import by_content
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import (
@@ -57,6 +58,8 @@ class ValuesResult:
     patches: Patches = field(default_factory=Patches)
     repeated: int = 0
     """Values that were sent more than once and of which nothing can be said."""
+    unread: int = 0
+    """Acknowledged sends at whose offsets no consumer of a kept ledger read anything."""
     compacted: dict[int, int] = field(default_factory=dict)
     """Sends that compaction may have taken, by partition."""
     open: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]] = field(
@@ -266,6 +269,8 @@ class _Judge:
         )
 
     def _not_sent(self, group: Group, copies: list[int]) -> Iterator[Finding]:
+        if self._context.kept:
+            return  # another producer's
         if self._whole_ledger and copies:
             words = "the final log holds it, and no producer sent it"
             value, count = group.value, len(copies)
@@ -300,6 +305,11 @@ class _Judge:
         if part.compacted and not self._last_of_its_key(group.part, send):
             self._result.compacted[group.part] = self._result.compacted.get(group.part, 0) + 1
             return
+        miss = group.misses.get(send["row"])
+        if context.kept and part.broker is None and not (miss is not None and miss["there"]):
+            # Nothing was read at its offset: not yet, or by others.
+            self._result.unread += 1
+            return
         if (told is None and part.start > 0) or (told is not None and told < part.start):
             return
         if not context.reads_to_end and (told is None or told >= part.end):
@@ -315,7 +325,6 @@ class _Judge:
                     else "acknowledged behind the last record that was read",
                 )
             return
-        miss = group.misses.get(send["row"])
         promised = [each for each in ok if each["acks"] != 0]
         words = "all" if send["acks"] == -1 else str(send["acks"])
         again = f", by {len(ok)} sends" if len(ok) > 1 else ""
@@ -421,12 +430,14 @@ class _Judge:
                 send["sent_us"],
                 send["settled_us"],
             )
+        # The same content may have been sent by a producer that keeps no ledger.
+        alone = not self._context.kept or not by_content(group.value)
         if len(sends) > 1:
             if len(copies) <= len(sends):
                 finding.circumstance = Circumstance.SENT_TWICE
-            elif all(each["idempotent"] for each in sends):
+            elif alone and all(each["idempotent"] for each in sends):
                 finding.severity = VIOLATION
-        idempotent = len(sends) == 1 and sends[0]["idempotent"]
+        idempotent = alone and len(sends) == 1 and sends[0]["idempotent"]
         unknown = any("as_sent" in copy for copy in listed)
         by_replica = self._context.parts[group.part].broker is not None
         if idempotent and unknown and by_replica and len(self._result.open) < _OPEN_MAX:

@@ -49,6 +49,7 @@ class SecondRound:
         self.tallies: list[Tally] = []
         self.found: list[Finding] = []
         self.repeated = 0
+        self.unread = 0
         self.compacted: Counter[int] = Counter()
         self.real_offset: dict[int, int] = {}
         """Offsets of sends that are not where they were acknowledged, by their row: only of transactions."""
@@ -106,6 +107,7 @@ class SecondRound:
         for result in results:
             self.tallies.append(result.tally)
             self.repeated += result.repeated
+            self.unread += result.unread
             self.compacted.update(result.compacted)
         self._identify([each for result in results for each in result.open])
         row = np.concatenate([result.patches.row for result in results])
