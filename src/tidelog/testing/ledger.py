@@ -30,11 +30,12 @@ from tidelog.evidence.folder import COMPLETE, EvidenceFolder, Manifest
 from tidelog.evidence.journals.clients import FAILED, OK, OUTCOMES, UNKNOWN
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.kafka_client.reading import ReadRecord, TopicContents, read_topic
-from tidelog.ledger import acks_level
+from tidelog.ledger import acks_level, known_settings
 from tidelog.ledger.producers import wrapped
 
 FINAL_READER: Final = "final"
 _SHOWN_MAX: Final = 5
+_FOLLOWERS_SECONDS: Final = 3.0
 
 Wrapped = TypeVar("Wrapped")
 
@@ -43,6 +44,7 @@ Wrapped = TypeVar("Wrapped")
 class Send:
     ledger: Ledger
     producer: str
+    acks: int
     sequence: int
     topic: str
     partition: int | None
@@ -111,11 +113,12 @@ class Ledger:
 
     # ------------------------------------------------------------ sends
 
-    def wrap(self, producer: Wrapped, name: str = "", *, acks: int | str = "all") -> Wrapped:
-        """A producer that behaves as this one, and whose sends are written down. `acks`: as it is set, for
-        the evidence. Raises `Refusal` for what is no producer of a library that it knows."""
+    def wrap(self, producer: Wrapped, name: str = "", *, acks: int | str | None = None) -> Wrapped:
+        """A producer that behaves as this one, and whose sends are written down. `acks`: as a producer of
+        confluent-kafka is set, if it is not `all`; of the others it is known. Raises `Refusal` for what is
+        no producer of a library that it knows."""
         name = name or f"p{len(self._journals) + 1}"
-        recorder = _Recorder(self, name, acks_level(acks))
+        recorder = _Recorder(self, name, acks_level(known_settings(producer)[0] if acks is None else acks))
         made, flush = wrapped(producer, recorder)
         self._journals[name] = LineJournal(self._evidence.journal / f"ledger-{name}.jsonl")
         self._flushes.append(flush)
@@ -128,7 +131,7 @@ class Ledger:
         with self._lock:
             sequence = self._next[name]
             self._next[name] += 1
-            send = Send(self, name, sequence, topic, partition, key, value, sent_us=_now_us())
+            send = Send(self, name, acks, sequence, topic, partition, key, value, sent_us=_now_us())
             self.sends.append(send)
             self._journals[name].write(
                 {
@@ -225,11 +228,25 @@ class Ledger:
         for flush in self._flushes:
             flush()
 
+    def _read(self, topic: str) -> TopicContents:
+        """What the topic holds. What the leader alone acknowledged (acks=1) can be read when its followers
+        have it: for that this waits a little."""
+        until = time.monotonic() + _FOLLOWERS_SECONDS
+        early = [send for send in self.sends if send.topic == topic and send.outcome == OK and send.acks == 1]
+        while True:
+            contents = read_topic(self._servers(), topic)
+            ends = contents.ends
+            if all((send.offset or 0) < ends.get(send.partition or 0, 0) for send in early):
+                return contents
+            if time.monotonic() > until:
+                return contents
+            time.sleep(0.05)
+
     def _matched(self) -> list[tuple[ReadRecord, Send | None]]:
         """Every record of the topics that were written to, with the send that it comes from."""
         self._flush()
         for topic in dict.fromkeys(send.topic for send in self.sends):
-            self._contents[topic] = read_topic(self._servers(), topic)
+            self._contents[topic] = self._read(topic)
         records = [record for contents in self._contents.values() for record in contents.records]
         by_place = {
             (send.topic, send.partition, send.offset): send for send in self.sends if send.outcome == OK
