@@ -87,8 +87,8 @@ def test_the_catalogue_lists_every_scenario_with_its_lead(opened: Opened) -> Non
     assert all(len(lead) > 60 for lead in page.locator(".card a p").all_inner_texts())
     page.fill(".filter", "zombie")
     assert page.locator(".card:visible code").all_inner_texts() == ["kafka-7395-zombie-follower"]
-    page.locator(".card:visible a").click()
-    page.wait_for_selector(".scene .broker")
+    page.locator(".card:visible > a").click()
+    page.wait_for_selector(".stage .scene .broker")
     assert page.evaluate("lab.stage.name") == "kafka-7395-zombie-follower"
 
 
@@ -279,7 +279,7 @@ def test_a_scenario_made_by_clicking_replays_elsewhere(opened: Opened, tmp_path:
     page.fill("input[name=name]", "clicked")
     page.select_option("select[name=generation]", "hw")
     page.get_by_role("button", name="Begin").click()
-    page.wait_for_selector(".scene .broker")
+    page.wait_for_selector(".stage .scene .broker")
     for pick, deed in (("g.client", "and wait"), ("g.broker >> nth=0", "Crash it"), ("g.client", "and wait")):
         steps = page.evaluate("lab.stage.last")
         page.locator(pick).first.click()
@@ -309,7 +309,7 @@ def test_a_file_is_opened_and_a_wrong_one_refused(opened: Opened, tmp_path: Path
     with page.expect_file_chooser() as chooser:
         page.locator(".shelf-tools").get_by_role("button", name="Open a file").click()
     chooser.value.set_files(found)
-    page.wait_for_selector(".scene .broker")
+    page.wait_for_selector(".stage .scene .broker")
     assert page.evaluate("lab.stage.draft.name") == "acks-0-loss"
     with page.expect_file_chooser() as chooser:
         page.locator("#bar").get_by_role("button", name="Open a file").click()
@@ -420,3 +420,90 @@ def test_nothing_sticks_out(browser: Any, address: str, size: tuple[int, int]) -
         page = opened.go(asked)
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0], asked
     opened.close()
+
+
+def test_the_moment_of_the_decision_is_drawn_and_can_be_stopped(opened: Opened) -> None:
+    """The curve above the slider has a point for each step; what is there when it is stopped stays. Other
+    rules take it away."""
+    page = opened.go("#/s/kafka-7395-zombie-follower?g=hw")
+    page.evaluate("void lab.stage.futures.run({ futures: 4 })")
+    opened.until("document.querySelector('.curve')?.dataset.decided === '9' && !lab.stage.futures.stopping")
+    points = page.locator(".curve polyline").get_attribute("points") or ""
+    assert len(points.split()) == page.evaluate("lab.stage.last") + 1
+    page.get_by_role("button", name="Go there (9)").click()
+    assert page.evaluate("lab.stage.step") == 9
+    page.get_by_role("button", name="When was it decided?").click()
+    opened.until("lab.stage.futures.curves[0].shares.length > 0")
+    page.locator(".futures .stop").click()
+    opened.until("!lab.stage.futures.stopping")
+    assert page.locator(".curve").count() == 1
+    page.select_option("select.rules", "epoch")
+    opened.until("lab.stage.generation === 'epoch'")
+    assert page.locator(".curve").count() == 0
+
+
+def test_the_space_time_diagram_shows_messages_crashes_and_cuts(opened: Opened) -> None:
+    """A lane for each process; a message that was held is an arrow from the step at which it was sent, and a
+    click on it goes to where it arrives. Crashes, cuts and a message that is dropped are drawn, too."""
+    page = opened.go("#/s/hw-loss?g=hw&step=7")
+    page.keyboard.press("v")
+    assert page.locator(".st-names text").all_text_contents() == [
+        "p",
+        *(f"broker {id}" for id in range(3)),
+        "keeper",
+    ]
+    assert page.locator(".st-crash").count() == 3
+    held = page.evaluate(
+        "(() => { const { arrows } = lab.stage.view.panes[0].time;"
+        " const [found] = arrows.filter(({ step, beat }) => step === 7 && beat === 0);"
+        " return [found.message.kind, found.to - found.from]; })()"
+    )
+    assert held[0] == "FetchRequest"
+    assert held[1] > 1
+    page.locator(".st-message.now .touch").last.dispatch_event("click")
+    assert page.evaluate("[lab.stage.step, lab.stage.beat]") == [7, 1]
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("lab.stage.view.panes[0].time.step") == 8
+    page.keyboard.press("v")
+    assert page.locator(".scene").is_visible()
+    page.evaluate("lab.open('#/s/kafka-7395-zombie-follower?g=hw&step=9')")
+    page.keyboard.press("v")
+    assert page.locator(".st-message.unfinished.now").count() == 1
+    page.evaluate("lab.open('#/s/isolate-leader-zone?g=hw&step=4')")
+    page.keyboard.press("v")
+    assert page.locator(".st-cut").count() >= 2
+
+
+def test_a_cluster_of_ones_own_has_what_the_form_says(opened: Opened) -> None:
+    """Producers, zones, flush and a second topic, whose leader is another broker, are in the text that is
+    played; a leader's row says what it knows, and the keeper has a line for each partition."""
+    page = opened.go("#/make")
+    for name, value in {"brokers": "4", "zones": "2", "producers": "2", "topics": "2"}.items():
+        page.fill(f"input[name={name}]", value)
+    page.check("input[name=flush]")
+    page.click("button[type=submit]")
+    page.wait_for_selector(".stage .scene .broker")
+    scenario = parse(page.evaluate("lab.stage.text"))
+    assert scenario.setup.zones == ("az1", "az2")
+    assert scenario.setup.sync_each_append
+    assert [topic.replicas for topic in scenario.setup.topics] == [(0, 1, 2), (1, 2, 3)]
+    assert [client.name for client in scenario.clients] == ["p", "q"]
+    assert [line.split(" · ")[0] for line in page.locator(".inside-keeper").all_inner_texts()] == [
+        "keeper, t-0leader 0",
+        "keeper, u-0leader 1",
+    ]
+    known = page.locator('[data-log="0/0"] .known tspan')
+    assert (known.text_content() or "").startswith("Remote LEO 1: 0, 2: 0")
+
+
+def test_the_front_page_shows_a_story_and_the_end_under_all_rules(opened: Opened) -> None:
+    """The picture is that of the truncation in hw-loss; a chip's name opens the story under these rules."""
+    page = opened.go()
+    page.wait_for_selector(".preview .ghost")
+    chips = page.locator(".card", has=page.locator("code", has_text=re.compile("^hw-loss$"))).locator(
+        ".badge"
+    )
+    assert chips.all_inner_texts() == ["hw lost c", "kip101 epoch elr majority held"]
+    chips.locator("a", has_text="kip101").click()
+    page.wait_for_selector(".stage .scene .broker")
+    assert page.evaluate("lab.stage.generation") == "kip101"

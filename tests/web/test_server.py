@@ -18,6 +18,7 @@ from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import COMMAND, call, refused
 
 from tidelog.lab.play import run
+from tidelog.lab.search.futures import FutureOptions, futures
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import parse
 from tidelog.web.play.questions import ask as ask_python
@@ -211,3 +212,21 @@ def test_a_file_is_in_the_address_that_is_printed(tmp_path: Path) -> None:
     padded = held + "=" * (-len(held) % 4)
     opened = json.loads(zlib.decompress(base64.urlsafe_b64decode(padded), wbits=-15))
     assert opened == {"text": file.read_text("utf-8"), "generation": "hw"}
+
+
+def test_the_shares_of_futures_are_told_line_by_line(address: str) -> None:
+    """The last line has the shares that the simulator computes; nonsense is one line."""
+    asked = {"text": catalogue.text("hw-loss"), "generation": "hw", "futures": 2}
+    status, _, body = ask(address, "/api/futures", method="POST", body=json.dumps(asked).encode())
+    replies = [json.loads(line) for line in body.splitlines()]
+    expected = futures(catalogue.load("hw-loss").under("hw"), FutureOptions(futures=2))
+    assert (status, replies[-1]["done"], replies[-1]["futures"]) == (200, True, 2)
+    assert replies[-1]["shares"] == expected.shares
+    assert replies[-1]["played"] == replies[-1]["of"] == 50
+    for wrong, says in (
+        ({"futures": 201}, "futures must be a number from 1 to 200"),
+        ({"text": None}, "the request holds no text to play"),
+        ({"generation": "raft"}, "unknown generation 'raft'"),
+    ):
+        [reply] = ask_python(json.dumps({**asked, **wrong, "ask": "futures"}))
+        assert says in json.loads(reply)["error"]

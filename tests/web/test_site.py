@@ -142,7 +142,7 @@ def test_a_search_in_the_browser_finds_what_it_finds_here(alive: Opened) -> None
         f"Shrunk from {here['found']['steps_as_found']} steps" in page.locator(".explore-found").inner_text()
     )
     page.get_by_role("link", name="Watch it").click()
-    page.wait_for_selector(".scene .broker")
+    page.wait_for_selector(".stage .scene .broker")
     assert page.evaluate("lab.stage.recording.broken[0].invariant") == here["found"]["invariant"]
 
 

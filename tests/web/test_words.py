@@ -29,6 +29,7 @@ from tidelog.web.play.recording import record
 from tidelog.web.rules import Rule
 
 STATIC = files("tidelog.web") / "static"
+COMPOSED = ("told_", "toldLong_", "theme", "one_", "many_", "spacetime_")
 ELECTIONS = ("hw-loss-chain", "isolate-leader-zone", "kip-966-last-replica-standing")
 """Scenarios in which a majority elects."""
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -114,9 +115,7 @@ def test_no_word_of_the_interface_is_left_over() -> None:
     """Each key is used by a module of the page; some are put together from a state and a prefix."""
     scripts = "".join(file.read_text("utf-8") for file in STATIC.iterdir() if file.name.endswith(".js"))
     verdicts = {f"{kind}Long" for kind in VERDICT_KINDS}
-    composed = {
-        key for key in words()["en"]["ui"] if key.startswith(("told_", "toldLong_", "theme", "one_", "many_"))
-    }
+    composed = {key for key in words()["en"]["ui"] if key.startswith(COMPOSED)}
     roles = {"follower"}
     for key in set(words()["en"]["ui"]) - verdicts - composed - roles:
         assert f'"{key}"' in scripts or f"ui.{key}" in scripts, key

@@ -1,4 +1,4 @@
-"""The page's server: static files, the catalogue, and two questions, play and explore. It keeps no state.
+"""The page's server: static files, the catalogue, and three questions (play, explore, futures). No state.
 
 It listens on this machine only, unless configured otherwise, and trusts no page from elsewhere: such a page
 must not be able to use it through a reader's browser. So the ``Host`` must be one we serve under (a foreign
@@ -38,6 +38,8 @@ LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 BODY_BYTES_MAX = 1_000_000
 PLAYS_AT_ONCE = 2
 SEARCHES_AT_ONCE = 2
+LONG_QUESTIONS = ("explore", "futures")
+"""Answered line by line, as long as the page listens."""
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -67,13 +69,16 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
 
     searches = anyio.CapacityLimiter(SEARCHES_AT_ONCE)
 
-    async def answer_explore(request: Request) -> Response:
-        replies = ask(json.dumps({**await _body(request), "ask": "explore"}))
-        try:
-            searches.acquire_on_behalf_of_nowait(replies)
-        except anyio.WouldBlock:
-            return _refused("other searches are under way here: stop one of them first", 429)
-        return StreamingResponse(_lines(replies, limiter, searches), media_type="application/x-ndjson")
+    def long_answer(question: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            replies = ask(json.dumps({**await _body(request), "ask": question}))
+            try:
+                searches.acquire_on_behalf_of_nowait(replies)
+            except anyio.WouldBlock:
+                return _refused("other searches are under way here: stop one of them first", 429)
+            return StreamingResponse(_lines(replies, limiter, searches), media_type="application/x-ndjson")
+
+        return answer
 
     return Starlette(
         routes=[
@@ -83,7 +88,7 @@ def app(hosts: tuple[str, ...] = LOOPBACK) -> Starlette:
             Route("/api/words", _words),
             Route("/api/scenario/{name}", _scenario),
             Route("/api/play", answer_play, methods=["POST"]),
-            Route("/api/explore", answer_explore, methods=["POST"]),
+            *(Route(f"/api/{name}", long_answer(name), methods=["POST"]) for name in LONG_QUESTIONS),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=_guard(hosts))],
     )

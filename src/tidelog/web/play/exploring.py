@@ -6,30 +6,24 @@ far it is, and a reader who stops it keeps what there is. Nothing is remembered 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
-from tidelog.core.generations import GENERATIONS
 from tidelog.errors import unknown
 from tidelog.lab.invariants import INVARIANTS
 from tidelog.lab.search.finding_file import as_file, named
 from tidelog.lab.search.schedule import ALL_FAULT_KINDS, USUAL_KINDS, FaultChoice, Violation
 from tidelog.lab.search.search import SearchOptions, SearchResult, searching
 from tidelog.lab.search.shrink import shrinking
-from tidelog.scenario.line import ScenarioError
-from tidelog.scenario.scenario import Scenario, parse, print_scenario
+from tidelog.scenario.scenario import print_scenario
 from tidelog.scenario.setup import SetupError
-from tidelog.web.play.playing import TEXT_CHARACTERS_MAX, CannotPlay
+from tidelog.web.play.playing import CannotPlay
+from tidelog.web.play.wanted import Wanted, often
 
 Json = dict[str, Any]
-Item = TypeVar("Item")
 
 SCHEDULES_MAX = 100_000
 BROKERS_MAX = 9
-REPLY_SECONDS = 0.1
-"""How often there is a reply: often enough for a bar that moves, seldom enough to cost nothing."""
 ACKS = {"0": 0, "1": 1, "all": -1}
 _CLAIMS = {invariant.name: invariant.claim for invariant in INVARIANTS}
 
@@ -40,14 +34,14 @@ def explore(wanted: Json) -> Iterator[Json]:
     options = _options(wanted)
     result = SearchResult()
     found: Json = {}
-    for searched in _often(searching(options, result)):
+    for searched in often(searching(options, result)):
         yield _reply(options, result, searched, found)
     if result.finding is None:
         yield {**_reply(options, result, result.schedules, found), "done": True}
         return
     finding = result.finding
     of = len(finding.scenario.steps)
-    for finding in _often(shrinking(result.finding)):
+    for finding in often(shrinking(result.finding)):
         found = _found(finding, options, of, print_scenario(named(finding, options).scenario))
         yield _reply(options, result, result.schedules, found)
     found = {**_found(finding, options, of, _text(named(finding, options), options)), "shrunk": True}
@@ -60,19 +54,6 @@ def _text(finding: Violation, options: SearchOptions) -> str:
     if options.story is not None:
         return print_scenario(finding.scenario)
     return as_file(finding, options, shrunk=True, path=f"{finding.scenario.name}.scenario")
-
-
-def _often(items: Iterable[Item]) -> Iterator[Item]:
-    """The items that come after a while each, and the last one."""
-    said = time.monotonic()
-    last: list[Item] = []
-    for item in items:
-        last = [item]
-        if time.monotonic() - said >= REPLY_SECONDS:
-            yield item
-            last = []
-            said = time.monotonic()
-    yield from last
 
 
 def _reply(options: SearchOptions, result: SearchResult, searched: int, found: Json) -> Json:
@@ -97,59 +78,24 @@ def _found(finding: Violation, options: SearchOptions, of: int, text: str) -> Js
 # ---------------------------------------------------------------- what is searched
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """What a page asks for, which may be anything."""
-
-    fields: Json
-
-    def number(self, key: str, otherwise: int, least: int, most: int) -> int:
-        value = self.fields.get(key, otherwise)
-        if not isinstance(value, int) or not least <= value <= most:
-            raise CannotPlay(f"{key} must be a number from {least} to {most}")
-        return value
-
-    def one_of(self, key: str, otherwise: str, known: tuple[str, ...]) -> str:
-        value = self.fields.get(key, otherwise)
-        if value not in known:
-            raise CannotPlay(str(unknown(key, str(value), known)))
-        return str(value)
-
-    def flag(self, key: str) -> bool:
-        return self.fields.get(key) is True
-
-    def story(self) -> Scenario | None:
-        """The steps of a text up to one of them, which every schedule begins with."""
-        text = self.fields.get("text")
-        if text is None:
-            return None
-        if not isinstance(text, str) or len(text) > TEXT_CHARACTERS_MAX:
-            raise CannotPlay("text must be a scenario")
-        try:
-            scenario = parse(text, "scenario")
-        except ScenarioError as error:
-            raise CannotPlay(str(error).removeprefix("scenario: ")) from None
-        step = self.number("step", len(scenario.steps), 0, len(scenario.steps))
-        return replace(scenario, steps=scenario.steps[:step])
-
-    def faults(self) -> FaultChoice:
-        kinds = self.fields.get("faults", list(USUAL_KINDS))
-        if not isinstance(kinds, list):
-            raise CannotPlay("faults must be a list")
-        for kind in kinds:
-            if kind not in ALL_FAULT_KINDS:
-                raise CannotPlay(str(unknown("fault", str(kind), ALL_FAULT_KINDS)))
-        return FaultChoice(tuple(kinds), self.number("budget", 6, 0, 100))
+def _faults(wanted: Wanted) -> FaultChoice:
+    kinds = wanted.fields.get("faults", list(USUAL_KINDS))
+    if not isinstance(kinds, list):
+        raise CannotPlay("faults must be a list")
+    for kind in kinds:
+        if kind not in ALL_FAULT_KINDS:
+            raise CannotPlay(str(unknown("fault", str(kind), ALL_FAULT_KINDS)))
+    return FaultChoice(tuple(kinds), wanted.number("budget", 6, 0, 100))
 
 
 def _options(fields: Json) -> SearchOptions:
-    wanted = _Wanted(fields)
+    wanted = Wanted(fields)
     acks = ACKS[wanted.one_of("acks", "all", tuple(ACKS))]
     options = SearchOptions(
-        generation=wanted.one_of("generation", "epoch", tuple(GENERATIONS)),
+        generation=wanted.generation("epoch"),
         strategy=wanted.one_of("strategy", "random", ("random", "pct")),
         schedules=wanted.number("schedules", 10_000, 1, SCHEDULES_MAX),
-        seed=wanted.number("seed", 0, 0, 1_000_000_000),
+        seed=wanted.seed(),
         brokers=wanted.number("brokers", 3, 1, BROKERS_MAX),
         replicas=wanted.number("replicas", 3, 1, BROKERS_MAX),
         acks=acks,
@@ -158,7 +104,7 @@ def _options(fields: Json) -> SearchOptions:
         idempotent=wanted.flag("idempotent"),
         flush_always=wanted.flag("flush_always"),
         operations=wanted.number("operations", 20, 1, 200),
-        faults=wanted.faults(),
+        faults=_faults(wanted),
         story=wanted.story(),
     )
     if options.idempotent and acks != -1:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tidelog.web.play.exploring import explore
+from tidelog.web.play.futures import future_shares
 from tidelog.web.play.playing import CannotPlay, play
 
 Json = dict[str, Any]
 
 
 def ask(question: str) -> Iterator[str]:
-    """``{"ask": "play", …}`` or ``{"ask": "explore", …}``. What is wrong with it is an answer, too."""
+    """``{"ask": "play" | "explore" | "futures", …}``. What is wrong with it is an answer, too."""
     wanted: Json = json.loads(question)
     try:
         for reply in _QUESTIONS[wanted.pop("ask")](wanted):
@@ -30,4 +31,4 @@ def _play(wanted: Json) -> Iterator[Json]:
     yield play(wanted["text"], wanted.get("generation"), wanted.get("against"))
 
 
-_QUESTIONS = {"play": _play, "explore": explore}
+_QUESTIONS = {"play": _play, "explore": explore, "futures": future_shares}

@@ -45,6 +45,9 @@ export function fill(element, ...children) {
   return element;
 }
 
+// About how wide a small label is: Chinese characters are square.
+export const widthOf = (words) => [...words].reduce((sum, letter) => sum + (letter > "\u2e7f" ? 11.5 : 6.3), 0);
+
 export const $ = (selector, within = document) => within.querySelector(selector);
 
 export const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

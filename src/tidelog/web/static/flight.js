@@ -1,15 +1,13 @@
 // Messages: those that wait on their links, and those that run along them.
 
-import { s } from "lab/dom.js";
+import { s, widthOf } from "lab/dom.js";
 import { messageWords, nodeWords, t } from "lab/words.js";
 
 const ON_ONE_LINK_MAX = 4;
 const MOVING_MAX = 12;
 const WAITING_LETTERS_MAX = 22;
 const MOVING_LETTERS_MAX = 30;
-
-// About how wide a label is: Chinese characters are square.
-const widthOf = (words) => [...words].reduce((sum, letter) => sum + (letter > "\u2e7f" ? 11.5 : 6.3), 14);
+const LABEL_PADDING = 14;
 
 const shortened = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
 
@@ -26,8 +24,8 @@ export function waitingMessages(flight, layout, route) {
     if (!point) continue;
     const words = messageWords(message);
     const short = shortened(words, WAITING_LETTERS_MAX);
-    const width = layout.narrow || count > 0 ? 16 : widthOf(short);
-    found.push({ message, group: label(message, words, short, width, free(point, width, taken)) });
+    const width = layout.narrow || count > 0 ? 16 : widthOf(short) + LABEL_PADDING;
+    found.push({ message, group: label(message, words, short, width, free(inside(point, width, layout), width, taken)) });
   }
   return found;
 }
@@ -40,6 +38,13 @@ function placeOf(message, layout, route, count) {
   }
   const path = route(message);
   return path && path.getPointAtLength(path.getTotalLength() * (0.5 - count * 0.12));
+}
+
+// No label begins or ends outside of the picture, and none covers a broker.
+function inside({ x, y }, width, layout) {
+  const brokers = layout.broker - layout.radius - 8;
+  const end = (x < brokers ? brokers : layout.width - 3) - width / 2;
+  return { x: Math.max(Math.min(x, end), width / 2 + 3), y };
 }
 
 // The nearest place above or below that nothing else has taken.

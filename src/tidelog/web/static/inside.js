@@ -1,26 +1,38 @@
-// What each one knows, as text below the picture: the keeper of the partition, a leader of its followers, every
-// broker of its epochs, its disk and its clients. What the step changed stands out.
+// What each one knows, as text: above the picture the keeper of the partition, below it a leader of its followers,
+// every broker of its epochs, its disk and its clients. What the step changed stands out.
 
 import { fill, h } from "lab/dom.js";
 import { nodeWords, phaseWords, t } from "lab/words.js";
 
-export function makeInside() {
+// `generation` is named where there are two.
+export function makeInside(generation) {
   return h("details", { class: "inside", open: innerWidth >= 900 },
-    h("summary", {}, t("insideTitle")), h("div", { class: "inside-body" }));
+    h("summary", {}, t("insideTitle"), generation && h("small", {}, generation)), h("div", { class: "inside-body" }));
 }
 
-export function drawInside(element, cast, scene, before = null) {
-  const say = (of, ...given) => {
+// Something that is said of a scene, marked where it was not so before.
+function saying(scene, before) {
+  return (of, ...given) => {
     const now = of(scene, ...given);
     const isNew = before !== null && now !== of(before, ...given);
     return h("span", { class: isNew ? "changed" : "" }, now || "–");
   };
+}
+
+// What the keeper holds of each partition: a line above the picture.
+export function drawKeeper(element, cast, scene, before = null) {
+  const say = saying(scene, before);
+  fill(element, cast.topics.map(({ name }, number) => h("p", { class: "inside-keeper" },
+    h("b", {}, cast.topics.length > 1 ? `keeper, ${name}-0` : "keeper"), say(partWords, number))));
+}
+
+export function drawInside(element, cast, scene, before = null) {
+  const say = saying(scene, before);
   const cells = (number, broker) => COLUMNS.map(({ of, title, isWrong }, index) => h(index ? "td" : "th", {
     "data-title": t(title), scope: index ? null : "row", class: isWrong?.(scene, number, broker) ? "wrong" : null,
   }, say(of, number, broker)));
   fill(element.querySelector(".inside-body"), cast.topics.flatMap((topic, number) => [
-    h("p", { class: "inside-keeper" },
-      h("b", {}, cast.topics.length > 1 ? `keeper, ${topic.name}` : "keeper"), say(partWords, number)),
+    cast.topics.length > 1 && h("p", { class: "inside-topic" }, `${topic.name}-0`),
     h("div", { class: "inside-scroll" }, h("table", {},
       h("thead", {}, h("tr", {}, COLUMNS.map(({ title }) => h("th", { scope: "col" }, t(title))))),
       h("tbody", {}, topic.replicas.map((broker) => h("tr", { class: rowClass(scene, number, broker) }, cells(number, broker)))))),

@@ -11,15 +11,30 @@ const WIDE = {
 const MIDDLE = { ...WIDE, left: 62, broker: 216, log: 264, cellMax: 46, cellHeight: 34, row: 90, bow: 26 };
 const NARROW = {
   left: 32, broker: 112, log: 148,
-  cellMax: 34, cellMin: 22, cellHeight: 28,
+  cellMax: 34, cellMin: 14, cellHeight: 28,
   radius: 15, bow: 14,
   row: 80, leftRow: 40, padding: 6, label: 20,
 };
 const CROWDED = { row: 76, padding: 4, label: 8 };
+// As small as everything can be and still be read: for windows that are not high.
+const LOW = { row: 64, leftRow: 34, padding: 2, label: 4, cellHeight: 26, radius: 15 };
+const SHRINKING = 8;
 
-export function layoutOf(cast, width, longest) {
+// For a width, and if possible no higher than `room`.
+export function layoutOf(cast, width, longest, room = Infinity) {
+  let layout = null;
+  for (let shrunk = 0; shrunk <= SHRINKING; shrunk += 1) {
+    layout = laidOut(cast, width, longest, shrunk / SHRINKING);
+    if (layout.height <= room) break;
+  }
+  return layout;
+}
+
+// `low` is between 0, as is good to look at, and 1, as low as possible.
+function laidOut(cast, width, longest, low) {
   const size = { ...(width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE) };
   if (cast.brokers.length > 4) Object.assign(size, CROWDED, { cellHeight: Math.min(size.cellHeight, 30) });
+  for (const [name, least] of Object.entries(LOW)) size[name] -= Math.max(size[name] - least, 0) * low;
   const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 30) / Math.max(longest, 1)));
   const places = new Map();
   const rows = new Map();

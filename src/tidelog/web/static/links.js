@@ -25,9 +25,9 @@ export async function deflate(text) {
 // A whole play.
 async function held(parts) {
   try {
-    const { text, generation = null, against = null, step } = JSON.parse(await inflate(parts.join("/")));
+    const { text, generation = null, against = null, step, view } = JSON.parse(await inflate(parts.join("/")));
     if (typeof text !== "string") throw new Error("no text");
-    return { text, generation, against, step: Number(step) || 0 };
+    return { text, generation, against, step: Number(step) || 0, showsTime: view === "time" };
   } catch {
     throw new BrokenLink();
   }
@@ -46,6 +46,7 @@ export async function readLink(fragment) {
       generation: asked.get("g"),
       against: asked.get("vs"),
       step: Number.isFinite(step) ? step : 0,
+      showsTime: asked.get("view") === "time",
     };
   }
   if (kind === "p") return { page: "play", ...(await held(rest)) };
@@ -55,20 +56,22 @@ export async function readLink(fragment) {
   throw new BrokenLink();
 }
 
-export function scenarioLink(name, { generation, against, step } = {}) {
+export function scenarioLink(name, { generation, against, step, showsTime } = {}) {
   const asked = new URLSearchParams();
   if (generation) asked.set("g", generation);
   if (against) asked.set("vs", against);
   if (step) asked.set("step", step);
+  if (showsTime) asked.set("view", "time");
   const query = asked.toString();
   return `#/s/${encodeURIComponent(name)}${query ? `?${query}` : ""}`;
 }
 
-function whole({ text, generation, against, step }) {
+function whole({ text, generation, against, step, showsTime }) {
   const play = { text };
   if (generation) play.generation = generation;
   if (step) play.step = step;
   if (against) play.against = against;
+  if (showsTime) play.view = "time";
   return deflate(JSON.stringify(play));
 }
 

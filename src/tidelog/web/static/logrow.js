@@ -1,9 +1,12 @@
 // One replica's log: a row of cells, the two marks that move along it, and what the replica takes itself for.
 
-import { s, set, text } from "lab/dom.js";
+import { s, set, text, widthOf } from "lab/dom.js";
 import { t } from "lab/words.js";
 
-const EPOCH_COLOURS = 8;
+export const EPOCH_COLOURS = 8;
+const MARK_WIDTH = 24;
+const LOW_ROW = 84;
+const EPOCH_WIDTH = 22;
 
 export class LogRow {
   // `topic` is named only where there are several.
@@ -14,22 +17,26 @@ export class LogRow {
     this.cells = [];
     this.ghosts = s("g", { class: "ghosts" });
     this.cellLayer = s("g");
-    this.belief = s("text", { class: "stale", x: layout.width - place.x - 16, y: -this.height / 2 - 10, "text-anchor": "end" });
+    this.belief = s("text", { class: "stale" });
+    this.known = s("text", { class: "known" }, s("title", {}, t("knownHint")));
+    this.knownWords = s("tspan");
+    this.known.append(this.knownWords);
+    this.end = layout.width - place.x - 16;
     this.hw = mark("hw", this.height, "HW", 1, layout.narrow);
     this.leo = mark("leo", this.height, "LEO", -1, layout.narrow);
     const below = this.height / 2 + 1;
     this.base = s("line", { class: "row-base", x1: -6, y1: below, x2: layout.width - place.x - 16, y2: below });
     this.element = s("g", { class: "row", role: "img", "data-log": key, transform: `translate(${place.x} ${place.y + 4})` },
-      this.base, this.belief,
+      this.base, this.belief, this.known,
       s("rect", { class: "other-bar", x: -12, y: -this.height / 2, width: 4, height: this.height, rx: 2 }),
       s("text", { class: "topic", x: layout.width - place.x - 16, y: this.height / 2 - 5, "text-anchor": "end" }, topic),
       this.ghosts, this.cellLayer, this.leo.element, this.hw.element);
   }
 
-  draw(log, { former, broker, part, id, differing, moved }) {
+  draw(log, { former, broker, part, id, differing, moved, inside }) {
     const { cell } = this.layout;
     const records = log.records;
-    const inputs = [log, former, broker, part, [...differing].join()];
+    const inputs = [log, former, broker, part, inside, [...differing].join()];
     if (this.inputs?.every((input, index) => input === inputs[index])) return;
     this.inputs = inputs;
     while (this.cells.length > records.length) this.cells.pop().element.remove();
@@ -46,9 +53,29 @@ export class LogRow {
     this.hw.move(log.hw, cell);
     this.leo.move(log.leo, cell);
     set(this.element, "class", `row ${broker.process}`);
-    text(this.belief, this.layout.narrow ? "" : beliefWords(log, broker, part));
+    this.#drawWords(log, beliefWords(log, broker, part), knownWords(log, broker, inside));
     const said = this.cells.map(({ words }) => words).join("; ");
     set(this.element, "aria-label", `${t("logOf", { n: id })}: ${said || t("emptyLog")}. HW ${log.hw}, LEO ${log.leo}.`);
+  }
+
+  // Above or below the log, at its end or its beginning: where neither of the two marks is, nor other words.
+  #drawWords(log, belief, known) {
+    const { cell, row } = this.layout;
+    const above = { y: -this.height / 2 - 10, mark: log.leo * cell };
+    const below = { y: this.height / 2 + 19, mark: log.hw * cell };
+    // In a low picture the name of what is cut off is close above.
+    const sides = row < LOW_ROW ? [below, above] : [above, below];
+    const spots = [...sides.map((side) => ({ ...side, anchor: "end" })), ...sides.map((side) => ({ ...side, anchor: "start" }))];
+    const isFree = ({ anchor, mark, isTaken }, wide) => !isTaken && (anchor === "end" ? mark < this.end - wide : mark > wide);
+    for (const [element, shown, words] of [[this.belief, this.belief, belief], [this.known, this.knownWords, known]]) {
+      const spot = words && spots.find((one) => isFree(one, widthOf(words) + MARK_WIDTH));
+      text(shown, spot ? words : "");
+      if (!spot) continue;
+      for (const other of spots) other.isTaken ||= other.y === spot.y;
+      set(element, "x", spot.anchor === "end" ? this.end : 0);
+      set(element, "y", spot.y);
+      set(element, "text-anchor", spot.anchor);
+    }
   }
 
   // Most cells are as they were: those are left alone.
@@ -68,7 +95,7 @@ export class LogRow {
     set(shown.element, "class", state.join(" "));
     text(shown.value, name);
     shown.value.style.fontSize = `${Math.min(15, (this.layout.cell - 8) / (Math.max(name.length, 1) * 0.62))}px`;
-    text(shown.epoch, epoch === null ? "" : String(epoch));
+    text(shown.epoch, epoch === null || this.layout.cell < EPOCH_WIDTH ? "" : String(epoch));
     text(shown.former, replaced ?? "");
     text(shown.hint, shown.words);
   }
@@ -116,6 +143,14 @@ function beliefWords(log, broker, part) {
   if (broker.process !== "up" || !believes) return "";
   if (believes.leader === part.leader && believes.leader_epoch === part.epoch) return "";
   return believes.leader < 0 ? t("believesNobody") : t("believes", { leader: believes.leader, epoch: believes.leader_epoch });
+}
+
+// What a leader knows of its followers, and its leader-epoch table.
+function knownWords(log, broker, inside) {
+  if (log.role !== "leader" || broker.process !== "up") return "";
+  const remote = inside.remote.map(([follower, leo]) => `${follower}: ${leo ?? "?"}`).join(", ");
+  const epochs = log.epochs.map(([epoch, start]) => `${epoch}→${start}`).join(" ");
+  return [remote && `Remote LEO ${remote}`, epochs && t("knownEpochs", { epochs })].filter(Boolean).join(" · ");
 }
 
 function mark(kind, height, name, side, narrow) {

@@ -71,6 +71,7 @@ const simulator = h("span", { class: "simulator", role: "status" });
 function drawSimulator({ phase, share, version }) {
   simulator.hidden = phase === "none";
   simulator.dataset.phase = phase;
+  simulator.style.setProperty("--share", phase === "loading" ? share : 1);
   text(simulator, phase === "none" ? "" : t(SIMULATOR[phase][0], { share: Math.floor(share * 100) }));
   simulator.title = phase === "none" ? "" : t(SIMULATOR[phase][1], { version });
 }

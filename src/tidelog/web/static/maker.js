@@ -6,6 +6,8 @@ import { CannotPlay, source } from "lab/source.js";
 import { failureWords, t } from "lab/words.js";
 
 const BROKERS_MAX = 9;
+const PRODUCERS = ["p", "q", "r", "s"];
+const TOPICS = ["t", "u", "v"];
 
 export function makerPage(content = null) {
   return content === null ? form() : editor(content);
@@ -27,10 +29,14 @@ function form() {
     field("makeMinInsync", number("minInsync", 1, BROKERS_MAX)),
     field("makeAcks", choice("acks", ["all", "1", "0"], "all")),
     field("makeRetries", number("retries", 0, 10, 0)),
+    field("makeProducers", number("producers", 1, PRODUCERS.length)),
+    field("makeZones", number("zones", 3, BROKERS_MAX)),
+    field("makeTopics", number("topics", 1, TOPICS.length)),
     h("div", { class: "checks" },
       check("unclean", "makeUnclean"),
       check("idempotent", "makeIdempotent"),
-      check("consumer", "makeConsumer")),
+      check("consumer", "makeConsumer"),
+      check("flush", "makeFlush")),
     error,
     h("p", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, t("makeBegin"))));
   made.addEventListener("submit", async (event) => {
@@ -41,28 +47,31 @@ function form() {
   return h("section", { class: "make", id: "story" }, h("h1", {}, t("makeTitle")), h("p", { class: "lead" }, t("makeLead")), made);
 }
 
-function headText({ name, brokers, replicas, minInsync, acks, retries, unclean, idempotent, consumer }) {
-  const replicaList = Array.from({ length: Number(replicas) }, (_, index) => index).join(",");
-  const last = Number(brokers);
-  const producer = [
-    `producer p zone=az${Math.min(2, last)} acks=${acks}`,
-    Number(retries) > 0 && `retries=${retries}`,
-    idempotent && "enable.idempotence=true",
-  ];
-  const topic = [
-    `topic    t replicas=${replicaList}`,
-    Number(minInsync) > 1 && `min.insync.replicas=${minInsync}`,
-    unclean && "unclean.leader.election.enable=true",
-  ];
+function headText(asked) {
+  const { name, acks, retries, minInsync, unclean, idempotent, consumer, flush } = asked;
+  const [brokers, replicas, producers, topics] = ["brokers", "replicas", "producers", "topics"].map((key) => Number(asked[key]));
+  const zones = Math.min(Number(asked.zones), brokers);
+  const zone = (index) => `az${(index % zones) + 1}`;
+  const line = (...words) => words.filter(Boolean).join(" ");
   return [
     `scenario ${name}`,
-    `cluster  brokers=${brokers} controller=${last - 1}`,
-    topic.filter(Boolean).join(" "),
-    producer.filter(Boolean).join(" "),
-    consumer && `consumer c zone=az${Math.min(2, last)}`,
+    line(`cluster  brokers=${brokers} controller=${brokers - 1}`,
+      zones < brokers && `zones=${times(zones, zone).join(",")}`, flush && "flush=always"),
+    // Each topic begins with another broker, so that leaders are spread.
+    ...TOPICS.slice(0, topics).map((topic, first) => line(
+      `topic    ${topic} replicas=${times(replicas, (index) => (index + first) % brokers).join(",")}`,
+      Number(minInsync) > 1 && `min.insync.replicas=${minInsync}`,
+      unclean && "unclean.leader.election.enable=true")),
+    ...PRODUCERS.slice(0, producers).map((producer, index) => line(
+      `producer ${producer} zone=${zone(index + 1)} acks=${acks}`,
+      Number(retries) > 0 && `retries=${retries}`,
+      idempotent && "enable.idempotence=true")),
+    ...(consumer ? [`consumer c zone=${zone(1)}`] : []),
     "",
-  ].filter((line) => line !== false && line !== undefined).join("\n");
+  ].join("\n");
 }
+
+const times = (count, of) => Array.from({ length: count }, (_, index) => of(index));
 
 // Only what can be played is opened; else the reason is beside the form.
 async function begin(content, generation, error) {

@@ -1,6 +1,6 @@
 // What appears above the page and goes again: menus, the meaning of a term, messages, help, a text to edit.
 
-import { $, button, h } from "lab/dom.js";
+import { $, button, h, text } from "lab/dom.js";
 import { glossary, t } from "lab/words.js";
 
 const over = $("#over");
@@ -89,18 +89,35 @@ function dialog(title, ...content) {
   return box;
 }
 
-// A text to copy or to change. `onDone(text)` says whether it could be taken.
+// A text to copy or to change. `onDone(text)` says what is wrong with it, or nothing.
 export function showText(title, lead, content, onDone = null) {
   const rows = Math.min(content.split("\n").length + 2, 26);
   const area = h("textarea", { spellcheck: "false", rows, readonly: !onDone, "aria-label": title });
   area.value = content;
-  const done = async () => (await onDone(area.value)) && box.close();
-  const box = dialog(title, lead && h("p", {}, lead), area,
+  const wrong = h("p", { class: "why", role: "alert" });
+  const done = async () => {
+    const failure = await onDone(area.value);
+    if (!failure) return box.close();
+    text(wrong, failure);
+    selectLine(area, Number(/\bline (\d+)/.exec(failure)?.[1]));
+    wrong.scrollIntoView({ block: "nearest" });
+  };
+  const box = dialog(title, lead && h("p", {}, lead), area, wrong,
     h("p", { class: "actions" },
       onDone && button(t("playIt"), done, { class: "button primary" }),
       button(t(onDone ? "cancel" : "close"), () => box.close())));
   if (!onDone) area.select();
   return box;
+}
+
+// Show the line that is spoken of.
+function selectLine(area, number) {
+  if (!number) return;
+  const lines = area.value.split("\n");
+  const from = lines.slice(0, number - 1).reduce((sum, line) => sum + line.length + 1, 0);
+  area.focus();
+  area.setSelectionRange(from, from + (lines[number - 1] ?? "").length);
+  area.scrollTop = (number - 3) * (area.scrollHeight / lines.length);
 }
 
 const KEYS = [
@@ -113,6 +130,8 @@ const KEYS = [
   ["c", "keyCompare"],
   ["s", "keyShare"],
   ["e", "edit"],
+  ["v", "spacetime"],
+  ["d", "futures"],
   ["h", "keyCatalogue"],
   ["?", "keyHelp"],
   ["Esc", "keyEscape"],

@@ -29,11 +29,12 @@ export class SceneView {
     this.width = 0;
   }
 
-  // Lay out for a width. Everything is made anew; `draw` must follow.
-  resize(width) {
-    if (width === this.width) return false;
+  // Lay out for a width, and if possible no higher than `room`. Everything is made anew; `draw` must follow.
+  resize(width, room = Infinity) {
+    if (width === this.width && room === this.room) return false;
     this.width = width;
-    const layout = (this.layout = layoutOf(this.cast, width, this.longest));
+    this.room = room;
+    const layout = (this.layout = layoutOf(this.cast, width, this.longest, room));
     set(this.svg, "viewBox", `0 0 ${layout.width} ${layout.height}`);
     set(this.svg, "width", layout.width);
     set(this.svg, "height", layout.height);
@@ -134,7 +135,7 @@ export class SceneView {
     }
     if (changed("cuts") || changed("held")) this.#drawLinks(scene);
     topics.forEach((topic, number) => {
-      const anyLog = topic.replicas.some((broker) => changed(`log/${number}/${broker}`) || changed(`broker/${broker}`));
+      const anyLog = topic.replicas.some((broker) => ["log", "inside"].some((kind) => changed(`${kind}/${number}/${broker}`)) || changed(`broker/${broker}`));
       if (!anyLog && !changed(`part/${number}`) && this.before === before) return;
       const differing = differences(scene, number, topic.replicas);
       for (const broker of topic.replicas) {
@@ -147,6 +148,7 @@ export class SceneView {
           id: broker,
           differing,
           moved,
+          inside: scene[`inside/${number}/${broker}`],
         });
       }
     });
@@ -178,14 +180,17 @@ export class SceneView {
     if (official) said.push(t("controller"));
     if (stale) said.push(t("staleController"));
     set(node.group, "aria-label", said.join(", "));
+    text(node.hint, said.join(", "));
+    text(node.crownHint, t(stale ? "staleCrownHint" : "crownHint"));
   }
 
   #drawKeeper(name, keeper) {
-    const { group } = this.nodes.get(name);
+    const { group, hint } = this.nodes.get(name);
     const state = !keeper.running ? "stopped" : keeper.serving ? "serving" : "notServing";
     set(group, "class", `keeper ${state}${keeper.leads ? " leads" : ""}`);
     const said = [t("keeperN", { n: name.replace("keeper-", "") }), t(state), keeper.leads && t("leads")];
     set(group, "aria-label", said.filter(Boolean).join(", "));
+    text(hint, `${said.filter(Boolean).join(", ")}. ${t("keeperHint")}`);
   }
 
   #drawLinks(scene) {

@@ -14,22 +14,25 @@ export function zoneShape({ name, y, height }, layout) {
   const state = s("text", { class: "zone-state", x: layout.width - 14, y: y + 20, "text-anchor": "end" });
   const group = thing("zone", { "aria-label": t("zone", { zone: name }) },
     s("rect", { x: 1, y: y + 1, width: layout.width - 2, height: height - 2, rx: 14 }),
-    s("text", { class: "zone-name", x: 12, y: y + 20 }, name),
+    // On a phone clients are where the name would be.
+    s("text", { class: "zone-name", x: layout.narrow ? layout.left + 22 : 12, y: y + (layout.narrow ? 15 : 20) }, name),
     state);
   return { group, state };
 }
 
 export function brokerShape(id, { radius }) {
-  const role = s("text", { class: "role", "text-anchor": "middle", y: radius + 19 });
-  const group = thing("broker", {},
+  const role = s("text", { class: "role", "text-anchor": "middle", y: radius + 17 });
+  const hint = s("title");
+  const crownHint = s("title");
+  const group = thing("broker", {}, hint,
     s("circle", { class: "ring", r: radius + 5 }),
     s("circle", { class: "body", r: radius }),
     s("text", { class: "broker-id", "text-anchor": "middle", dy: "0.36em" }, String(id)),
-    s("path", { class: "crown", d: CROWN, transform: `translate(0 ${-radius - 8})` }),
+    s("path", { class: "crown", d: CROWN, transform: `translate(0 ${-radius - 8})` }, crownHint),
     role,
     badge("cross", radius, CROSS),
     badge("frost", radius, BARS));
-  return { group, role };
+  return { group, role, hint, crownHint };
 }
 
 // A small sign at the edge of a node, which leaves its name readable.
@@ -41,7 +44,8 @@ function badge(kind, radius, sign) {
 export function keeperShape(name) {
   const short = `k${name.replace("keeper-", "")}`;
   const label = s("text", { "text-anchor": "middle", dy: "0.35em" }, short);
-  return { group: thing("keeper", {}, s("path", { class: "body", d: HEXAGON }), label) };
+  const hint = s("title");
+  return { group: thing("keeper", {}, hint, s("path", { class: "body", d: HEXAGON }), label), hint };
 }
 
 export function clientShape(client, { narrow, left }) {

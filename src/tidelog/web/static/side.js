@@ -2,6 +2,7 @@
 
 import { accountOf, findingWords, isTold, KINDS } from "lab/account.js";
 import { button, fill, h, set } from "lab/dom.js";
+import { EPOCH_COLOURS } from "lab/logrow.js";
 import { source } from "lab/source.js";
 import { commandWords, eventWords, messageWords, nodeWords, passages, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
 
@@ -57,20 +58,22 @@ function chip(line, several) {
 
 // ---------------------------------------------------------------- the story
 
-export function drawStory(element, stage) {
+// Where we are and what is told of it: `beside` is next to the picture, the rest may be further down.
+export function drawStory(beside, element, stage) {
   const play = stage.plays[0];
   const at = stage.step;
   const step = play.step(at);
   const chapter = play.chapter(at);
   const seen = new Set();
   const own = chapter.step === at;
-  const parts = [
+  fill(beside, [
     h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last }), clock(play, at)),
     at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(told(stage.lead), seen)),
     chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(passages(chapter.comment), seen)),
     at > 0 && !isTold(chapter.comment) && h("p", { class: "narration computed" }, withTerms(accountOf(play, at), seen)),
     deeds(stage, chapter.step, seen),
-  ];
+  ]);
+  const parts = [];
   if (stage.beat !== null) parts.push(moment(play.beats(at)[stage.beat] ?? {}));
   if (step.remarks) parts.push(h("p", { class: "remark" }, remarkWords(step.remarks)));
   if (!stage.against) parts.push(happenings(step, seen), rule(step));
@@ -214,9 +217,6 @@ export function liveWords(stage) {
 // ---------------------------------------------------------------- the legend
 
 const LEGEND = [
-  ["cell-committed", "legendCommitted"],
-  ["cell-uncommitted", "legendUncommitted"],
-  ["cell-epoch", "legendEpoch"],
   ["flag-hw", "legendHw"],
   ["flag-leo", "legendLeo"],
   ["ring-isr", "legendIsr"],
@@ -227,8 +227,22 @@ const LEGEND = [
 const DISK = ["cell-disk", "legendDisk"];
 const ELIGIBLE = ["ring-elr", "legendElr"];
 
-export function drawLegend(showsDisk, showsEligible) {
-  const entries = [...LEGEND, ...(showsEligible ? [ELIGIBLE] : []), ...(showsDisk ? [DISK] : [])];
+// In the colours of the cells that there are: without epochs all are grey.
+function cellEntries(plays) {
+  const logs = plays.flatMap(({ scenes }) => Object.entries(scenes.at(-1)).filter(([key]) => key.startsWith("log/")));
+  const epochs = logs.flatMap(([, { records }]) => records.map(([epoch]) => epoch)).filter((epoch) => epoch !== null);
+  const colours = [...new Set(epochs)].sort((a, b) => a - b).map((epoch) => `epoch-${epoch % EPOCH_COLOURS}`);
+  const colour = colours[0] ?? "no-epoch";
+  return [
+    [`cell-committed ${colour}`, "legendCommitted"],
+    [`cell-uncommitted ${colour}`, "legendUncommitted"],
+    ...colours.slice(0, 2).map((one) => [`cell-committed ${one}`, "legendEpoch"]).slice(-1),
+  ];
+}
+
+export function drawLegend(plays, showsDisk) {
+  const showsEligible = plays.some(({ recording }) => recording.generation === "elr");
+  const entries = [...cellEntries(plays), ...LEGEND, ...(showsEligible ? [ELIGIBLE] : []), ...(showsDisk ? [DISK] : [])];
   const sample = (kind) => h("span", { class: `sample ${kind}`, "aria-hidden": "true" });
   return h("details", { class: "legend", open: innerWidth >= 900 }, h("summary", {}, t("legend")),
     h("ul", {}, entries.map(([kind, words]) => h("li", {}, sample(kind), t(words)))));

@@ -33,26 +33,28 @@ function served() {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(asked),
   });
+  // A line for each reply, until there is nothing more to say or the reader stops it.
+  const long = (path) => async (wanted, onReply, signal) => {
+    const response = await request(path, { ...posted(wanted), signal });
+    if (!response.ok) throw new CannotPlay((await response.json().catch(() => null))?.error ?? response.statusText);
+    const lines = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await lines.read();
+      if (done) return;
+      const pieces = (rest + value).split("\n");
+      rest = pieces.pop();
+      for (const piece of pieces) take(JSON.parse(piece), onReply);
+    }
+  };
   return {
     live: true,
     shelf: () => ask("api/catalogue"),
     words: () => ask("api/words"),
     text: async (name) => (await ask(`api/scenario/${encodeURIComponent(name)}`)).text,
     play: ({ text, generation, against }) => ask("api/play", posted({ text, generation, against })),
-    // A line for each reply, until there is nothing more to say or the reader stops it.
-    explore: async (wanted, onReply, signal) => {
-      const response = await request("api/explore", { ...posted(wanted), signal });
-      if (!response.ok) throw new CannotPlay((await response.json().catch(() => null))?.error ?? response.statusText);
-      const lines = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = "";
-      for (;;) {
-        const { done, value } = await lines.read();
-        if (done) return;
-        const pieces = (rest + value).split("\n");
-        rest = pieces.pop();
-        for (const piece of pieces) take(JSON.parse(piece), onReply);
-      }
-    },
+    explore: long("api/explore"),
+    futures: long("api/futures"),
   };
 }
 
@@ -87,6 +89,11 @@ function recorded(element) {
     return answer;
   }
 
+  const long = (ask) => async (wanted, onReply, signal) => {
+    const last = await asked({ ...wanted, ask }, (reply) => reply.error || onReply(reply), signal);
+    if (last?.error) throw new CannotPlay(last.error);
+  };
+
   return {
     live: hasPython,
     shelf: async () => (await contents).shelf,
@@ -103,10 +110,8 @@ function recorded(element) {
       if (!hasPython) throw new CannotPlay("not-in-this-file");
       return played(wanted);
     },
-    explore: async (wanted, onReply, signal) => {
-      const last = await asked({ ...wanted, ask: "explore" }, (reply) => reply.error || onReply(reply), signal);
-      if (last?.error) throw new CannotPlay(last.error);
-    },
+    explore: long("explore"),
+    futures: long("futures"),
     generations: hasPython ? null : async () => (await contents).generations,
     // The picture comes first: Python is loaded when there is one.
     opened: startPython,

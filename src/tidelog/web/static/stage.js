@@ -6,6 +6,7 @@
 import { titleOf } from "lab/account.js";
 import { calm, fill, h } from "lab/dom.js";
 import { Draft } from "lab/draft.js";
+import { Futures } from "lab/futures.js";
 import { aboutLink, playLink, scenarioLink, shareLink } from "lab/links.js";
 import { menuFor } from "lab/menu.js";
 import { Play } from "lab/play.js";
@@ -17,7 +18,7 @@ import { failureWords, t, told } from "lab/words.js";
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 
 export class Stage {
-  constructor({ text, name, generation, against, step }) {
+  constructor({ text, name, generation, against, step, showsTime = false }) {
     this.text = text;
     this.name = name;
     this.generation = generation;
@@ -29,7 +30,9 @@ export class Stage {
     this.turn = 0;
     this.past = [];
     this.keepRest = true;
+    this.showsTime = showsTime;
     this.original = { text, name };
+    this.futures = new Futures(this);
     this.element = h("div", { class: "stage", id: "story" });
   }
 
@@ -45,6 +48,7 @@ export class Stage {
   }
 
   #take(answer) {
+    this.futures.close();
     this.answer = answer;
     this.plays = [answer.recording, answer.against].filter(Boolean).map((recording) => new Play(recording));
     this.generation = answer.recording.generation;
@@ -69,8 +73,8 @@ export class Stage {
     return this.plays[0].recording;
   }
 
-  // Play something else than now: another text, other rules. What cannot be played changes nothing.
-  async change(wanted, { undoable = false } = {}) {
+  // Play something else than now: another text, other rules. What cannot be played changes nothing, and is said.
+  async change(wanted, { undoable = false, onFailure = sayFailure } = {}) {
     const { text, name, generation, against, step } = this;
     const next = { text, name, generation, against, step, ...wanted };
     this.pause();
@@ -86,7 +90,7 @@ export class Stage {
       return true;
     } catch (error) {
       if (!(error instanceof CannotPlay)) throw error;
-      toast(`${t("cannotPlay")}: ${failureWords(error.message)}`, "bad");
+      onFailure(error);
       return false;
     }
   }
@@ -163,12 +167,26 @@ export class Stage {
   editText() {
     const former = this.fileText();
     // Rules that are written into the text count.
-    const play = (wanted) => {
+    const play = async (wanted) => {
       const generation = /^cluster\s.*\bgeneration=(\S+)/m.exec(wanted)?.[1] ?? this.generation;
       const text = wanted === former ? wanted : this.#truthful(Draft.read(wanted));
-      return this.change({ text, generation, name: null }, { undoable: true });
+      let failure = null;
+      const onFailure = (error) => (failure = error.message);
+      await this.change({ text, generation, name: null }, { undoable: true, onFailure });
+      return failure && failureWords(await this.#failureOf(wanted, generation) ?? failure);
     };
     showText(t("text"), "", former, source.live && play);
+  }
+
+  // What is wrong with a text as the reader wrote it: its lines are those that the reader sees.
+  async #failureOf(text, generation) {
+    try {
+      await source.play({ text, generation, against: null });
+    } catch (error) {
+      if (!(error instanceof CannotPlay)) throw error;
+      return error.message;
+    }
+    return null;
   }
 
   // ------------------------------------------------------------ time
@@ -201,6 +219,19 @@ export class Stage {
     const scene = pane.play.within(this.step, beat);
     await pane.view.travel(found.messages ?? [], scene, duration, over);
     if (!over()) this.view.drawMoment(pane, scene);
+  }
+
+  // The other view of the same play.
+  toggleTime() {
+    this.showsTime = !this.showsTime;
+    this.view.fit(true);
+    this.#write();
+  }
+
+  // Go to a moment of a step at once.
+  goTo(step, beat) {
+    this.pause();
+    this.go(step, { beat });
   }
 
   // Go somewhere else at once.
@@ -310,6 +341,8 @@ export class Stage {
       c: () => this.view.compareBox.focus(),
       s: () => this.share(),
       e: () => this.editText(),
+      v: () => this.toggleTime(),
+      d: () => source.live && this.futures.run(),
     };
     const action = actions[event.key];
     if (!action) return false;
@@ -337,6 +370,7 @@ export class Stage {
   close() {
     this.playing = false;
     this.turn += 1;
+    this.futures.close();
     this.view?.close();
     clearTimeout(this.writing);
   }
@@ -361,3 +395,4 @@ export class Stage {
   }
 }
 
+const sayFailure = (error) => toast(`${t("cannotPlay")}: ${failureWords(error.message)}`, "bad");

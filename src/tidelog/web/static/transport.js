@@ -1,6 +1,7 @@
 // Time: the buttons, the slider, and what stands out along the way.
 
 import { button, fill, h, s, set, text } from "lab/dom.js";
+import { drawCurves } from "lab/futures.js";
 import { t } from "lab/words.js";
 
 const ICONS = {
@@ -28,6 +29,7 @@ export class Transport {
     this.slider = h("input", { type: "range", min: 0, max: stage.last, step: 1, "aria-label": t("scrub") });
     this.slider.addEventListener("input", () => stage.jump(Number(this.slider.value)));
     this.marks = h("div", { class: "marks", "aria-hidden": "true" });
+    this.curves = s("svg", { class: "curves", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" });
     this.where = h("output", { class: "where" });
     const speed = { class: "plain speed", title: "[ ]", "aria-label": t("speed") };
     this.speed = button("", () => stage.faster(stage.speed >= 4 ? -5 : 1), speed);
@@ -38,9 +40,16 @@ export class Transport {
         this.playButton,
         timeButton("forward", "→", () => stage.forward()),
         timeButton("last", "End", () => stage.jump(stage.last))),
-      h("div", { class: "track" }, this.marks, this.slider),
+      (this.track = h("div", { class: "track" }, this.curves, this.marks, this.slider)),
       this.where, this.speed);
     this.#drawMarks(stage);
+    this.drawFutures(stage);
+  }
+
+  // When the story was decided, above the slider.
+  drawFutures({ futures, last }) {
+    this.track.classList.toggle("with-curves", futures.isShown);
+    drawCurves(this.curves, futures, last);
   }
 
   #drawMarks(stage) {
