@@ -9,11 +9,16 @@ slice without copying.
 A size is not trusted. A size above the limit is refused before any allocation. Below the limit memory follows
 the bytes received: a frame's own buffer is at most ``GROWTH`` times as large as what has arrived.
 ``room_wanted`` is the memory that the next read needs, so that a server with many streams can delay one.
+
+A large buffer is not filled with zeros first: for a megabyte that takes longer than everything else that is
+done here, and every byte of it is received before a caller sees the frame.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
+from typing import Any
 
 from tidelog.wire.errors import ProtocolError
 
@@ -21,7 +26,31 @@ _SIZE = Struct(">i")
 SCRATCH_BYTES = 256 * 1024
 GROWTH = 8
 FIRST_ROOM_BYTES = 4096
+UNZEROED_BYTES = 32 * 1024
+"""Below this size the call costs as much as the zeros."""
 _scratch = memoryview(bytearray(SCRATCH_BYTES))
+
+
+def _unzeroed_allocator() -> Callable[[Any, int], bytearray] | None:
+    """CPython's own constructor of a bytearray, which leaves the content as it is. None where Python has no
+    ctypes, for example in a browser."""
+    try:
+        from ctypes import c_char_p, c_ssize_t, py_object, pythonapi
+
+        allocate = pythonapi.PyByteArray_FromStringAndSize
+    except (ImportError, AttributeError):
+        return None
+    allocate.restype, allocate.argtypes = py_object, (c_char_p, c_ssize_t)
+    return allocate
+
+
+_allocate = _unzeroed_allocator()
+
+
+def _buffer_of(size: int) -> bytearray:
+    if size < UNZEROED_BYTES or _allocate is None:
+        return bytearray(size)
+    return _allocate(None, size)
 
 
 class FrameReader:
@@ -54,7 +83,7 @@ class FrameReader:
         if self._frame is not None:
             if self._filled == len(self._frame):
                 # A copy: the transport may still hold a view of the old one, which then cannot be resized.
-                frame, self._frame = self._frame, bytearray(self._room())
+                frame, self._frame = self._frame, _buffer_of(self._room())
                 self._frame[: self._filled] = frame
             return memoryview(self._frame)[self._filled :]
         head = self._head
@@ -94,7 +123,7 @@ class FrameReader:
                 continue
             self._size = size
             self._filled = there
-            self._frame = bytearray(self._room())
+            self._frame = _buffer_of(self._room())
             self._frame[:there] = _scratch[position:end]
             return frames
         self._head = bytes(_scratch[position:end])
