@@ -19,6 +19,7 @@ from tests.wire.values import samples
 
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
+from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.translation import brokers, replication
 from tidelog.broker.translation.exchange import AnyExchange
 from tidelog.core import messages as core
@@ -57,6 +58,7 @@ class Echo:
         self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
         self.peers = SimpleNamespace(connections_changed=lambda: None)
         self.keeper = SimpleNamespace(connected=True)
+        self.fetch_sessions = FetchSessions(0, self.now)
         log = SimpleNamespace(epochs=SimpleNamespace(epoch_at=lambda offset: -1))
         self.core = SimpleNamespace(replicas=SimpleNamespace(get=lambda tp: SimpleNamespace(log=log)))
         self.topics = SimpleNamespace(

@@ -25,6 +25,7 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from tidelog.broker.coordinators.coordinators import CHANGES_OF_LEADERSHIP, Coordinators, topic_request
+from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.incident_log import Narration
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.peers.peers import Peers
@@ -98,6 +99,7 @@ class Node:
         self.server: Server
         self.endpoint: BrokerEndpoint
         self.peers = Peers(self)
+        self.fetch_sessions = FetchSessions(settings.max_incremental_fetch_session_cache_slots, self.now)
         self.groups = Coordinators(self, settings)
         self.threads = threads
         self.keeper = keeper

@@ -86,6 +86,9 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
         "one at a time. -1, Kafka's default: no limit.",
     )
     fetch_max_bytes = row(int32(1024), 57_671_680, "Maximum size of a Fetch response.")
+    max_incremental_fetch_session_cache_slots = row(
+        int32(0), 1_000, "Maximum number of fetch sessions. A client without one names all its partitions."
+    )
     message_max_bytes = row(int32(0), 1_048_588, "Maximum size of a record batch.")
 
     # ------------------------------------------------------------ keeper

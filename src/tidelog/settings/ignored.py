@@ -37,7 +37,7 @@ group.coordinator.threads inter.broker.listener.name inter.broker.protocol.versi
 listener.security.protocol.map log.dir.failure.timeout.ms log.initial.task.delay.ms log.max.id.map.snapshots
 log.message.downconversion.enable log.message.format.version log.message.timestamp.after.max.ms
 log.message.timestamp.before.max.ms log.roll.jitter.hours log.roll.jitter.ms max.connection.creation.rate
-max.connections.per.ip.overrides max.incremental.fetch.session.cache.slots num.io.threads
+max.connections.per.ip.overrides num.io.threads
 num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
 num.replica.fetchers offsets.commit.required.acks offsets.load.buffer.size offsets.topic.compression.codec
 process.roles producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests

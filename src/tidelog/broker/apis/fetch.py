@@ -5,20 +5,31 @@ records or the time is up. The whole request is answered as soon as the parts to
 one has failed; parts that are still parked then answer with what they have. A follower's next request
 releases the one before, so that it can add partitions without waiting. When a client disconnects, its parked
 requests are dropped. The isolation level is accepted; without transactions it has no effect.
-Not done: fetch sessions (answered with session 0: the client keeps sending all its partitions), reading from
-the nearest replica (KIP-392), the diverging epoch in the answer (followers send OffsetForLeaderEpoch before
-they fetch).
+In a fetch session (KIP-227, ``fetch_sessions.py``) a request asks for all partitions of the session, and the
+answer has those that changed.
+Not done: reading from the nearest replica (KIP-392), the diverging epoch in the answer (followers send
+OffsetForLeaderEpoch before they fetch).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
+from tidelog.broker.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    CachedPartition,
+    FetchSession,
+    Partitions,
+    next_epoch,
+)
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
-from tidelog.storage.background import Steps, listed
+from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.fetch import (
@@ -39,18 +50,57 @@ _AT_ONCE = 100
 @serves(Api.FETCH)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: FetchRequest = request.body
-    pending = PendingFetch(node, request, body)
+    session = None
+    if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        node.fetch_sessions.close(body.session_id)
+    else:
+        session = yield from _session(node, body)
+    if isinstance(session, ErrorCode):
+        node.metrics.error_answered(Api.FETCH, session)
+        request.respond_at_once(FetchResponse(error_code=session, responses=[]), failed=True)
+        return
+    pending = PendingFetch(node, request, body, session)
     request.on_abandoned = pending.abandon
+    if session is None:
+        yield from _ask_named(node, pending, body)
+    else:
+        yield from _ask_session(node, pending, session)
+    pending.asked_all()
+
+
+def _session(node: Node, body: FetchRequest) -> Steps[FetchSession | ErrorCode | None]:
+    """The session of the request, with what the request changes in it. A session that becomes empty ends."""
+    sessions = node.fetch_sessions
+    session = sessions.use(body.session_id, body.session_epoch)
+    if isinstance(session, ErrorCode):
+        return session
+    if not (yield from sessions.update(session, body)):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if session.partitions:
+        return session
+    sessions.close(session.id)
+    return None
+
+
+def _ask_named(node: Node, pending: PendingFetch, body: FetchRequest) -> Steps[None]:
     yield from pending.name(body)
-    if body.replica_id >= 0:
-        request.on_superseded = pending.finish
+    pending.may_be_superseded()
     for topic in body.topics:
         for part in topic.partitions:
             pending.ask(TopicPartition(topic.topic, part.partition), part)
             node.carry_out()
             yield
         yield
-    pending.asked_all()
+
+
+def _ask_session(node: Node, pending: PendingFetch, session: FetchSession) -> Steps[None]:
+    known = list(session.partitions.items())
+    yield from pending.name_known(tp for tp, _ in known)
+    pending.may_be_superseded()
+    for tp, part in known:
+        pending.ask(tp, part.request(tp.partition))
+        node.carry_out()
+        yield
 
 
 class PendingFetch:
@@ -61,6 +111,7 @@ class PendingFetch:
         "_batches",
         "_budget",
         "_bytes",
+        "_cached",
         "_deadline",
         "_done",
         "_failed",
@@ -72,11 +123,19 @@ class PendingFetch:
         "_replica_epoch",
         "_request",
         "_responses",
+        "_session",
+        "_session_epoch",
         "_topics",
     )
 
-    def __init__(self, node: Node, request: Request, body: FetchRequest) -> None:
+    def __init__(
+        self, node: Node, request: Request, body: FetchRequest, session: FetchSession | None
+    ) -> None:
         self._node = node
+        self._session = session
+        self._session_epoch = body.session_epoch
+        self._cached: Partitions | None = {} if body.session_epoch == INITIAL_EPOCH else None
+        """What the session is to hold that this request opens."""
         self._request = request
         self._replica = BrokerId(body.replica_id)
         self._replica_epoch = BrokerEpoch(body.replica_epoch)
@@ -110,6 +169,8 @@ class PendingFetch:
             for part in topic.partitions:
                 numbers.append(part.partition)
                 named.add((topic.topic, part.partition))
+                if self._cached is not None:
+                    self._cached[TopicPartition(topic.topic, part.partition)] = CachedPartition(part)
                 count += 1
                 if not count % _AT_ONCE:
                     yield
@@ -117,6 +178,20 @@ class PendingFetch:
                 yield
         if count != len(named):
             raise ProtocolError("a fetch request that names a partition twice")
+
+    def name_known(self, known: Iterable[TopicPartition]) -> Steps[None]:
+        """Register the partitions of a session, in its order."""
+        topics: dict[str, list[int]] = {}
+        for count, tp in enumerate(known, 1):
+            topics.setdefault(tp.topic, []).append(tp.partition)
+            if not count % _AT_ONCE:
+                yield
+        self._topics += topics.items()
+
+    def may_be_superseded(self) -> None:
+        """A follower's next request makes this one answer."""
+        if self._replica >= 0:
+            self._request.on_superseded = self.finish
 
     # ------------------------------------------------------------ asking
 
@@ -190,25 +265,63 @@ class PendingFetch:
         if self._parked or self._done:
             return
         self._done = True
-        if len(self._topics) + len(self._responses) <= _AT_ONCE:
-            topics = [
-                FetchableTopicResponse(
-                    topic=name, partitions=[self._part(name, number) for number in numbers]
-                )
-                for name, numbers in self._topics
-            ]
-            self._request.respond_at_once(FetchResponse(responses=topics), failed=self._failed)
+        session = self._session
+        if session is not None and session.epoch != next_epoch(self._session_epoch):
+            # A later request of the session overtook this one, on another connection.
+            error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            self._request.respond_at_once(FetchResponse(error_code=error, responses=[]), failed=True)
+        elif len(self._topics) + len(self._responses) <= _AT_ONCE:
+            topics = []
+            for name, numbers in self._topics:
+                parts = self._parts(name, numbers)
+                if parts or session is None:
+                    topics.append(FetchableTopicResponse(topic=name, partitions=parts))
+            response = FetchResponse(session_id=self._session_id(), responses=topics)
+            self._request.respond_at_once(response, failed=self._failed)
         else:
             self._request.respond_with(self._long_answer(), failed=self._failed)
 
     def _long_answer(self) -> Steps[FetchResponse]:
         topics: list[FetchableTopicResponse] = []
-        for name, numbers in self._topics:
-            parts = yield from listed(self._part(name, number) for number in numbers)
-            topics.append(FetchableTopicResponse(topic=name, partitions=parts))
-            if not len(topics) % _AT_ONCE:
+        for count, (name, numbers) in enumerate(self._topics, 1):
+            parts: list[PartitionData] = []
+            for start in range(0, len(numbers), _AT_ONCE):
+                parts += self._parts(name, numbers[start : start + _AT_ONCE])
+                if len(numbers) > _AT_ONCE:
+                    yield
+            if parts or self._session is None:
+                topics.append(FetchableTopicResponse(topic=name, partitions=parts))
+            if not count % _AT_ONCE:
                 yield
-        return FetchResponse(responses=topics)
+        return FetchResponse(session_id=self._session_id(), responses=topics)
+
+    def _session_id(self) -> int:
+        """The session that the client is to use. It is opened with the answer, as in Kafka."""
+        if self._session is not None:
+            return self._session.id
+        if self._cached is None:
+            return NO_SESSION
+        return self._node.fetch_sessions.create(self._cached, privileged=self._replica >= 0)
+
+    def _parts(self, topic: str, numbers: Iterable[int]) -> list[PartitionData]:
+        if self._session is None and self._cached is None:
+            return [self._part(topic, number) for number in numbers]
+        return [self._part(topic, number) for number in numbers if self._is_news(topic, number)]
+
+    def _is_news(self, topic: str, number: int) -> bool:
+        """Whether the partition is in the answer. A request that opens a session is answered in full."""
+        tp, session = TopicPartition(topic, number), self._session
+        has_records = tp in self._batches
+        if session is None:
+            assert self._cached is not None
+            self._cached[tp].answer(self._responses[tp], has_records=has_records)
+            return True
+        known = session.partitions.get(tp)
+        if known is None:
+            return False
+        if has_records:
+            session.moves_to_the_end(tp)
+        return known.answer(self._responses[tp], has_records=has_records)
 
     def _part(self, topic: str, number: int) -> PartitionData:
         tp = TopicPartition(topic, number)

@@ -1,0 +1,208 @@
+"""Fetch sessions (KIP-227): a client that fetches again and again names only what has changed.
+
+A full fetch with epoch 0 opens a session: the broker remembers the partitions with their positions, and what
+it answered last. Later requests carry the session's id and the next epoch, and name only partitions that are
+new, have another position, or leave. The answer has only partitions with records, with an error, or with
+another high watermark or log start than the client knows.
+
+Rules of the file, as in Kafka:
+
+* An epoch is used once. A request with another epoch than the next one was repeated, delayed, or follows one
+  that was lost, and gets INVALID_FETCH_SESSION_EPOCH; one for a session that is gone gets
+  FETCH_SESSION_ID_NOT_FOUND. The client then begins again with a full fetch. No state of replication is here:
+  a lost session costs one larger request.
+* There are ``max.incremental.fetch.session.cache.slots`` sessions. When all are in use, a new one takes the
+  place of one that was not used for two minutes; a follower's takes that of a consumer; any takes that of a
+  smaller one of its kind that is older than two minutes. Otherwise the client gets no session, and names all
+  its partitions each time.
+
+Beyond Kafka: all sessions together hold at most ``PARTITIONS_MAX`` partitions, because clients choose their
+number.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from tidelog.core.messages import FetchResponse
+from tidelog.core.types import Millis, TopicPartition
+from tidelog.storage.background import Steps
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
+
+NO_SESSION = 0
+FINAL_EPOCH, INITIAL_EPOCH = -1, 0
+EPOCH_MAX = ID_MAX = 0x7FFFFFFF
+EVICTION_MS: Millis = 120_000
+PARTITIONS_MAX = 200_000
+_AT_ONCE = 100
+"""Partitions that are read from a request between two yields."""
+
+
+def next_epoch(epoch: int) -> int:
+    return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+class CachedPartition:
+    """A partition as the client last named it, and what it was last answered."""
+
+    __slots__ = ("_epoch", "_high_watermark", "_max_bytes", "_offset", "_replica_start", "_start")
+
+    def __init__(self, part: FetchPartition) -> None:
+        self._high_watermark = self._start = -1
+        self.update(part)
+
+    def update(self, part: FetchPartition) -> None:
+        self._offset = part.fetch_offset
+        self._epoch = part.current_leader_epoch
+        self._replica_start = part.log_start_offset
+        self._max_bytes = part.partition_max_bytes
+
+    def request(self, number: int) -> FetchPartition:
+        """The partition as if the client had named it."""
+        return FetchPartition(
+            partition=number,
+            current_leader_epoch=self._epoch,
+            fetch_offset=self._offset,
+            log_start_offset=self._replica_start,
+            partition_max_bytes=self._max_bytes,
+        )
+
+    def answer(self, response: FetchResponse, *, has_records: bool) -> bool:
+        """Note what is answered. Returns whether it must be in the answer. After an error the partition is
+        always in the next answer too, so that the client learns that the error is over."""
+        high_watermark, start = response.high_watermark, response.log_start_offset
+        failed = response.error is not ErrorCode.NONE
+        changed = self._high_watermark != high_watermark or self._start != start
+        self._high_watermark = -1 if failed else high_watermark
+        self._start = start
+        return has_records or changed or failed
+
+
+Partitions = dict[TopicPartition, CachedPartition]
+
+
+class FetchSession:
+    __slots__ = ("created_at", "epoch", "id", "partitions", "privileged", "used_at")
+
+    def __init__(self, number: int, partitions: Partitions, now: Millis, *, privileged: bool) -> None:
+        self.id = number
+        self.epoch = 1
+        """The epoch of the next request."""
+        self.partitions = partitions
+        self.privileged = privileged
+        """A follower's."""
+        self.created_at = self.used_at = now
+
+    @property
+    def value(self) -> tuple[bool, int, int]:
+        """The session with the smallest value is the first to make room for another."""
+        return self.privileged, len(self.partitions), self.id
+
+    def moves_to_the_end(self, tp: TopicPartition) -> None:
+        """Its records were sent: next time other partitions come first."""
+        if tp in self.partitions:
+            self.partitions[tp] = self.partitions.pop(tp)
+
+
+class FetchSessions:
+    def __init__(
+        self, slots: int, clock: Callable[[], Millis], *, partitions_max: int = PARTITIONS_MAX
+    ) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._partitions_max = partitions_max
+        self._sessions: dict[int, FetchSession] = {}
+        """The least recently used first."""
+        self.partitions = 0
+        """Of all sessions."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, partitions: Partitions, *, privileged: bool) -> int:
+        """Open a session for partitions that were just answered. Returns its id; ``NO_SESSION`` if there is
+        no room."""
+        now = self._clock()
+        if not partitions or self.partitions + len(partitions) > self._partitions_max:
+            return NO_SESSION
+        if len(self._sessions) >= self._slots and not self._evict(len(partitions), now, privileged):
+            return NO_SESSION
+        number = random.randint(1, ID_MAX)
+        while number in self._sessions:
+            number = random.randint(1, ID_MAX)
+        self._sessions[number] = FetchSession(number, partitions, now, privileged=privileged)
+        self.partitions += len(partitions)
+        return number
+
+    def use(self, number: int, epoch: int) -> FetchSession | ErrorCode:
+        """The session for a request with this epoch, or the error of the request."""
+        session = self._sessions.get(number)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        session.epoch = next_epoch(epoch)
+        session.used_at = self._clock()
+        self._sessions[number] = self._sessions.pop(number)
+        return session
+
+    def close(self, number: int) -> None:
+        session = self._sessions.pop(number, None)
+        if session is not None:
+            self.partitions -= len(session.partitions)
+
+    def update(self, session: FetchSession, body: FetchRequest) -> Steps[bool]:
+        """Add and remove what the request names. Returns False if the session is closed, because all of them
+        hold too much."""
+        partitions, before, count = session.partitions, len(session.partitions), 0
+        for topic in body.topics:
+            for part in topic.partitions:
+                tp = TopicPartition(topic.topic, part.partition)
+                known = partitions.get(tp)
+                if known is None:
+                    partitions[tp] = CachedPartition(part)
+                else:
+                    known.update(part)
+                count += 1
+                if not count % _AT_ONCE:
+                    before = self._recount(session, before)
+                    yield
+        for forgotten in body.forgotten_topics_data:
+            for number in forgotten.partitions:
+                partitions.pop(TopicPartition(forgotten.topic, number), None)
+                count += 1
+                if not count % _AT_ONCE:
+                    before = self._recount(session, before)
+                    yield
+        self._recount(session, before)
+        if self.partitions > self._partitions_max or session.id not in self._sessions:
+            self.close(session.id)
+            return False
+        return True
+
+    def _recount(self, session: FetchSession, before: int) -> int:
+        now = len(session.partitions)
+        if session.id in self._sessions:
+            self.partitions += now - before
+        return now
+
+    def _evict(self, size: int, now: Millis, privileged: bool) -> bool:
+        """Close a session that is worth less than a new one of this size; False if there is none."""
+        if not self._sessions:
+            return False
+        stalest = next(iter(self._sessions.values()))
+        if now - stalest.used_at > EVICTION_MS:
+            self.close(stalest.id)
+            return True
+        candidates = [
+            session
+            for session in self._sessions.values()
+            if now - session.created_at > EVICTION_MS or (privileged and not session.privileged)
+        ]
+        least = min(candidates, key=lambda session: session.value, default=None)
+        if least is None or (privileged, size, NO_SESSION) < least.value:
+            return False
+        self.close(least.id)
+        return True
