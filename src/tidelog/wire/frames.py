@@ -38,7 +38,7 @@ def _unzeroed_allocator() -> Callable[[Any, int], bytearray] | None:
         from ctypes import c_char_p, c_ssize_t, py_object, pythonapi
 
         allocate = pythonapi.PyByteArray_FromStringAndSize
-    except (ImportError, AttributeError):
+    except (ImportError, AttributeError, OSError):
         return None
     allocate.restype, allocate.argtypes = py_object, (c_char_p, c_ssize_t)
     return allocate
