@@ -1,9 +1,9 @@
-"""``tidelog audit``: check every acknowledged record of a trial."""
+"""``tidelog audit``: check every acknowledged record of a trial, or a table against its topic."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,10 +21,13 @@ Examples:
   tidelog audit s3a://bucket/trial-1 --master spark://host:7077
   tidelog audit --follow trial-1
   tidelog audit --follow --bootstrap-servers 127.0.0.1:9092 --topic events
+  tidelog audit --topic events --logs /var/kafka-logs --table /lake/events
+  tidelog audit --topic events --logs /var/kafka-logs --table /lake/events --state audit-state --json
 
 \b
 Exit code: 0 every promise held, 1 a promise was broken,
 2 inconclusive or wrong usage. With --follow: 0 no findings, 1 findings.
+With --table: 0 the table has every record once, 1 it has not.
 """
 
 Folder = Annotated[
@@ -54,9 +57,9 @@ Follow = Annotated[
 ]
 Servers = Annotated[
     str | None,
-    value("H:P", "With --follow: cluster of the topic.", default=False),
+    value("H:P", "With --follow or --table: cluster of the topic.", default=False),
 ]
-Topic = Annotated[str | None, value("NAME", "With --follow: topic to follow.", default=False)]
+Topic = Annotated[str | None, value("NAME", "Topic to follow, or of the table.", default=False)]
 FromBeginning = Annotated[
     bool,
     flag("Include the records that the topic already holds.", "--from-beginning"),
@@ -77,6 +80,44 @@ Seconds = Annotated[
     ),
 ]
 
+_TABLE = "Topic against table"
+
+
+def _of_table(metavar: str, help_: str, *names: str, default: bool | str = False) -> Any:
+    return value(metavar, help_, *names, default=default, rich_help_panel=_TABLE)
+
+
+Table = Annotated[
+    str | None, _of_table("PATH", "Check every offset of --topic against this table.", "--table")
+]
+TableFormat = Annotated[
+    str, _of_table("parquet|delta|iceberg", "Format of the table.", "--format", default=True)
+]
+Logs = Annotated[list[str] | None, _of_table("DIR", "Log folder that holds the topic; repeatable.", "--logs")]
+TableColumns = Annotated[
+    list[str] | None,
+    _of_table(
+        "ROLE=NAME",
+        "Column for topic, partition, offset or value; repeatable. topic= for none. Values are compared if "
+        "a column is named.",
+        "--columns",
+    ),
+]
+QueryCheckpoint = Annotated[
+    str | None,
+    _of_table("DIR", "checkpointLocation of the Structured Streaming query.", "--query-checkpoint"),
+]
+ConnectOffsets = Annotated[
+    str | None,
+    _of_table("FILE", "Saved answer of Kafka Connect to GET /connectors/NAME/offsets.", "--connect-offsets"),
+]
+State = Annotated[
+    str | None,
+    _of_table("DIR", "Folder for the offsets judged so far; a later run judges what is new.", "--state"),
+]
+Since = Annotated[str | None, _of_table("TIME", "Judge records from this time on (UTC).", "--since")]
+Until = Annotated[str | None, _of_table("TIME", "Judge records before this time (UTC).", "--until")]
+
 
 def audit(
     folder: Folder = None,
@@ -94,15 +135,38 @@ def audit(
     from_beginning: FromBeginning = False,
     checkpoint: Checkpoint = None,
     seconds: Seconds = None,
+    table: Table = None,
+    format_: TableFormat = "parquet",
+    logs: Logs = None,
+    columns: TableColumns = None,
+    query_checkpoint: QueryCheckpoint = None,
+    connect_offsets: ConnectOffsets = None,
+    state: State = None,
+    since: Since = None,
+    until: Until = None,
 ) -> int:
-    """Audit the evidence of a trial.
+    """Audit the evidence of a trial, or a table against its topic.
 
     Finds lost, duplicated, rewritten and reordered records and their causes. Writes the verdict, the findings
-    and an HTML report to EVIDENCE/audit.
+    and an HTML report to EVIDENCE/audit. With --topic and --table: finds offsets that the table lacks or has
+    twice.
     """
     require("spark", "tidelog audit")
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
+    of_table = (logs, columns, query_checkpoint, connect_offsets, state, since, until)
+    if table is not None:
+        if folder is not None or follow or report is not None or from_beginning or checkpoint or seconds:
+            raise Refusal("--table compares a table with its --topic: leave out EVIDENCE and its options")
+        from tidelog.cli.commands.audit_table import TableOptions, audit_table
+
+        where = (topic, table, format_, bootstrap_servers, logs or [], columns or [])
+        spark = (master, remote, ui)
+        return audit_table(TableOptions(*where, *of_table[2:], *spark, as_json))
+    if any(of_table):
+        raise Refusal(
+            "--logs, --columns, --query-checkpoint, --connect-offsets, --state, --since, --until need --table"
+        )
     live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)
     if follow:
         from tidelog.cli.commands import audit_follow
@@ -118,22 +182,20 @@ def audit(
         )
     if folder is None:
         raise Refusal("name the evidence folder of a trial")
+    choices = {"report": report, "with_report": not no_report, "engine": engine}
+    choices |= {"master": master, "remote": remote, "ui": ui}
+    return _audit_evidence(folder, choices, as_json=as_json)
+
+
+def _audit_evidence(folder: str, choices: dict[str, Any], *, as_json: bool) -> int:
     from tidelog.cli.show.audit import exit_code, present
     from tidelog.cli.show.trial_progress import watched
     from tidelog.pipeline.audit import run
 
+    one_of("engine", choices["engine"], run.ENGINES)
     try:
         with watched(quiet=as_json) as watcher:
-            audited = run.audit(
-                folder,
-                report=report,
-                with_report=not no_report,
-                engine=one_of("engine", engine, run.ENGINES),
-                master=master,
-                remote=remote,
-                ui=ui,
-                watcher=watcher,
-            )
+            audited = run.audit(folder, **choices, watcher=watcher)
     except KeyboardInterrupt:
         raise Refusal(f"interrupted; only audit/ was changed in {folder}") from None
     present(audited, as_json=as_json)

@@ -54,7 +54,7 @@ def as_object(audited: Audited, notes: list[str]) -> dict[str, Any]:
 
 
 def _lines(screen: Console, audited: Audited, notes: list[str]) -> Iterator[Text]:
-    page = _Page(screen)
+    page = Page(screen)
     for label, text in _facts(audited):
         yield from page.line(label, text)
     found = headline(audited.verdict, audited.manifest)
@@ -79,7 +79,7 @@ def _lines(screen: Console, audited: Audited, notes: list[str]) -> Iterator[Text
     yield page.label("evidence", Text(f"in {audited.folder}"))
 
 
-class _Page:
+class Page:
     """Wrapped lines; the first has a faint label."""
 
     def __init__(self, screen: Console) -> None:

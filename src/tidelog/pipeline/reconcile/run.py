@@ -16,7 +16,8 @@ from tidelog.pipeline.reconcile.result import Continuity
 from tidelog.pipeline.reconcile.table_side import Columns, PartitionRows, TableRows, chosen, fold
 from tidelog.pipeline.reconcile.topic import PartitionLog, TopicLog
 from tidelog.pipeline.reconcile.topic_files import read_logs
-from tidelog.pipeline.reconcile.topic_live import read_topic
+from tidelog.pipeline.reconcile.topic_live import look_at, read_topic
+from tidelog.pipeline.sources.finding import find_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +54,20 @@ class Request:
             raise PipelineError("choose one of --state and --since/--until: a state follows the topic itself")
         if self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms:
             raise PipelineError("--since must be before --until")
+
+
+def ready(request: Request, format_: str) -> None:
+    """Raises `PipelineError` if the proof cannot succeed, as far as that shows without Spark."""
+    request.check()
+    if format_ not in FORMATS:
+        raise PipelineError(f"{format_} is no format of a table: give one of {', '.join(FORMATS)}")
+    for path in request.logs:
+        find_segments(path)
+    if request.bootstrap_servers:
+        look_at(request.bootstrap_servers, request.topic)
+    if request.state is not None:
+        states.load(request.state, request.topic)
+    _progress(request)
 
 
 def open_table(spark: SparkSession, path: str, format_: str) -> DataFrame:

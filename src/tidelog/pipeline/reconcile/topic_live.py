@@ -43,6 +43,37 @@ class LivePiece:
     bytes: int
 
 
+@dataclass(slots=True, frozen=True)
+class LivePartition:
+    """Where its leader is, and which offsets it has, the end exclusive."""
+
+    number: int
+    host: str
+    port: int
+    start: int
+    end: int
+
+
+def look_at(servers: str, topic: str) -> list[LivePartition]:
+    """The topic's partitions. Raises `PipelineError` if one cannot be read now."""
+    try:
+        with Admin(servers) as admin:
+            views = admin.topics([topic])
+            admin.add_offsets(views)
+            brokers = {each.node_id: (each.host, each.port) for each in admin.metadata([topic]).brokers}
+    except Refusal as error:
+        raise PipelineError(str(error)) from None
+    found = []
+    for part in views[0].partitions:
+        if part.leader not in brokers or part.start_offset is None or part.high_watermark is None:
+            raise PipelineError(
+                f"{topic}-{part.number} has no leader that answers: try again when it has one"
+            )
+        host, port = brokers[part.leader]
+        found.append(LivePartition(part.number, host, port, part.start_offset, part.high_watermark))
+    return found
+
+
 def read_topic(
     engine: Any,
     servers: str,
@@ -52,32 +83,19 @@ def read_topic(
 ) -> TopicLog:
     """The topic as it is now; of each partition from the offset in `judged` on. `asked_ms` are times of which
     the offsets are wanted. Raises `PipelineError`."""
-    try:
-        with Admin(servers) as admin:
-            views = admin.topics([topic])
-            admin.add_offsets(views)
-            brokers = {each.node_id: (each.host, each.port) for each in admin.metadata([topic]).brokers}
-    except PipelineError:
-        raise
-    except Refusal as error:
-        raise PipelineError(str(error)) from None
-    pieces, bounds = [], {}
-    for part in views[0].partitions:
-        if part.leader not in brokers or part.start_offset is None or part.high_watermark is None:
-            raise PipelineError(
-                f"{topic}-{part.number} has no leader that answers: try again when it has one"
-            )
-        bounds[part.number] = (part.start_offset, part.high_watermark)
-        first = min(max(part.start_offset, judged.get(part.number, 0)), part.high_watermark)
-        for start in range(first, part.high_watermark, _SLICE_OFFSETS):
-            offsets = range(start, min(start + _SLICE_OFFSETS, part.high_watermark))
-            host, port = brokers[part.leader]
-            pieces.append(LivePiece(topic, part.number, host, port, offsets, len(offsets) * 32))
+    parts = look_at(servers, topic)
+    pieces = []
+    for part in parts:
+        first = min(max(part.start, judged.get(part.number, 0)), part.end)
+        for start in range(first, part.end, _SLICE_OFFSETS):
+            offsets = range(start, min(start + _SLICE_OFFSETS, part.end))
+            pieces.append(LivePiece(topic, part.number, part.host, part.port, offsets, len(offsets) * 32))
     facts = engine.run(fetch_slice, tuple(asked_ms), pieces)
     logs = {}
-    for number, (start, end) in bounds.items():
-        own = [each for piece, each in zip(pieces, facts, strict=True) if piece.partition == number]
-        logs[number] = put_together(number, start, end, judged.get(number, 0), own)
+    for part in parts:
+        own = [each for piece, each in zip(pieces, facts, strict=True) if piece.partition == part.number]
+        first = judged.get(part.number, 0)
+        logs[part.number] = put_together(part.number, part.start, part.end, first, own)
     return TopicLog(topic, servers, logs)
 
 
