@@ -54,6 +54,7 @@ bench: $(STAMP) ## measure the lab, the codec, the start, sweeps, audits, and br
 	$(BIN)/python bench/lab.py
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/startup.py
+	$(BIN)/python -m bench.floor
 	$(BIN)/python -m bench.broker
 	$(BIN)/python -m bench.testing
 	$(BIN)/python -m bench.groups

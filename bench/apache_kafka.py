@@ -111,6 +111,11 @@ class ApacheKafka:
         return ",".join(node.address for node in self.nodes.values())
 
     @property
+    def controller_directory(self) -> Path:
+        """The folder of the first controller: its data and its log."""
+        return self._controllers[0].directory
+
+    @property
     def pids(self) -> list[int]:
         return [node.pid for node in self.nodes.values() if node.process]
 

@@ -28,6 +28,9 @@ KAFKA = (
     f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
+# The last release line that many clusters with ZooKeeper still run: its log files are recorded for tests.
+OLD_KAFKA_VERSION = "2.7.1"
+OLD_KAFKA = (f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}", "org.slf4j:slf4j-log4j12:1.7.30")
 # A name node and data nodes for tests. Spark's jars have only Hadoop's clients, of the same version.
 HADOOP_VERSION = "3.5.0"
 HADOOP = (f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}",)
@@ -61,6 +64,11 @@ def java() -> str:
 def kafka_jars() -> Path:
     """The folder with everything that Apache Kafka's broker and tools need."""
     return cached(f"jars/apache-kafka-{KAFKA_VERSION}", lambda folder: _fetch(KAFKA, folder))
+
+
+def old_kafka_jars() -> Path:
+    """The folder with a broker of before KRaft, and the ZooKeeper that it needs."""
+    return cached(f"jars/apache-kafka-{OLD_KAFKA_VERSION}", lambda folder: _fetch(OLD_KAFKA, folder))
 
 
 def hadoop_jars() -> Path:

@@ -1,7 +1,8 @@
 """Produce requests made beforehand and sent as they are: what a broker takes, without what a client costs.
 
 A client library spends as much time on a record as a broker does, and spends it otherwise for idempotent
-records. Here the same bytes go out, with or without a producer's id, five requests in flight.
+records. Here the same bytes go out, with or without a producer's id, five requests in flight unless told
+otherwise.
 """
 
 from __future__ import annotations
@@ -29,9 +30,22 @@ NO_PRODUCER = (-1, -1)
 class RawProducer:
     """Sends to partition 0 of one topic, with acks=all."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, *, idempotent: bool) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        idempotent: bool,
+        records: int = RECORDS_A_BATCH,
+        record_bytes: int = RECORD_BYTES,
+        in_flight: int = IN_FLIGHT,
+    ) -> None:
+        """`records` of `record_bytes` make a request."""
         self._topic = topic
         self._idempotent = idempotent
+        self._records = records
+        self._record_bytes = record_bytes
+        self._in_flight = in_flight
         with Client.to(bootstrap_servers) as anybody:
             self._leader = eventually(lambda: _leader(anybody, topic), f"a leader of {topic}", 30.0)
             self._version = anybody.version_of(Api.PRODUCE)
@@ -40,25 +54,34 @@ class RawProducer:
                 self._producer = eventually(lambda: _producer_id(anybody), "a producer's id", 60.0)
 
     def load(self, requests: int, broker_pids: Sequence[int]) -> Load:
-        frames = [self._frame(number) for number in range(requests)]
+        # Requests that differ in nothing are sent again: a thousand large ones would fill the memory.
+        kinds = requests if self._idempotent else 1
+        frames = [self._frame(number) for number in range(kinds)] * (requests // kinds)
         with socket.create_connection(self._leader, 30) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             watch = Stopwatch(broker_pids)
-            answers = _exchange(connection, frames)
-            records = requests * RECORDS_A_BATCH
-            load = watch.load(records, records * RECORD_BYTES)
+            answers = exchange(connection, frames, self._in_flight)
+            records = requests * self._records
+            load = watch.load(records, records * self._record_bytes)
         for answer in answers:
             part = decode_response(Api.PRODUCE, self._version, answer)[1].responses[0].partition_responses[0]
             if part.error_code:
                 raise Miscounted(f"{self._topic}: error {part.error_code}")
         return load
 
-    def _frame(self, number: int) -> bytes:
+    @property
+    def batch(self) -> bytes:
+        """The records of a request that is not idempotent."""
+        return self._batch(-1)
+
+    def _batch(self, sequence: int) -> bytes:
         now = int(time.time() * 1000)
-        records = [Record(timestamp=now, key=None, value=b"x" * RECORD_BYTES)] * RECORDS_A_BATCH
+        records = [Record(timestamp=now, key=None, value=b"x" * self._record_bytes)] * self._records
         producer_id, epoch = self._producer
-        sequence = number * RECORDS_A_BATCH if self._idempotent else -1
-        batch = build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+        return build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+
+    def _frame(self, number: int) -> bytes:
+        batch = self._batch(number * self._records if self._idempotent else -1)
         data = TopicProduceData(
             name=self._topic, partition_data=[PartitionProduceData(index=0, records=batch)]
         )
@@ -80,12 +103,13 @@ def _producer_id(anybody: Client) -> tuple[int, int] | None:
     return None if given.error_code else (given.producer_id, given.producer_epoch)
 
 
-def _exchange(connection: socket.socket, frames: Sequence[bytes]) -> list[bytearray]:
+def exchange(connection: socket.socket, frames: Sequence[bytes], in_flight: int) -> list[bytearray]:
+    """Send every frame, with at most `in_flight` of them unanswered. Returns the answers."""
     answers: list[bytearray] = []
-    for number in range(len(frames) + IN_FLIGHT):
+    for number in range(len(frames) + in_flight):
         if number < len(frames):
             connection.sendall(frames[number])
-        if number >= IN_FLIGHT - 1 and len(answers) < len(frames):
+        if number >= in_flight - 1 and len(answers) < len(frames):
             (size,) = struct.unpack(">i", _exactly(connection, 4))
             answers.append(_exactly(connection, size))
     return answers

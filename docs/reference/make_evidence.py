@@ -75,6 +75,28 @@ tables that were written before there was such a column are read as if it were n
 `reads_to_end` in `trial.json` is false then: records that were acknowledged behind the last offset may exist.
 `starts` and `ends` of a topic give the range of offsets that is known of each partition.
 
+## Imported log folders
+
+`tidelog evidence import-kafka DIR…` makes a folder of the log folders of Apache Kafka brokers (see the
+[guide](../guide/your_kafka.md)). `keeps_ledger` in `trial.json` is false then: there are no sends and no
+reads, and what depends on them is not judged.
+
+- **Segment files** are in `cluster/broker-N/TOPIC-PARTITION/`: closed ones as symbolic links (`--segments
+  link`: hard links, `copy`: copies), the last of each partition as a copy. Indexes, `.snapshot`, `.txnindex`,
+  checkpoints and `meta.properties` are copied beside them; of a broker with several disks, to `disk-1`, ….
+- **Checkpoints** of a broker fill columns of `replicas`: `high_watermark` (replication-offset-checkpoint),
+  `recovery_point`, `log_start_offset`, `epochs` and `epoch_starts` (leader-epoch-checkpoint).
+- **`__cluster_metadata-0`** (KRaft), the longest of its copies, fills `events` (`partition_state_written`,
+  `became_leader`), the settings of topics, and leader and ISR in `replicas`.
+- **server.log, controller.log, state-change.log** give the same where there is no metadata log, and
+  `truncated` events.
+- **Producer snapshots, transactional batches, their markers and `__transaction_state`** fill `transactions`.
+
+`time_ms` of an event is the time of the metadata record, or of the line. `broker` of a state is the
+controller or leader that wrote it; -1: unknown. A leader of which no log file tells begins its epoch where
+the leader-epoch checkpoint says. While an import is under way, `journal/import.jsonl` lists the replicas
+that are done; a second import with the same folders goes on behind them.
+
 <!-- Written by docs/reference/make_evidence.py. -->
 """
 

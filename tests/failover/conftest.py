@@ -6,13 +6,15 @@ Time-outs are short, because a test waits for each of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
 from bench.apache_kafka import ApacheKafka
-from bench.tidelog_up import TidelogUp
 from tests.against import Against
-from tests.failover.control import ControlledCluster
+from tests.failover.apache import KafkaUnderControl
+
+from tidelog import Cluster
 
 SETTINGS = {
     "replica.lag.time.max.ms": "2000",
@@ -23,24 +25,43 @@ SETTINGS = {
 }
 KAFKA_SETTINGS = SETTINGS | {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 
-
-def started(against: Against, tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
-    if not against.kafka:
-        return TidelogUp(tmp_path_factory.mktemp("tidelog") / "data", settings=SETTINGS)
-    folder = tmp_path_factory.mktemp("kafka") / "data"
-    return ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True)
+Controlled = Cluster | KafkaUnderControl
+NewTopic = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def running(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlledCluster]:
+def running(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     if against.servers:
         pytest.skip("the brokers of a cluster that runs elsewhere cannot be killed")
-    with started(against, tmp_path_factory) as system:
-        yield ControlledCluster(system)
+    if against.kafka:
+        folder = tmp_path_factory.mktemp("kafka") / "data"
+        with ApacheKafka(folder, settings=KAFKA_SETTINGS, own_controller=True) as system:
+            yield KafkaUnderControl(system)
+    else:
+        with Cluster(settings=SETTINGS) as cluster:
+            yield cluster
 
 
 @pytest.fixture
-def cluster(running: ControlledCluster) -> Iterator[ControlledCluster]:
-    running.heal()
+def cluster(running: Controlled) -> Iterator[Controlled]:
     yield running
-    running.heal()
+    assert running.heal() == []
+    running.wait_in_sync()
+
+
+@pytest.fixture
+def new_topic(cluster: Controlled) -> NewTopic:
+    """Creates topics with three replicas, two of which must be in sync; all are when it returns."""
+
+    def create(partitions: int = 1) -> str:
+        name = f"failover-{uuid.uuid4().hex[:12]}"
+        cluster.topic(name, partitions, config={"min.insync.replicas": 2})
+        cluster.wait_isr(name, 3)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def brokers(cluster: Controlled) -> list[int]:
+    return [broker.id for broker in cluster.brokers]

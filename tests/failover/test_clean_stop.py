@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from bench.processes import PATIENCE_SECONDS
+from bench.processes import LOOPBACK, PATIENCE_SECONDS
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
-from tests.failover.control import ControlledCluster
+from tests.clients import raw
+from tests.failover.conftest import Controlled, NewTopic
 from tests.failover.ledger import Load, Tail, read_all
 
 pytestmark = pytest.mark.slow
@@ -14,41 +15,41 @@ pytestmark = pytest.mark.slow
 PARTITIONS = 3
 
 
-def test_leadership_moves_before_the_process_ends(cluster: ControlledCluster) -> None:
+def test_leadership_moves_before_the_process_ends(cluster: Controlled, new_topic: NewTopic) -> None:
     """When a stopped broker's process has ended, the others know already who leads in its place.
 
     Back again it follows, until an election of the preferred replica is asked for.
     """
-    topic = cluster.new_topic()
-    first = cluster.leader(topic)
-    cluster.stop(first)
-    for number in cluster.reachable:
-        known = cluster.ask(number, topic)
-        assert known is not None
-        assert known.leaders[0] in cluster.reachable
-        assert first not in known.isr[0]
-    second = cluster.leader(topic)
-    cluster.start(first)
-    cluster.wait_for_isr(topic, set(cluster.brokers))
-    assert cluster.leader(topic) == second
+    topic = new_topic()
+    first = cluster.leader_of(topic)
+    cluster.stop_broker(first)
+    for broker in cluster.brokers:
+        if broker.id != first:
+            known = raw.metadata((LOOPBACK, broker.port), topic)
+            assert known.leaders[0] not in (first, -1)
+            assert first not in known.isr[0]
+    second = cluster.leader_of(topic)
+    cluster.start_broker(first)
+    cluster.wait_isr(topic, 3)
+    assert cluster.leader_of(topic) == second
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     where = TopicPartition(topic, 0)
     answer = admin.elect_leaders(ElectionType.PREFERRED, [where]).result(PATIENCE_SECONDS)
     assert answer[where] is None
-    assert cluster.leader(topic) == first
+    assert cluster.leader_of(topic) == first
 
 
-def test_a_rolling_restart(cluster: ControlledCluster) -> None:
+def test_a_rolling_restart(cluster: Controlled, new_topic: NewTopic, brokers: list[int]) -> None:
     """Stopping and starting every broker in turn under load loses, repeats and refuses nothing."""
-    topic = cluster.new_topic(PARTITIONS)
+    topic = new_topic(PARTITIONS)
     servers = cluster.bootstrap_servers
     with Tail(servers, topic, PARTITIONS) as tail, Load(servers, topic, PARTITIONS) as load:
-        for broker in cluster.brokers:
+        for broker in brokers:
             load.wait_for(100)
-            cluster.stop(broker)
+            cluster.stop_broker(broker)
             load.wait_for(100)
-            cluster.start(broker)
-            cluster.wait_for_isr(topic, set(cluster.brokers), PARTITIONS)
+            cluster.start_broker(broker)
+            cluster.wait_isr(topic, 3)
         load.wait_for(100)
     assert not load.ledger.failed
     log = read_all(servers, topic, PARTITIONS)

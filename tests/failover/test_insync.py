@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from bench.processes import eventually
 from confluent_kafka import KafkaError, Message, Producer
-from tests.failover.control import ControlledCluster
+from tests.failover.conftest import Controlled, NewTopic
 from tests.failover.ledger import Ledger, Load, read_all
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 class SingleSends:
     """One record after the other, none of them sent twice by the client: every error is seen."""
 
-    def __init__(self, cluster: ControlledCluster, topic: str) -> None:
+    def __init__(self, cluster: Controlled, topic: str) -> None:
         self.ledger = Ledger()
         self._topic, self._numbers = topic, count()
         self._producer = Producer(
@@ -49,38 +49,38 @@ class SingleSends:
         return outcome[0]
 
 
-def test_two_of_three_are_killed(cluster: ControlledCluster) -> None:
+def test_two_of_three_are_killed(cluster: Controlled, new_topic: NewTopic, brokers: list[int]) -> None:
     """With one replica left of three a record is refused and not stored; with two it is taken again."""
-    topic = cluster.new_topic()
-    leader = cluster.leader(topic)
-    others = [number for number in cluster.brokers if number != leader]
+    topic = new_topic()
+    leader = cluster.leader_of(topic)
+    others = [number for number in brokers if number != leader]
     single = SingleSends(cluster, topic)
     assert [single.send() for _ in range(50)] == [0] * 50
     for number in others:
-        cluster.kill9(number)
+        cluster.kill(number)
     eventually(lambda: single.send() == KafkaError.NOT_ENOUGH_REPLICAS, "refused", 60.0)
     assert [single.send() for _ in range(5)] == [KafkaError.NOT_ENOUGH_REPLICAS] * 5
-    cluster.start(others[0])
+    cluster.start_broker(others[0])
     eventually(lambda: single.send() == 0, "taken again", 60.0)
-    cluster.start(others[1])
-    cluster.wait_for_isr(topic, set(cluster.brokers))
+    cluster.start_broker(others[1])
+    cluster.wait_isr(topic, 3)
     assert [single.send() for _ in range(50)] == [0] * 50
     single.ledger.audit(read_all(cluster.bootstrap_servers, topic, 1), ordered_and_once=False)
 
 
-def test_a_client_that_waits(cluster: ControlledCluster) -> None:
+def test_a_client_that_waits(cluster: Controlled, new_topic: NewTopic, brokers: list[int]) -> None:
     """A producer that retries outlasts the time with too few replicas; nothing is lost or there twice."""
-    topic = cluster.new_topic()
-    leader = cluster.leader(topic)
-    others = [number for number in cluster.brokers if number != leader]
+    topic = new_topic()
+    leader = cluster.leader_of(topic)
+    others = [number for number in brokers if number != leader]
     with Load(cluster.bootstrap_servers, topic, 1) as load:
         load.wait_for(100)
         for number in others:
-            cluster.kill9(number)
-        cluster.wait_for_isr(topic, {leader})
+            cluster.kill(number)
+        cluster.wait_isr(topic, {leader})
         for number in others:
-            cluster.start(number)
-        cluster.wait_for_isr(topic, set(cluster.brokers))
+            cluster.start_broker(number)
+        cluster.wait_isr(topic, 3)
         load.wait_for(100)
     assert not load.ledger.failed
     load.ledger.audit(read_all(cluster.bootstrap_servers, topic, 1), ordered_and_once=True)

@@ -10,7 +10,7 @@ from bench.processes import LOOPBACK, PATIENCE_SECONDS, eventually
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients import raw
-from tests.failover.control import ControlledCluster
+from tests.failover.conftest import Controlled, NewTopic
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ SEQUENCES = 2**31
 class Producer:
     """Its batches have one record each, unless told otherwise."""
 
-    def __init__(self, cluster: ControlledCluster, topic: str) -> None:
+    def __init__(self, cluster: Controlled, topic: str) -> None:
         self._cluster = cluster
         self.topic = topic
         body = raw.string(None) + struct.pack(">i", 60_000)
@@ -34,9 +34,9 @@ class Producer:
         self.id = fields.int64()
 
     def _leader(self) -> raw.Connection:
-        known = self._cluster.ask(self._cluster.leader(self.topic), self.topic)
-        assert known is not None
-        return raw.Connection((LOOPBACK, known.brokers[known.leaders[0]][1]))
+        leader = self._cluster.leader_of(self.topic)
+        [port] = (broker.port for broker in self._cluster.brokers if broker.id == leader)
+        return raw.Connection((LOOPBACK, port))
 
     def send(
         self, sequence: int, *, epoch: int = 0, records: int = 1, timestamp: int | None = None
@@ -50,7 +50,7 @@ class Producer:
             try:
                 with self._leader() as connection:
                     answer = raw.produced(connection.ask(raw.PRODUCE, raw.PRODUCE_VERSION, body))
-            except (OSError, raw.Closed, KeyError):
+            except (OSError, raw.Closed):
                 return False
             answers.append(answer)
             return answer.error not in NOT_NOW
@@ -70,30 +70,32 @@ class Producer:
         self.refused(count, raw.INVALID_PRODUCER_EPOCH, epoch=-1)
 
 
-def test_sequences_outlive_leaders_and_processes(cluster: ControlledCluster) -> None:
+def test_sequences_outlive_leaders_and_processes(
+    cluster: Controlled, new_topic: NewTopic, brokers: list[int]
+) -> None:
     """The leader is killed; then all brokers are, and start again: each time the last five batches are
     answered with their first offsets, and the sequence goes on where it was."""
-    topic = cluster.new_topic()
+    topic = new_topic()
     producer = Producer(cluster, topic)
     for sequence in range(8):
         assert producer.send(sequence) == raw.Produced(raw.NONE, sequence)
     producer.check(8)
-    cluster.kill9(cluster.leader(topic))
+    cluster.kill(cluster.leader_of(topic))
     producer.check(8)
     assert producer.send(8) == raw.Produced(raw.NONE, 8)
     cluster.heal()
-    cluster.wait_for_isr(topic, set(cluster.brokers))
-    for broker in cluster.brokers:
-        cluster.kill9(broker)
+    cluster.wait_isr(topic, 3)
+    for broker in brokers:
+        cluster.kill(broker)
     cluster.heal()
     producer.check(9)
     assert producer.send(9) == raw.Produced(raw.NONE, 9)
 
 
-def test_rules_of_a_sequence(cluster: ControlledCluster) -> None:
+def test_rules_of_a_sequence(cluster: Controlled, new_topic: NewTopic) -> None:
     """Nothing is known of a producer: any number will do (KIP-360; before it UNKNOWN_PRODUCER_ID was said).
     After the largest number comes 0, a new epoch begins at 0, an old one is over."""
-    producer = Producer(cluster, cluster.new_topic())
+    producer = Producer(cluster, new_topic())
     assert producer.send(SEQUENCES - 2, records=3) == raw.Produced(raw.NONE, 0)
     assert producer.send(SEQUENCES - 2, records=3) == raw.Produced(raw.NONE, 0)
     producer.refused(SEQUENCES - 2, raw.OUT_OF_ORDER_SEQUENCE_NUMBER, records=2)
@@ -105,10 +107,10 @@ def test_rules_of_a_sequence(cluster: ControlledCluster) -> None:
     assert producer.send(1, epoch=1) == raw.Produced(raw.NONE, 5)
 
 
-def test_deleted_records_are_still_counted(cluster: ControlledCluster) -> None:
+def test_deleted_records_are_still_counted(cluster: Controlled, new_topic: NewTopic) -> None:
     """The records of a producer are deleted: its last batches are known all the same, here and by the next
     leader."""
-    topic = cluster.new_topic()
+    topic = new_topic()
     producer = Producer(cluster, topic)
     for sequence in range(6):
         assert producer.send(sequence).error == raw.NONE
@@ -116,15 +118,15 @@ def test_deleted_records_are_still_counted(cluster: ControlledCluster) -> None:
     for deleted in admin.delete_records([TopicPartition(topic, 0, 6)]).values():
         deleted.result(PATIENCE_SECONDS)
     producer.check(6)
-    cluster.kill9(cluster.leader(topic))
+    cluster.kill(cluster.leader_of(topic))
     producer.check(6)
     assert producer.send(6) == raw.Produced(raw.NONE, 6)
 
 
-def test_silent_producers_are_forgotten(cluster: ControlledCluster) -> None:
+def test_silent_producers_are_forgotten(cluster: Controlled, new_topic: NewTopic) -> None:
     """By the time of its last batch one has been silent for longer than `producer.id.expiration.ms`: it may
     go on with any number. The other one may not."""
-    topic = cluster.new_topic()
+    topic = new_topic()
     silent, heard = Producer(cluster, topic), Producer(cluster, topic)
     long_ago = int(time.time() * 1000) - 2 * 3_600_000
     assert silent.send(0, timestamp=long_ago).error == raw.NONE

@@ -57,7 +57,13 @@ def _perform(arguments: Sequence[str] | None) -> int:
     from typer import TyperException
 
     from tidelog.cli.app import command
+    from tidelog.cli.completion import VARIABLE
     from tidelog.errors import Refusal
+
+    if os.environ.get(VARIABLE):  # a shell asks
+        from typer._completion_classes import completion_init
+
+        completion_init()
 
     try:
         result = command().main(

@@ -12,6 +12,7 @@ from tidelog.cli.commands import (
     audit,
     broker,
     broker_actions,
+    completion,
     consume,
     down,
     dump,
@@ -74,6 +75,7 @@ CLIENT = "Topics, records and groups of any Kafka cluster"
 LAB = "Failures, played in the lab"
 TRIALS = "Failures of real processes, audited"
 PARTS = "Single processes, and their files"
+MACHINE = "This machine and your shell"
 
 
 def _add(panel: str, name: str, function: Callable[..., Any], epilog: str | None = None) -> None:
@@ -102,6 +104,7 @@ app.add_typer(evidence.app, name="evidence", rich_help_panel=TRIALS)
 _add(PARTS, "broker", broker.broker, broker.EXAMPLES)
 _add(PARTS, "keeper", keeper.keeper)
 _add(PARTS, "dump", dump.dump, dump.EXAMPLES)
+_add(MACHINE, "completion", completion.completion, completion.EXAMPLES)
 
 
 def command() -> Any:

@@ -12,14 +12,21 @@ from typer.core import TyperCommand, TyperGroup
 
 OPTIONS = "Options"
 _NO_LIMIT = 10_000
+"""Characters of a summary. Typer would cut it at 45, also where shells show it beside a completion."""
 
 
 class Command(TyperCommand):
+    def get_short_help_str(self, limit: int = _NO_LIMIT) -> str:
+        return str(super().get_short_help_str(_NO_LIMIT))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
 
 
 class Group(TyperGroup):
+    def get_short_help_str(self, limit: int = _NO_LIMIT) -> str:
+        return str(super().get_short_help_str(_NO_LIMIT))
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_parameters(self, ctx, formatter)
         self.format_commands(ctx, formatter)

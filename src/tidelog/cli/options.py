@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.paths import absolute
 from tidelog.errors import unknown
 
@@ -38,14 +39,27 @@ GenerationOption = Annotated[
         "--generation",
         "-g",
         default="from the scenario, else epoch",
+        autocompletion=completion.generations,
     ),
 ]
 ScenarioArgument = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="Name from 'tidelog scenario list', or a file.", show_default=False),
+    typer.Argument(
+        metavar="NAME",
+        help="Name from 'tidelog scenario list', or a file.",
+        show_default=False,
+        autocompletion=completion.scenarios,
+    ),
 ]
 GenerationChoice = Annotated[
-    str, value("G", "Replication rules: hw, kip101, epoch, elr or majority.", "--generation", "-g")
+    str,
+    value(
+        "G",
+        "Replication rules: hw, kip101, epoch, elr or majority.",
+        "--generation",
+        "-g",
+        autocompletion=completion.generations,
+    ),
 ]
 MasterOption = Annotated[str | None, value("URL", "Spark master to run on.", default="this machine")]
 RemoteOption = Annotated[str | None, value("sc://H:P", "Spark Connect server to run on.", default=False)]

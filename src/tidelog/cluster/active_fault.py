@@ -112,6 +112,15 @@ class ActiveFaults:
             done.ended()
         return done
 
+    def reset(self, pairs: Sequence[tuple[Node, Node]]) -> ActiveFault:
+        """Break connections; nothing lasts. Raises `ClusterError`."""
+        words = [f"{_word(a)}>{_word(b)}" for a, b in pairs]
+        self._check_nodes("reset", words)
+        self._cluster.network.reset(pairs)
+        done: ActiveFault = self.begun("reset", words, lambda: None)
+        done.ended()
+        return done
+
     def begun(
         self,
         kind: str,
@@ -128,13 +137,16 @@ class ActiveFaults:
     def _check(self, fault: Fault, words: Sequence[str]) -> None:
         if fault.has_amount != (amount_ms(words) is not None):
             raise ClusterError(f"{fault.name} {' '.join(words)}: expected targets like 1, 300ms")
+        self._check_nodes(fault.name, words)
+
+    def _check_nodes(self, kind: str, words: Sequence[str]) -> None:
         for word in words:
             for node in word.split(">"):
                 if node.isdigit():
                     self._cluster.broker(int(node))
                 elif node not in (word, KEEPER) and node not in self._cluster.client_zones:
                     raise ClusterError(
-                        f"{fault.name} {word}: there is no {node}; give a broker, {KEEPER}, "
+                        f"{kind} {word}: there is no {node}; give a broker, {KEEPER}, "
                         f"or a client that was connected with client_config(…, client={node!r})"
                     )
 
@@ -169,9 +181,13 @@ class ActiveFaults:
 
 def links(a: Side, b: Side, *, one_way: bool = False) -> list[str]:
     """The links between two sides, as a schedule writes them."""
-    pairs = [(x, y) for x in _nodes(a) for y in _nodes(b)]
+    pairs = node_pairs(a, b)
     back = [] if one_way else [(y, x) for x, y in pairs]
     return [f"{_word(x)}>{_word(y)}" for x, y in (*pairs, *back)]
+
+
+def node_pairs(a: Side, b: Side) -> list[tuple[Node, Node]]:
+    return [(x, y) for x in _nodes(a) for y in _nodes(b)]
 
 
 def _nodes(side: Side) -> list[Any]:

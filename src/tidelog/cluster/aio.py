@@ -25,6 +25,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from tidelog.cluster.answers import Answers
 from tidelog.cluster.broker_process import BrokerProcess, BrokerState
 from tidelog.cluster.broker_settings import broker_settings
 from tidelog.cluster.brokers import Brokers, OnDeath, OnLine, ignore
@@ -47,19 +48,10 @@ from tidelog.cluster.errors import ClusterError, NotPossibleHere
 from tidelog.cluster.forkserver import ForkServers
 from tidelog.cluster.keepers import KeeperInside, KeeperOutside, KeeperRunner
 from tidelog.cluster.network.networks import LOOPBACK, Address, ClusterNetwork, make_network
-from tidelog.cluster.observe import (
-    ANSWER_SECONDS,
-    agreed_controller,
-    agreed_leader,
-    create_offsets_topic,
-    known_brokers,
-    recovery_points,
-    wait_in_sync,
-    wait_isr,
-)
+from tidelog.cluster.observe import create_offsets_topic, known_brokers, recovery_points
 from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.cluster.rules import Rules
-from tidelog.cluster.spec import EMBEDDED, ClusterSpec, Profile
+from tidelog.cluster.spec import EMBEDDED, NETNS, ClusterSpec, Profile
 from tidelog.errors import reason
 from tidelog.faults.places import KEEPER
 from tidelog.settings.broker import Settings
@@ -79,7 +71,7 @@ _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 
 
-class Supervisor:
+class Supervisor(Answers):
     def __init__(
         self,
         spec: ClusterSpec | None = None,
@@ -98,6 +90,7 @@ class Supervisor:
         self._temporary = data_dir is None and not keep
         self.data_dir = temporary_dir(keep=keep) if data_dir is None else Path(data_dir).absolute()
         self._on_death = on_death
+        super().__init__(self._reachable, spec.broker_ids())
         self._lock = DirectoryLock(self.data_dir)
         self._servers = ForkServers(slow_disks=spec.slow_disks)
         self._brokers = Brokers(self._servers, on_line, self._ended)
@@ -167,8 +160,11 @@ class Supervisor:
         running, if that cannot be."""
         self.occupy()
         try:
+            # They load the brokers' code while the network is made and the keeper starts.
+            if self.spec.network != NETNS:
+                self._servers.open()
             self._network = make_network(self.spec)
-            for number in self.spec.broker_ids():  # they load the brokers' code while the keeper starts
+            for number in self.spec.broker_ids():
                 self._servers.open(self._network.command_in(number))
             await self.start_keeper()
             async with asyncio.TaskGroup() as starting:
@@ -258,7 +254,7 @@ class Supervisor:
         """Now that all brokers live: on first use it would be created with as many replicas, which fails
         while one of them is down. Settings that forbid it are no reason not to start."""
         with suppress(ClusterError):
-            await asyncio.to_thread(create_offsets_topic, self._reachable())
+            await create_offsets_topic(self._reachable())
 
     async def stop(self, *, remove_data: bool = False) -> int:
         """Stop the brokers in order, then the rest. What does not end in time is killed. Returns how many
@@ -452,23 +448,7 @@ class Supervisor:
             await self._keeper.failure()
         await asyncio.get_running_loop().create_future()
 
-    # ------------------------------------------------------------ what brokers say
-
-    async def controller(self, *, timeout_s: float = ANSWER_SECONDS) -> int:
-        """The broker that all brokers which can be asked hold to be the controller."""
-        return await agreed_controller(self._reachable, timeout_s)
-
-    async def leader_of(self, topic: str, partition: int = 0, *, timeout_s: float = ANSWER_SECONDS) -> int:
-        """The broker that all brokers which can be asked hold to be the leader of a partition."""
-        return await agreed_leader(self._reachable, topic, partition, timeout_s)
-
-    async def wait_isr(self, topic: str, size: int, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until all brokers that can be asked know `size` in-sync replicas of every partition of a topic."""
-        await wait_isr(self._reachable, topic, size, timeout_s)
-
-    async def wait_in_sync(self, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until every broker runs and knows all replicas of all topics to be in sync."""
-        await wait_in_sync(self._reachable, self.spec.broker_ids(), timeout_s)
+    # ------------------------------------------------------------ what brokers say (`answers`)
 
     @property
     def paused(self) -> frozenset[int]:

@@ -19,8 +19,9 @@ from typing import Any, Generic, Self, TypeVar
 
 from tidelog.cluster.active_fault import ActiveFault, Side
 from tidelog.cluster.cluster import Cluster
-from tidelog.cluster.observe import ANSWER_SECONDS
+from tidelog.cluster.observe import ANSWER_SECONDS, InSync
 from tidelog.cluster.spec import ClusterSpec
+from tidelog.cluster.topics import Replicas
 from tidelog.cluster.waits import WAIT_SECONDS
 
 Done = TypeVar("Done", bound=ActiveFault)
@@ -103,7 +104,7 @@ class AsyncCluster:
         self,
         name: str,
         partitions: int = 1,
-        replicas: int | None = None,
+        replicas: Replicas = None,
         config: Mapping[str, Any] | None = None,
     ) -> str:
         """Create a topic; returns its name when every broker that runs knows its leaders."""
@@ -115,8 +116,13 @@ class AsyncCluster:
     async def leader_of(self, topic: str, partition: int = 0, *, timeout_s: float = ANSWER_SECONDS) -> int:
         return await asyncio.to_thread(self.blocking.leader_of, topic, partition, timeout_s=timeout_s)
 
-    async def wait_isr(self, topic: str, size: int, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        await asyncio.to_thread(self.blocking.wait_isr, topic, size, timeout_s=timeout_s)
+    async def isr(
+        self, topic: str, partition: int = 0, *, timeout_s: float = ANSWER_SECONDS
+    ) -> frozenset[int]:
+        return await asyncio.to_thread(self.blocking.isr, topic, partition, timeout_s=timeout_s)
+
+    async def wait_isr(self, topic: str, wanted: InSync, *, timeout_s: float = ANSWER_SECONDS) -> None:
+        await asyncio.to_thread(self.blocking.wait_isr, topic, wanted, timeout_s=timeout_s)
 
     async def wait_in_sync(self, *, timeout_s: float = ANSWER_SECONDS) -> None:
         await asyncio.to_thread(self.blocking.wait_in_sync, timeout_s=timeout_s)
@@ -170,6 +176,9 @@ class AsyncCluster:
 
     def hold_replication(self, follower: Side, leader: Side) -> AsyncFault[ActiveFault]:
         return AsyncFault(lambda: self.blocking.hold_replication(follower, leader))
+
+    def reset(self, a: Side, b: Side) -> AsyncFault[ActiveFault]:
+        return AsyncFault(lambda: self.blocking.reset(a, b))
 
     def disk_full(self, number: int) -> AsyncFault[ActiveFault]:
         return AsyncFault(lambda: self.blocking.disk_full(number))

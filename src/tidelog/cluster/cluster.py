@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tidelog.cluster.active_fault import ActiveFault, ActiveFaults, Side, links
+from tidelog.cluster.active_fault import ActiveFault, ActiveFaults, Side, links, node_pairs
 from tidelog.cluster.aio import Supervisor
 from tidelog.cluster.broker_handle import BrokerHandle
 from tidelog.cluster.brokers import OnDeath, OnLine, ignore
@@ -29,9 +29,9 @@ from tidelog.cluster.client_config import client_config
 from tidelog.cluster.directory import BrokerStatus, ClusterStatus
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.network.networks import ClusterNetwork
-from tidelog.cluster.observe import ANSWER_SECONDS
+from tidelog.cluster.observe import ANSWER_SECONDS, InSync
 from tidelog.cluster.spec import ClusterSpec
-from tidelog.cluster.topics import create_topic
+from tidelog.cluster.topics import Replicas, create_topic
 from tidelog.cluster.waits import Waits
 from tidelog.faults.places import KEEPER
 
@@ -178,11 +178,12 @@ class Cluster(Waits):
         self,
         name: str,
         partitions: int = 1,
-        replicas: int | None = None,
+        replicas: Replicas = None,
         config: Mapping[str, Any] | None = None,
     ) -> str:
-        """Create a topic; returns its name when every broker that runs knows its leaders."""
-        create_topic(self, name, partitions, replicas, config or {})
+        """Create a topic; returns its name when every broker that runs knows its leaders. `replicas`: how
+        many, or which brokers have each partition, its leader first: `[[1, 2, 3], [2, 3, 1]]`."""
+        create_topic(self, name, partitions, replicas, config)
         return name
 
     @property
@@ -198,9 +199,14 @@ class Cluster(Waits):
         leader = self.run(self.supervisor.leader_of(topic, partition, timeout_s=timeout_s))
         return BrokerHandle(self, leader)
 
-    def wait_isr(self, topic: str, size: int, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until all brokers that can be asked know `size` in-sync replicas of every partition of a topic."""
-        self.run(self.supervisor.wait_isr(topic, size, timeout_s=timeout_s))
+    def isr(self, topic: str, partition: int = 0, *, timeout_s: float = ANSWER_SECONDS) -> frozenset[int]:
+        """The brokers that the leader of a partition holds to be in sync."""
+        return self.run(self.supervisor.isr(topic, partition, timeout_s=timeout_s))
+
+    def wait_isr(self, topic: str, wanted: InSync, *, timeout_s: float = ANSWER_SECONDS) -> None:
+        """Until all brokers that can be asked know so many replicas, or these brokers, to be in sync for each
+        partition of a topic: `wait_isr("orders", 3)`, `wait_isr("orders", {1, 2})`."""
+        self.run(self.supervisor.wait_isr(topic, wanted, timeout_s=timeout_s))
 
     def wait_in_sync(self, *, timeout_s: float = ANSWER_SECONDS) -> None:
         """Until every broker runs and knows all replicas of all topics to be in sync."""
@@ -248,6 +254,10 @@ class Cluster(Waits):
     def hold_replication(self, follower: Side, leader: Side) -> ActiveFault:
         """The fetches of a follower wait on their way to a leader."""
         return self.inject("hold", *links(follower, leader, one_way=True))
+
+    def reset(self, a: Side, b: Side) -> ActiveFault:
+        """Connections between two sides break; new ones can be made at once."""
+        return self.faults.reset(node_pairs(a, b))
 
     def disk_full(self, number: int) -> ActiveFault:
         """No log of a broker can grow, until it is healed or started again."""

@@ -18,12 +18,16 @@ from tidelog.wire.messages.metadata import MetadataResponse
 ANSWER_SECONDS: Final = 60.0
 _METRICS_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
+_SOON_SECONDS: Final = 0.005
+"""Between questions at the start of a cluster, which takes some hundredths of a second."""
 _COORDINATOR_SECONDS: Final = 10.0
 _ANY_GROUP: Final = "any"
 
 Address = tuple[str, int]
 Reachable = Callable[[], Mapping[int, Address]]
 """The brokers that can be asked now."""
+InSync = int | Collection[int]
+"""How many replicas are to be in sync, or which."""
 
 
 def metadata(at: Address, topics: Sequence[str] | None) -> MetadataResponse | None:
@@ -101,20 +105,34 @@ async def _agreed(
         raise ClusterError(f"after {timeout_s:g} s brokers do not agree on {what}: {_words(said)}") from None
 
 
-async def wait_isr(reachable: Reachable, topic: str, size: int, timeout_s: float) -> None:
-    """Until all brokers that can be asked know `size` in-sync replicas of every partition of a topic.
-    Raises `ClusterError`."""
-    saw: dict[int, set[int]] = {}
+async def wait_isr(reachable: Reachable, topic: str, wanted: InSync, timeout_s: float) -> None:
+    """Until all brokers that can be asked know so many replicas, or these brokers, to be in sync for every
+    partition of a topic. Raises `ClusterError`."""
+    saw: dict[int, list[frozenset[int]]] = {}
     try:
         async with asyncio.timeout(timeout_s):
-            while not saw or any(each != {size} for each in saw.values()):
+            while not saw or not all(_are_in_sync(each, wanted) for each in saw.values()):
                 answers = await _ask(reachable, [topic])
-                saw = {number: _isr_sizes(each) for number, each in answers.items()}
+                saw = {number: _in_sync(each) for number, each in answers.items()}
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
+        what = f"{wanted} in-sync replicas" if isinstance(wanted, int) else f"{sorted(wanted)} in sync"
+        said = {number: {str(sorted(isr)) for isr in each} for number, each in saw.items()}
         raise ClusterError(
-            f"after {timeout_s:g} s not every partition of {topic} has {size} in-sync replicas: {_words(saw)}"
+            f"after {timeout_s:g} s not every partition of {topic} has {what}: {_words(said)}"
         ) from None
+
+
+async def isr(reachable: Reachable, topic: str, partition: int, timeout_s: float) -> frozenset[int]:
+    """The brokers that the leader of a partition holds to be in sync. Raises `ClusterError`."""
+    leader = await agreed_leader(reachable, topic, partition, timeout_s)
+    answers = await _ask(reachable, [topic])
+    answer = answers.get(leader)
+    parts = answer.topics[0].partitions if answer is not None and answer.topics else []
+    for part in parts:
+        if part.partition_index == partition:
+            return frozenset(part.isr_nodes)
+    raise ClusterError(f"broker {leader}, which leads {topic}-{partition}, does not answer")
 
 
 async def wait_in_sync(reachable: Reachable, brokers: Collection[int], timeout_s: float) -> None:
@@ -154,28 +172,37 @@ def _why_not_in_sync(answers: Mapping[int, MetadataResponse | None], brokers: Co
     return ""
 
 
-def create_offsets_topic(brokers: Mapping[int, Address]) -> None:
+async def create_offsets_topic(brokers: Mapping[int, Address]) -> None:
     """Ask for a coordinator until there is one, and every broker knows it. Raises `ClusterError`."""
-    for at in brokers.values():
-        deadline = time.monotonic() + _COORDINATOR_SECONDS
-        while True:
-            try:
-                with Client(*at) as client:
-                    request = FindCoordinatorRequest(key=_ANY_GROUP, coordinator_keys=[_ANY_GROUP])
-                    answer = client.ask(Api.FIND_COORDINATOR, request)
+    await asyncio.gather(*(asyncio.to_thread(_find_coordinator, at) for at in brokers.values()))
+
+
+def _find_coordinator(at: Address) -> None:
+    deadline = time.monotonic() + _COORDINATOR_SECONDS
+    request = FindCoordinatorRequest(key=_ANY_GROUP, coordinator_keys=[_ANY_GROUP])
+    try:
+        with Client(*at) as client:
+            while True:
+                answer = client.ask(Api.FIND_COORDINATOR, request)
                 found = [each.error_code for each in answer.coordinators] or [answer.error_code]
                 if not any(found):
-                    break
-            except ClientError as error:
-                raise ClusterError(str(error)) from None
-            if time.monotonic() > deadline:
-                raise ClusterError(f"groups have no coordinator: {ErrorCode(found[0]).name}")
-            time.sleep(_POLL_SECONDS)
+                    return
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"groups have no coordinator: {ErrorCode(found[0]).name}")
+                time.sleep(_SOON_SECONDS)
+    except ClientError as error:
+        raise ClusterError(str(error)) from None
 
 
-def _isr_sizes(known: MetadataResponse | None) -> set[int]:
+def _in_sync(known: MetadataResponse | None) -> list[frozenset[int]]:
     topics = known.topics if known is not None else []
-    return {len(part.isr_nodes) for topic in topics for part in topic.partitions}
+    return [frozenset(part.isr_nodes) for topic in topics for part in topic.partitions]
+
+
+def _are_in_sync(partitions: list[frozenset[int]], wanted: InSync) -> bool:
+    if isinstance(wanted, int):
+        return bool(partitions) and all(len(isr) == wanted for isr in partitions)
+    return bool(partitions) and all(isr == frozenset(wanted) for isr in partitions)
 
 
 async def _ask(reachable: Reachable, topics: list[str] | None) -> dict[int, MetadataResponse | None]:
@@ -184,7 +211,7 @@ async def _ask(reachable: Reachable, topics: list[str] | None) -> dict[int, Meta
     return dict(zip(asked, answers, strict=True))
 
 
-def _words(answers: Mapping[int, set[int]]) -> str:
+def _words(answers: Mapping[int, set[int]] | Mapping[int, set[str]]) -> str:
     said = (
         f"broker {number} says {', '.join(map(str, sorted(each))) or 'nothing'}"
         for number, each in answers.items()

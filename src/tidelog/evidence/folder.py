@@ -69,6 +69,8 @@ class Manifest:
     kept: bool = False
     """Whether applications keep it, with `tidelog.ledger`: it grows as long as they run, other producers may
     write to the same topics, and records are named as `ledger.identity` says."""
+    keeps_ledger: bool = True
+    """Whether sends were recorded. Log folders of a cluster that were imported have none."""
     schedule: list[dict[str, Any]] = field(default_factory=list)
     missing: list[dict[str, str]] = field(default_factory=list)
     """Missing evidence: `what`, and `why`."""

@@ -160,10 +160,12 @@ REPLICAS: Final = Table(
         Column("partition", "int32", "of what"),
         Column("file", "string", "the segment file, relative to the folder of the evidence"),
         Column("base_offset", "int64", "the offset of the file's first record"),
+        Column("end_offset", "int64", "the end of the file's records, exclusive; null: not looked at"),
         Column("bytes", "int64", "the size of the file"),
         Column("log_start_offset", "int64", "the replica's first offset"),
         Column("log_end_offset", "int64", "the replica's end, exclusive"),
         Column("high_watermark", "int64", "the replica's high watermark"),
+        Column("recovery_point", "int64", "records below this offset are on disk, its checkpoint says"),
         Column("epochs", "list<int32>", "the leader epochs in the replica's log"),
         Column("epoch_starts", "list<int64>", "the offset at which each of them starts"),
         Column("leader", "int32", "the partition's leader at the end; -1: none"),
@@ -192,7 +194,34 @@ RECORDS: Final = Table(
     ),
 )
 
-TABLES: Final = (LEDGER, READS, CLIENT_EVENTS, EVENTS, FAULTS, REPLICAS, RECORDS)
+TRANSACTIONS: Final = Table(
+    "transactions",
+    "Transactions that are open in a replica's log: no marker ends them (only of imported log folders).",
+    ("broker", "topic", "partition", "producer_id"),
+    (
+        Column("broker", "int32", "whose replica"),
+        Column("topic", "string", "of what"),
+        Column("partition", "int32", "of what"),
+        Column("producer_id", "int64", "the producer that wrote it"),
+        Column("producer_epoch", "int16", "its epoch"),
+        Column("first_offset", "int64", "the first record; consumers of committed data stop here"),
+        Column("last_offset", "int64", "the last record so far"),
+        Column("started_ms", "int64", "when the first record was made; null: not known"),
+        Column("last_ms", "int64", "when the last record was made"),
+        Column("transactional_id", "string", "the producer's transactional id, if the coordinator knows it"),
+        Column("coordinator_epoch", "int16", "the producer's epoch by the coordinator's log"),
+        Column(
+            "coordinator_state",
+            "string",
+            "the state by the coordinator's log, as Kafka names it; `Unknown`: the log has no such producer; "
+            "null: the log is not there",
+        ),
+        Column("coordinator_lists_partition", "bool", "whether that state names the partition"),
+        Column("timeout_ms", "int32", "after which the coordinator aborts it"),
+    ),
+)
+
+TABLES: Final = (LEDGER, READS, CLIENT_EVENTS, EVENTS, FAULTS, REPLICAS, RECORDS, TRANSACTIONS)
 
 
 def value_id(value: str) -> str:

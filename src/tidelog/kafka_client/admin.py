@@ -18,7 +18,12 @@ from tidelog.kafka_client.blocking import Client, ClientError, Unreachable, erro
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from tidelog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tidelog.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from tidelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tidelog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -215,14 +220,20 @@ class Admin:
         *,
         partitions: int = DEFAULT,
         replicas: int = DEFAULT,
+        assignment: Sequence[Sequence[int]] = (),
         settings: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
+        """`assignment`: the brokers of each partition, the one that is to lead first; then the two counts
+        stay out."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
             replication_factor=replicas,
-            assignments=[],
+            assignments=[
+                CreatableReplicaAssignment(partition_index=number, broker_ids=list(brokers))
+                for number, brokers in enumerate(assignment)
+            ],
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()],
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)

@@ -8,10 +8,10 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from tidelog.cluster.client_config import client_config
-from tidelog.cluster.spec import as_texts
+from tidelog.cluster.topics import Replicas, create
 from tidelog.cluster.waits import Waits
 from tidelog.errors import Refusal
-from tidelog.kafka_client.admin import DEFAULT, Admin
+from tidelog.kafka_client.admin import Admin
 
 WHY: Final = "a cluster that runs already (--kafka-bootstrap-servers) cannot be harmed"
 
@@ -34,16 +34,14 @@ class ExistingCluster(Waits):
         self,
         name: str,
         partitions: int = 1,
-        replicas: int | None = None,
+        replicas: Replicas = None,
         config: Mapping[str, Any] | None = None,
     ) -> str:
         """Create a topic; returns its name when it has leaders."""
-        settings = as_texts(config or {})
         with Admin(self.bootstrap_servers) as admin:
-            count = DEFAULT if replicas is None else replicas
-            admin.create(name, partitions=partitions, replicas=count, settings=settings)
+            count = create(admin, name, partitions, replicas, config)
             self._created.append(name)
-            if not admin.wait_for_leaders(name, partitions):
+            if not admin.wait_for_leaders(name, count):
                 raise Refusal(f"{self.bootstrap_servers}: {name} has no leaders")
         return name
 

@@ -104,6 +104,10 @@ class Faults:
         """The fetches of a follower wait on their way."""
         return self.cluster.hold_replication(follower, leader)
 
+    def reset(self, a: Side, b: Side) -> ActiveFault:
+        """Connections between two sides break; new ones can be made at once."""
+        return self.cluster.reset(a, b)
+
     # ------------------------------------------------------------ requests of clients
 
     def hold(self, api: str, *, topic: str = "", client: str = "") -> RequestFault:

@@ -28,6 +28,7 @@ from tidelog.testing.options import ClusterChoice, add_options, choices, marked
 
 if TYPE_CHECKING:
     from tidelog.cluster.async_cluster import AsyncCluster
+    from tidelog.cluster.topics import Replicas
     from tidelog.kafka_client.admin import Admin
     from tidelog.testing.async_faults import AsyncFaults
     from tidelog.testing.faults import Faults
@@ -134,7 +135,7 @@ def kafka_topic_factory(request: pytest.FixtureRequest, kafka_cluster: AnyCluste
 
     def create(
         partitions: int = 1,
-        replicas: int | None = None,
+        replicas: Replicas = None,
         config: Mapping[str, Any] | None = None,
         *,
         name: str = "",

@@ -120,6 +120,8 @@ def recover(path: Path) -> tuple[EvidenceFolder, RecoveredTrial]:
     trial still runs. Repeating it does no harm. The caller releases the folder."""
     folder = EvidenceFolder.claim(path)
     try:
+        if not folder.manifest.keeps_ledger:
+            raise EvidenceError(f"{path} is no trial: repeat tidelog evidence import-kafka to finish it")
         ended = kill_leftovers(folder.cluster)
         _wait_for_writers(folder)
         sealed = seal_journals(folder)

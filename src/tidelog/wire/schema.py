@@ -135,12 +135,28 @@ def field(
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    return dataclass(slots=True, kw_only=True)(cls)
+    """A broker defines two hundred of them before it can start. What a dataclass would write and compile for
+    each of them they have in common: comparison, `repr`, and a docstring that names the arguments."""
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    cls.__eq__, cls.__repr__, cls.__hash__ = _equal, _shown, None  # type: ignore[method-assign,assignment]
+    return dataclass(slots=True, kw_only=True, eq=False, repr=False)(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def frozen_struct(cls: type[T]) -> type[T]:
+    """The same, to be used as keys: compared and hashed often, by code of their own."""
     return dataclass(slots=True, kw_only=True, frozen=True)(cls)
+
+
+def _equal(self: Any, other: Any) -> Any:
+    if self.__class__ is not other.__class__:
+        return NotImplemented
+    return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
+
+
+def _shown(self: Any) -> str:
+    fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    return f"{type(self).__qualname__}({fields})"
 
 
 # ---------------------------------------------------------------- reading a declaration

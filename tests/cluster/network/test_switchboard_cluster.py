@@ -3,45 +3,87 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from bench.processes import PATIENCE_SECONDS
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.broker.running import QUIET, eventually
-from tests.cluster.network.relayed import RelayedCluster, Sender
 
-from tidelog.faults.places import KEEPER, Channel, Node
+from tidelog import Cluster
+from tidelog.cluster.network.relayed import RelayNetwork
+from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.faults.places import KEEPER, Channel
+from tidelog.kafka_client.admin import Admin, PartitionView
 
 pytestmark = pytest.mark.slow
 
+BROKERS = (1, 2, 3)
+
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayedCluster]:
-    with RelayedCluster(tmp_path_factory.mktemp("relayed")) as cluster:
+def running() -> Iterator[Cluster]:
+    with Cluster(settings={"replica.lag.time.max.ms": 1_500}) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(running: RelayedCluster) -> Iterator[RelayedCluster]:
+def cluster(running: Cluster) -> Iterator[Cluster]:
     yield running
-    running.board.heal()
-    running.board.release(None)
-    running.delete_topics()
+    assert running.heal() == []
+    running.wait_in_sync()
 
 
-def between(a: Node, b: Node) -> list[tuple[Node, Node]]:
-    return [(a, b), (b, a)]
+@pytest.fixture
+def board(cluster: Cluster) -> Switchboard:
+    assert isinstance(cluster.network, RelayNetwork)
+    return cluster.network.board
 
 
-def read(cluster: RelayedCluster, client: str, topic: str, count: int) -> list[str]:
+def new_topic(cluster: Cluster, *replicas: int) -> str:
+    """Led by the first of its replicas; all are in sync when this returns."""
+    name = cluster.topic(f"t-{uuid.uuid4().hex[:8]}", replicas=[replicas])
+    cluster.wait_isr(name, replicas)
+    assert cluster.leader_of(name) == replicas[0]
+    return name
+
+
+def client_in(cluster: Cluster, zone: str) -> tuple[str, str]:
+    """The name of a new client in a zone, and where it begins."""
+    name = f"client-{uuid.uuid4().hex[:8]}"
+    return name, cluster.bootstrap_for(name, zone)
+
+
+class Sender:
+    """A producer that remembers what became of each record."""
+
+    def __init__(self, bootstrap: str, **settings: Any) -> None:
+        quick = {"linger.ms": 0, "reconnect.backoff.max.ms": 200, "acks": "all", **QUIET}
+        self.producer = Producer({"bootstrap.servers": bootstrap} | quick | settings)
+        self.outcomes: dict[str, str] = {}
+
+    def send(self, topic: str, value: str) -> None:
+        def delivered(error: Any, _message: Any) -> None:
+            self.outcomes[value] = error.name() if error is not None else "ok"
+
+        self.producer.produce(topic, value, partition=0, on_delivery=delivered)
+
+    def outcome(self, value: str) -> str:
+        """Empty while nothing is known."""
+        self.producer.poll(0.01)
+        return self.outcomes.get(value, "")
+
+    def sent(self, topic: str, value: str) -> str:
+        """What becomes of a record."""
+        self.send(topic, value)
+        return eventually(lambda: self.outcome(value), f"the fate of {value}")
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[str]:
     consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap(client),
-            "group.id": "none",
-            "enable.auto.commit": False,
-            **QUIET,
-        }
+        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, **QUIET}
     )
     values: list[str] = []
     try:
@@ -56,119 +98,105 @@ def read(cluster: RelayedCluster, client: str, topic: str, count: int) -> list[s
     return values
 
 
-def high_watermark(cluster: RelayedCluster, topic: str) -> int | None:
-    seen = cluster.partition(topic)
-    return seen.high_watermark if seen is not None else None
+def partition(cluster: Cluster, topic: str) -> PartitionView:
+    with Admin(cluster.bootstrap_servers) as admin:
+        [view] = admin.topics([topic])
+        admin.add_offsets([view])
+    return view.partitions[0]
 
 
-def test_clients_of_each_zone_see_the_cluster_through_their_own_relays(cluster: RelayedCluster):
+def test_clients_of_each_zone_see_the_cluster_through_their_own_relays(cluster: Cluster, board: Switchboard):
     """They produce and consume, and whatever they are told leads to relays of theirs."""
-    topic = cluster.new_topic([0, 1, 2])
-    here, there = cluster.client("az1"), cluster.client("az2")
-    sender = Sender(cluster.bootstrap(here))
+    topic = new_topic(cluster, 1, 2, 3)
+    (here, servers), (there, other_servers) = client_in(cluster, "az1"), client_in(cluster, "az2")
+    sender = Sender(servers)
     assert [sender.sent(topic, value) for value in "abc"] == ["ok"] * 3
-    assert read(cluster, there, topic, 3) == ["a", "b", "c"]
+    assert read(other_servers, topic, 3) == ["a", "b", "c"]
     told = sender.producer.list_topics(topic, timeout=PATIENCE_SECONDS).brokers
     seen = {number: (broker.host, broker.port) for number, broker in told.items()}
-    assert seen == {number: cluster.board.route(here, number) for number in range(3)}
-    assert not {cluster.board.route(there, number) for number in range(3)} & set(seen.values())
+    assert seen == {number: board.route(here, number) for number in BROKERS}
+    assert not {board.route(there, number) for number in BROKERS} & set(seen.values())
 
 
-def test_a_client_that_is_cut_off_from_the_leader_recovers(cluster: RelayedCluster):
+def test_a_client_that_is_cut_off_from_the_leader_recovers(cluster: Cluster):
     """Its sends time out, those of others do not; when the link heals, they arrive again."""
-    topic = cluster.new_topic([0, 1, 2])
-    cut_off, other = cluster.client("az2"), cluster.client("az3")
-    sender = Sender(cluster.bootstrap(cut_off), **{"message.timeout.ms": 1000, "request.timeout.ms": 500})
+    topic = new_topic(cluster, 1, 2, 3)
+    (cut_off, servers), (_, other_servers) = client_in(cluster, "az2"), client_in(cluster, "az3")
+    sender = Sender(servers, **{"message.timeout.ms": 1000, "request.timeout.ms": 500})
     assert sender.sent(topic, "a") == "ok"
-    cluster.board.cut(between(cut_off, 0))
-    assert sender.sent(topic, "b") == "_MSG_TIMED_OUT"
-    assert Sender(cluster.bootstrap(other)).sent(topic, "c") == "ok"
-    cluster.board.heal()
+    with cluster.cut(cut_off, 1):
+        assert sender.sent(topic, "b") == "_MSG_TIMED_OUT"
+        assert Sender(other_servers).sent(topic, "c") == "ok"
     attempts = iter(range(1000))
     eventually(lambda: sender.sent(topic, f"d{next(attempts)}") == "ok", "it can send again")
     # So short a time-out may make an impatient client send its first record twice.
-    assert list(dict.fromkeys(read(cluster, other, topic, 3)))[:2] == ["a", "c"]
+    assert list(dict.fromkeys(read(other_servers, topic, 3)))[:2] == ["a", "c"]
 
 
-def test_a_follower_can_be_stepped_by_single_fetches(cluster: RelayedCluster):
-    """The high watermark moves when the leader sees the fetch that says so, and the producer hears then."""
-    topic = cluster.new_topic([0, 1])
-    sender = Sender(cluster.bootstrap(cluster.client("az1")))
+def test_a_follower_can_be_stepped_by_single_fetches(cluster: Cluster, board: Switchboard):
+    """One fetch brings a record to the follower, the next one confirms it: then the high watermark moves, and
+    the producer hears of it."""
+    topic = new_topic(cluster, 1, 2)
+    sender = Sender(client_in(cluster, "az1")[1])
     assert [sender.sent(topic, "a"), sender.sent(topic, "b")] == ["ok", "ok"]
-    fetches = Channel("fetch", 1, 0)
-    eventually(lambda: high_watermark(cluster, topic) == 2)
-    cluster.board.hold(fetches)
-    sender.send(topic, "c")
-    sender.producer.flush(0.2)
-    # Whatever fetch was at the leader brought c to the follower. The next one, which confirms it, is held.
-    eventually(lambda: cluster.board.in_flight(fetches) == 1, "a fetch is held")
-    assert not sender.outcome("c")
-    assert high_watermark(cluster, topic) == 2
-    assert cluster.board.deliver(fetches)
-    eventually(lambda: sender.outcome("c") == "ok", "c is acknowledged")
-    assert high_watermark(cluster, topic) == 3
-    cluster.board.release(fetches)
+    eventually(lambda: partition(cluster, topic).high_watermark == 2)
+    fetches = Channel("fetch", 2, 1)
+    with cluster.hold_replication(2, 1):
+        eventually(lambda: board.in_flight(fetches) == 1, "a fetch is held")
+        sender.send(topic, "c")
+        eventually(lambda: partition(cluster, topic).log_end_offset == 3, "the leader has written c")
+        assert board.deliver(fetches)
+        eventually(lambda: board.in_flight(fetches) == 1, "the follower has c, and its next fetch is held")
+        assert (partition(cluster, topic).high_watermark, sender.outcome("c")) == (2, "")
+        assert board.deliver(fetches)
+        eventually(lambda: sender.outcome("c") == "ok", "c is acknowledged")
+        assert partition(cluster, topic).high_watermark == 3
 
 
-def test_one_direction_between_two_brokers_can_be_cut(cluster: RelayedCluster):
+def test_one_direction_between_two_brokers_can_be_cut(cluster: Cluster):
     """The follower's fetches get lost, though answers would come: it leaves the ISR, and returns. Were it the
     controller, no broker would hear of that."""
-    controller = cluster.controller()
-    leader, follower = (broker for broker in range(3) if broker != controller)
-    topic = cluster.new_topic([leader, follower, controller])
-    cluster.board.cut([(follower, leader)])
-    # When the leader removes the follower, the high watermark waits for the next append: that of the retry.
-    sender = Sender(cluster.bootstrap(cluster.client("az1")), **{"request.timeout.ms": 5_000})
-    assert sender.sent(topic, "a") == "ok"
-    cluster.wait_for_isr(topic, {leader, controller}, leader)
-    cluster.board.heal()
-    cluster.wait_for_isr(topic, {0, 1, 2}, leader)
+    controller = cluster.controller
+    leader, follower = (broker for broker in BROKERS if broker != controller)
+    topic = new_topic(cluster, leader, follower, controller)
+    with cluster.cut(follower, leader, one_way=True):
+        # When the leader removes the follower, the high watermark waits for the next append: that of the
+        # retry.
+        sender = Sender(client_in(cluster, "az1")[1], **{"request.timeout.ms": 5_000})
+        assert sender.sent(topic, "a") == "ok"
+        eventually(lambda: cluster.isr(topic) == {leader, controller}, "the follower is out of sync")
+    assert cluster.isr(topic) == set(BROKERS)
 
 
-def test_broken_connections_are_made_again(cluster: RelayedCluster):
+def test_broken_connections_are_made_again(cluster: Cluster):
     """A reset in the middle of things loses nothing."""
-    topic = cluster.new_topic([0, 1, 2])
-    client = cluster.client("az1")
-    sender = Sender(cluster.bootstrap(client), **{"enable.idempotence": True})
+    topic = new_topic(cluster, 1, 2, 3)
+    client, servers = client_in(cluster, "az1")
+    sender = Sender(servers, **{"enable.idempotence": True})
     for round_ in range(5):
         sender.send(topic, f"{round_}")
-        cluster.board.reset(client, 0)
-        cluster.board.reset(0, 1)
+        cluster.reset(client, 1)
+        cluster.reset(1, 2)
     eventually(lambda: sender.outcome("4"), "all are decided")
     assert set(sender.outcomes.values()) == {"ok"}
-    assert read(cluster, client, topic, 5) == ["0", "1", "2", "3", "4"]
+    assert read(servers, topic, 5) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_broker_that_the_keeper_does_not_hear_is_replaced(cluster: RelayedCluster):
+def test_a_broker_that_the_keeper_does_not_hear_is_replaced(cluster: Cluster):
     """Its session runs out and another leads; when the link heals it follows and is in sync again."""
-    topic = cluster.new_topic([1, 2, 0])
-    cluster.board.cut(between(1, KEEPER))
-    cluster.wait_for_leader(topic, 2, asked=2)
-    cluster.board.heal()
-    cluster.wait_for_isr(topic, {0, 1, 2}, asked=2)
+    topic = new_topic(cluster, 2, 3, 1)
+    with cluster.cut(2, KEEPER):
+        cluster.wait_leader_not(2, topic)
+    assert cluster.isr(topic) == set(BROKERS)
 
 
-def test_a_killed_broker_comes_back_elsewhere(cluster: RelayedCluster):
-    """Clients and brokers find it where the switchboard says, on a port that none of them knows."""
-    topic = cluster.new_topic([2, 1, 0])
-    client = cluster.client("az1")
-    sender = Sender(cluster.bootstrap(client))
-    assert sender.sent(topic, "a") == "ok"
-    cluster.kill(2)
-    cluster.wait_for_leader(topic, 1, asked=0)
-    assert sender.sent(topic, "b") == "ok"
-    cluster.start(2)
-    cluster.wait_for_isr(topic, {0, 1, 2}, asked=0)
-    assert read(cluster, client, topic, 2) == ["a", "b"]
-
-
-def test_everything_between_brokers_went_through_the_switchboard(cluster: RelayedCluster):
+def test_everything_between_brokers_went_through_the_switchboard(cluster: Cluster, board: Switchboard):
     """Every pair of them talks, and each with the keeper: none found another way."""
-    for replicas in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
-        cluster.new_topic(replicas)
-    traffic = cluster.board.traffic()
-    for broker in range(3):
+    for replicas in ((1, 2, 3), (2, 3, 1), (3, 1, 2)):
+        new_topic(cluster, *replicas)
+    traffic = board.traffic()
+    for broker in BROKERS:
         assert traffic[broker, KEEPER].messages
         assert traffic[KEEPER, broker].messages
-    talked = {pair for pair, flow in traffic.items() if flow.messages and pair[0] in range(3)}
-    assert {(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)} <= talked
+    talked = {pair for pair, flow in traffic.items() if flow.messages and pair[0] in BROKERS}
+    assert {(a, b) for a in BROKERS for b in BROKERS if a != b} <= talked

@@ -210,7 +210,7 @@ def test_json_lines_say_the_same(tmp_path: Path) -> None:
         ),
         ("[" * 100_000, "nested too deeply"),
         ('{"a":' * 100_000, "line 1: nested too deeply"),
-        ('{"type": "ok", "f": "send", "process": 0, "value": [}', "line 1, column 53: this is no JSON"),
+        ('{"type": "ok", "f": "send", "process": 0, "value": [}', "line 1, column 53: this is not JSON"),
     ],
 )
 def test_what_is_no_history_is_refused_and_leaves_nothing(tmp_path: Path, text: str, why: str) -> None:

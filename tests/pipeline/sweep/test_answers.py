@@ -71,3 +71,8 @@ def test_a_sentence_says_what_was_seen() -> None:
 def test_a_sweep_that_cannot_tell_is_not_asked() -> None:
     """One kind of rules is no comparison."""
     assert answers([count(Cell())]) == []
+
+
+def test_a_sweep_that_played_nothing_of_a_question_leaves_it_out() -> None:
+    """As one of power losses alone does with the questions about intact disks."""
+    assert answers([]) == []

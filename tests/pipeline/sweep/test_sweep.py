@@ -180,6 +180,7 @@ def test_a_cell_whose_faults_never_came_about_is_unknown(done: tuple[Path, Atlas
     assert not any(count.exercised for count in blank if count.cell.faults == "crash")
     assert cheapest(AtlasTable(replace(atlas, counts=blank)), "epoch", ["crash"], ["phantom"]) is None
     assert cheapest(AtlasTable(atlas), "epoch", ["crash"], ["phantom"]) is not None
+    assert cheapest(AtlasTable(atlas), "epoch", [], ["phantom"]) is None
     page = render(replace(atlas, counts=blank))
     assert "4 of 8 cells are unknown" in page
     assert page.count('m-lost hu"') == 4

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, one_of, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
@@ -40,7 +41,12 @@ Folder = Annotated[
 ]
 ChosenEngine = Annotated[
     str,
-    value("spark|local", "Run on Spark, or in processes of this machine without Java.", "--engine"),
+    value(
+        "spark|local",
+        "Run on Spark, or in processes of this machine without Java.",
+        "--engine",
+        autocompletion=completion.words("spark", "local"),
+    ),
 ]
 Report = Annotated[
     Path | None,

@@ -1,4 +1,5 @@
-"""``tidelog evidence``: summarise a trial, recover a killed one, import a Jepsen history."""
+"""``tidelog evidence``: summarise a trial, recover a killed one, import a Jepsen history or log folders of
+Kafka."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli.commands.evidence_kafka import import_kafka
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.help import Group
 from tidelog.cli.options import JsonOption, flag
@@ -16,11 +18,13 @@ from tidelog.errors import Refusal, reason
 from tidelog.narrate.numbers import counted
 
 app = typer.Typer(
-    help="Evidence of trials: show, recover, import.",
+    help="Evidence of trials and of Kafka clusters: show, recover, import.",
     no_args_is_help=False,
     rich_markup_mode=None,
     cls=Group,
 )
+
+app.command("import-kafka")(import_kafka)
 
 Folder = Annotated[
     Path,
@@ -58,6 +62,8 @@ def show(folder: Folder, as_json: JsonOption = False) -> int:
 
     claimed = EvidenceFolder.claim(folder)
     try:
+        if not claimed.manifest.keeps_ledger:
+            raise Refusal(f"{folder} holds log folders, without sends: use tidelog audit {folder}")
         if claimed.manifest.state == RUNNING:
             raise Refusal(f"the trial in {folder} was killed: first tidelog evidence recover {folder}")
         return check_quickly(claimed, claimed.manifest.settings.get("notes", []), as_json=as_json)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import flag, generation_named, scenario_named, scenario_text, value
 from tidelog.cli.show.output import write_text
@@ -36,11 +37,19 @@ Named = Annotated[
         metavar="[SCENARIO|FILE]",
         help="Scenario to open: a name from 'tidelog scenario list', or a file.",
         show_default=False,
+        autocompletion=completion.scenarios,
     ),
 ]
 Generation = Annotated[
     str | None,
-    value("G", "Replication rules: hw, kip101, epoch, elr or majority.", "--generation", "-g", default=False),
+    value(
+        "G",
+        "Replication rules: hw, kip101, epoch, elr or majority.",
+        "--generation",
+        "-g",
+        default=False,
+        autocompletion=completion.generations,
+    ),
 ]
 Host = Annotated[str, value("H", "Address to listen on.")]
 Port = Annotated[int, value("P", "Port to listen on; 0 picks a free port.", min=0, max=65_535)]
@@ -67,6 +76,7 @@ Chosen = Annotated[
         "With --export: scenario to include (a name or a file); repeatable.",
         "--scenario",
         default="the whole catalogue",
+        autocompletion=completion.scenarios,
     ),
 ]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.help import Group
 from tidelog.cli.options import (
@@ -104,7 +105,11 @@ def run_scenario(
     generation: GenerationOption = None,
     stage: Annotated[
         str,
-        value("STAGE", "Where to play it: sim (simulator) or cluster (broker processes)."),
+        value(
+            "STAGE",
+            "Where to play it: sim (simulator) or cluster (broker processes).",
+            autocompletion=completion.words(*STAGES),
+        ),
     ] = "sim",
     pace: PaceOption = None,
     evidence: EvidenceOption = None,
@@ -141,7 +146,14 @@ def compare(
     name: ScenarioArgument,
     generation: Annotated[
         list[str] | None,
-        value("G", "Generation to compare; give two or more.", "--generation", "-g", default="hw and epoch"),
+        value(
+            "G",
+            "Generation to compare; give two or more.",
+            "--generation",
+            "-g",
+            default="hw and epoch",
+            autocompletion=completion.generations,
+        ),
     ] = None,
     stages: Annotated[
         bool,

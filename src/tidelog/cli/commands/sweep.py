@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, value
 from tidelog.cli.paths import absolute, make_folder
@@ -36,8 +38,8 @@ Exit code: 0 swept, with or without findings; 2 wrong usage. With --replay: 1 if
 """
 
 
-def _axis(flag: str, metavar: str, help_: str) -> Any:
-    return value(metavar, help_, flag, default=False)
+def _axis(flag: str, metavar: str, help_: str, names: Callable[[], Iterable[str]] | None = None) -> Any:
+    return value(metavar, help_, flag, default=False, autocompletion=names and completion.lists(names))
 
 
 GridArgument = Annotated[
@@ -50,16 +52,34 @@ GridArgument = Annotated[
     ),
 ]
 Generations = Annotated[
-    str | None, _axis("--generation", "LIST", "Replication rules: hw, kip101, epoch, elr, majority.")
+    str | None,
+    _axis(
+        "--generation",
+        "LIST",
+        "Replication rules: hw, kip101, epoch, elr, majority.",
+        lambda: completion.generations(""),
+    ),
 ]
-Acks = Annotated[str | None, _axis("--acks", "LIST", "acks of the producers: 0, 1, all.")]
+Acks = Annotated[
+    str | None, _axis("--acks", "LIST", "acks of the producers: 0, 1, all.", lambda: ("0", "1", "all"))
+]
 Replicas = Annotated[str | None, _axis("--replicas", "LIST", "Replicas of the topic.")]
 MinInsync = Annotated[str | None, _axis("--min-insync", "LIST", "min.insync.replicas of the topic.")]
-Unclean = Annotated[str | None, _axis("--unclean", "LIST", "Unclean leader election: no, yes.")]
-Flush = Annotated[
-    str | None, _axis("--flush", "LIST", "When brokers sync their logs: roll (as Kafka by default), always.")
+Unclean = Annotated[
+    str | None, _axis("--unclean", "LIST", "Unclean leader election: no, yes.", lambda: ("no", "yes"))
 ]
-Idempotence = Annotated[str | None, _axis("--idempotence", "LIST", "Idempotent producers: no, yes.")]
+Flush = Annotated[
+    str | None,
+    _axis(
+        "--flush",
+        "LIST",
+        "When brokers sync their logs: roll (as Kafka by default), always.",
+        lambda: ("roll", "always"),
+    ),
+]
+Idempotence = Annotated[
+    str | None, _axis("--idempotence", "LIST", "Idempotent producers: no, yes.", lambda: ("no", "yes"))
+]
 Retries = Annotated[str | None, _axis("--retries", "LIST", "Retries of a producer.")]
 IsrRules = Annotated[
     str | None,
@@ -67,6 +87,7 @@ IsrRules = Annotated[
         "--isr-rule",
         "LIST",
         "Rule that removes a replica from the ISR: caught-up-time, fetch-time, message-lag.",
+        lambda: ("caught-up-time", "fetch-time", "message-lag"),
     ),
 ]
 FaultMixes = Annotated[
@@ -76,6 +97,7 @@ FaultMixes = Annotated[
         "LIST",
         f"Faults to inject: {', '.join(SEARCH_FAULTS)}; crash+power for both; "
         "or none, network, all, all-power.",
+        completion.search_faults,
     ),
 ]
 Zones = Annotated[str | None, _axis("--zones", "LIST", "Number of zones of the brokers.")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidelog.cli import completion
 from tidelog.cli.help import Group
 from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, servers_of, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
@@ -29,7 +30,14 @@ TopicsArgument = Annotated[
 ]
 ConfigOption = Annotated[
     list[str] | None,
-    value("NAME=VALUE", "Topic setting; repeatable.", "--config", "-c", default=False),
+    value(
+        "NAME=VALUE",
+        "Topic setting; repeatable.",
+        "--config",
+        "-c",
+        default=False,
+        autocompletion=completion.topic_settings,
+    ),
 ]
 
 

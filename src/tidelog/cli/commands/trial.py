@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from tidelog.cli import completion
 from tidelog.cli.options import (
     GenerationChoice,
     JsonOption,
@@ -65,10 +66,22 @@ MinInsync = Annotated[
     ),
 ]
 Acks = Annotated[
-    str, value("LIST", "acks of the producers, assigned in turn: 0, 1, all.", rich_help_panel=LOAD)
+    str,
+    value(
+        "LIST",
+        "acks of the producers, assigned in turn: 0, 1, all.",
+        rich_help_panel=LOAD,
+        autocompletion=completion.lists(lambda: ("0", "1", "all")),
+    ),
 ]
 Idempotence = Annotated[
-    str, value("I", "Idempotence of producers with acks=all: on, off or mixed.", rich_help_panel=LOAD)
+    str,
+    value(
+        "I",
+        "Idempotence of producers with acks=all: on, off or mixed.",
+        rich_help_panel=LOAD,
+        autocompletion=completion.words("on", "off", "mixed"),
+    ),
 ]
 Producers = Annotated[int, value("N", "Number of producers.", min=1, max=500, rich_help_panel=LOAD)]
 Consumers = Annotated[
@@ -95,6 +108,7 @@ FaultList = Annotated[
         f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
         "--faults",
         rich_help_panel=FAULTS,
+        autocompletion=completion.lists(completion.trial_faults),
     ),
 ]
 Every = Annotated[float, value("S", "Average seconds between faults.", min=0.1, rich_help_panel=FAULTS)]
@@ -104,6 +118,7 @@ Network = Annotated[
         "N",
         "Network faults by relays (TCP proxies) or netns (network namespaces; needs root).",
         rich_help_panel=FAULTS,
+        autocompletion=completion.words("relays", "netns"),
     ),
 ]
 DownMax = Annotated[
@@ -138,7 +153,12 @@ Servers = Annotated[
 SetOption = Annotated[
     list[str] | None,
     value(
-        "NAME=VALUE", "Setting of every broker; repeatable.", "--set", default=False, rich_help_panel=CLUSTER
+        "NAME=VALUE",
+        "Setting of every broker; repeatable.",
+        "--set",
+        default=False,
+        rich_help_panel=CLUSTER,
+        autocompletion=completion.broker_settings,
     ),
 ]
 ClientOption = Annotated[

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import GenerationChoice, flag, generation_named, value
 from tidelog.cli.paths import absolute
@@ -30,7 +31,13 @@ DataDir = Annotated[
 KeeperChoice = Annotated[str, value("K", "embedded, or zookeeper://host:port,…/path.", "--keeper")]
 SetOption = Annotated[
     list[str] | None,
-    value("NAME=VALUE", "Broker setting; repeatable.", "--set", default=False),
+    value(
+        "NAME=VALUE",
+        "Broker setting; repeatable.",
+        "--set",
+        default=False,
+        autocompletion=completion.broker_settings,
+    ),
 ]
 PropertiesOption = Annotated[
     Path | None,

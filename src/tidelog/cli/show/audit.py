@@ -12,6 +12,7 @@ from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import palette
 from tidelog.cli.show.lines import wrap
 from tidelog.cli.show.output import console, write_json, write_lines
+from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Cause, Finding, findings, totals
 from tidelog.pipeline.report.words import HELD, VIOLATED, headline, load_ms
@@ -25,6 +26,8 @@ _LABEL = 12
 _CAUSES = 4
 _UNJUDGED = 5
 _WIDTH_MAX = 110
+_TOLD = ("unclean election", "hanging transaction")
+"""Notices with an example: what one of them says is what an operator looks for."""
 
 
 def exit_code(audited: Audited) -> ExitCode:
@@ -98,6 +101,9 @@ def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
     manifest, counts = audited.manifest, totals(audited.verdict)
     where = f"generation {manifest.generation}" if manifest.generation else "existing Kafka cluster"
     seed = "" if manifest.seed is None else f" · seed {manifest.seed}"
+    if not manifest.keeps_ledger:
+        yield from _cluster(audited)
+        return
     yield "trial", f"{where} · {load_ms(manifest) / 1000:.1f} s{seed} · {manifest.state}"
     ok = counts.sends - counts.failed - counts.unknown
     yield "sends", f"{counts.sends:,} · {ok:,} ok · {counts.failed:,} failed · {counts.unknown:,} unknown"
@@ -112,11 +118,24 @@ def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
         yield "faults", " · ".join(f"{kind} {count}" for kind, count in done.most_common()) or "none"
 
 
+def _cluster(audited: Audited) -> Iterator[tuple[str, str]]:
+    """Of log folders that were imported."""
+    topics = audited.manifest.topics
+    records = (audited.verdict.get("totals") or {}).get("records") or {}
+    partitions = sum(int(topic.get("partitions") or 0) for topic in topics)
+    name = audited.manifest.settings.get("cluster_id")
+    yield (
+        "cluster",
+        f"{name or 'Kafka'} · {counted(len(topics), 'topic')} · {counted(partitions, 'partition')}",
+    )
+    yield "records", " · ".join(f"broker {broker} {count:,}" for broker, count in records.items()) or "none"
+
+
 def _why(finding: Finding) -> Iterator[tuple[int, str]]:
     """The causes, the most frequent first, each with an example."""
     for cause in finding.causes[:_CAUSES]:
         yield 2, f"{cause.count:,} × {cause.rule}" if cause.rule else f"{cause.count:,} with unknown cause"
-        if finding.severity == VIOLATION and cause.words:
+        if (finding.severity == VIOLATION or finding.anomaly in _TOLD) and cause.words:
             yield 4, f"{_example(cause)}{cause.words}"
     if len(finding.causes) > _CAUSES:
         yield 2, f"and {len(finding.causes) - _CAUSES} more causes"

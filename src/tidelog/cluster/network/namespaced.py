@@ -66,6 +66,9 @@ class NamespaceNetwork:
     def release(self, pairs: Iterable[Pair]) -> None:
         pass
 
+    def reset(self, pairs: Iterable[Pair]) -> None:
+        raise ClusterError("connections cannot be broken: between namespaces there are only packets")
+
     def restore(self) -> None:
         with _as_cluster_error():
             self._spaces.heal()

@@ -55,6 +55,10 @@ class ClusterNetwork(Protocol):
         ...
 
     def release(self, pairs: Iterable[Pair]) -> None: ...
+    def reset(self, pairs: Iterable[Pair]) -> None:
+        """Connections between a and b break, for each pair (a, b); new ones can be made at once."""
+        ...
+
     def restore(self) -> None:
         """No link is cut, slow or held any more."""
         ...
@@ -134,6 +138,9 @@ class DirectNetwork(Loopback):
 
     def release(self, pairs: Iterable[Pair]) -> None:
         pass
+
+    def reset(self, pairs: Iterable[Pair]) -> None:
+        raise _unavailable("broken connections")
 
     def restore(self) -> None:
         pass

@@ -16,31 +16,32 @@ _FETCH: Final = "fetch"
 class RelayNetwork(Loopback):
     def __init__(self, spec: ClusterSpec) -> None:
         super().__init__(spec)
-        self._board = Switchboard()
+        self.board = Switchboard()
+        """For single messages: which wait, which pass."""
         self._delayed: dict[Pair, None] = {}
         self._held: dict[Pair, None] = {}
         for broker, zone in spec.zones_of_brokers().items():
-            self._board.add(broker, zone)
-        self._board.add(KEEPER, "")
+            self.board.add(broker, zone)
+        self.board.add(KEEPER, "")
 
     def place(self, node: Node, at: Address) -> None:
-        self._board.place(node, *at)
+        self.board.place(node, *at)
 
     def route(self, source: Node, target: Node) -> Address | None:
-        return self._board.route(source, target)
+        return self.board.route(source, target)
 
     def add_client(self, name: str, zone: str) -> None:
-        self._board.add(name, zone)
+        self.board.add(name, zone)
 
     def cut(self, pairs: Iterable[Pair]) -> None:
-        self._board.cut(pairs)
+        self.board.cut(pairs)
 
     def mend(self, pairs: Iterable[Pair]) -> None:
-        self._board.heal(pairs)
+        self.board.heal(pairs)
 
     def delay(self, pairs: Iterable[Pair], ms: int) -> None:
         links = list(pairs)
-        self._board.delay(links, ms)
+        self.board.delay(links, ms)
         for link in links:
             if ms:
                 self._delayed[link] = None
@@ -49,25 +50,29 @@ class RelayNetwork(Loopback):
 
     def hold(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
-            self._board.hold(Channel(_FETCH, source, target))
+            self.board.hold(Channel(_FETCH, source, target))
             self._held[source, target] = None
 
     def release(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
-            self._board.release(Channel(_FETCH, source, target))
+            self.board.release(Channel(_FETCH, source, target))
             self._held.pop((source, target), None)
 
+    def reset(self, pairs: Iterable[Pair]) -> None:
+        for a, b in pairs:
+            self.board.reset(a, b)
+
     def restore(self) -> None:
-        self._board.heal()
+        self.board.heal()
         self.delay(tuple(self._delayed), 0)
         self.release(tuple(self._held))
 
     def silence(self, broker: int) -> None:
-        self._board.freeze(broker)
+        self.board.freeze(broker)
 
     def unsilence(self, broker: int) -> None:
-        self._board.thaw(broker)
+        self.board.thaw(broker)
 
     def close(self) -> None:
-        self._board.close()
+        self.board.close()
         super().close()

@@ -2,6 +2,8 @@
 
 `docs/reference/anomalies.md` says of each exactly how it is judged and how grave it is.
 
+The last three are of log folders that were imported, of which no ledger says what was acknowledged.
+
 Rules of the file: an audit runs only if everything it needs is there. Not run is not the same as nothing
 found. Unknown outcomes are neither lost nor phantom, control records belong to no producer.
 """
@@ -28,7 +30,7 @@ _NEEDS: Final[dict[str, tuple[Need, ...]]] = {
     "inconsistent offset": (Need.SENDS, Need.FINAL_LOG),
     "phantom": (Need.ALL_SENDS, Need.FINAL_LOG),
     "aborted read": (Need.SENDS, Need.FINAL_LOG),
-    "damaged": (Need.SENDS, Need.FINAL_LOG),
+    "damaged": (Need.FINAL_LOG,),
     "reordered": (Need.SENDS, Need.FINAL_LOG),
     "poll skip": (Need.READS, Need.FINAL_LOG),
     "non-monotonic poll": (Need.READS,),
@@ -39,5 +41,8 @@ _NEEDS: Final[dict[str, tuple[Need, ...]]] = {
     "unavailable": (),
     "unknown arrived": (Need.SENDS, Need.FINAL_LOG),
     "broker exception": (Need.BROKER_LOGS,),
+    "too few copies": (Need.LOG_FOLDERS,),
+    "unclean election": (Need.LOG_FOLDERS, Need.EVENTS),
+    "hanging transaction": (Need.LOG_FOLDERS,),
 }
 AUDITS: Final = tuple(Audit(name, frozenset(needs)) for name, needs in _NEEDS.items())

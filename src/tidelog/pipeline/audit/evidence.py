@@ -36,6 +36,7 @@ from tidelog.evidence.tables import (
     READS,
     RECORDS,
     REPLICAS,
+    TRANSACTIONS,
     Table,
 )
 from tidelog.pipeline.errors import PipelineError, first_line
@@ -54,6 +55,7 @@ class Need(StrEnum):
     FINAL_LOG = "a final log"
     EVENTS = "events"
     BROKER_LOGS = "log files of brokers"
+    LOG_FOLDERS = "imported log folders"
 
 
 ABSENT: Final = {
@@ -65,6 +67,7 @@ ABSENT: Final = {
     Need.FINAL_LOG: "neither replica logs nor a final read show what the topic holds",
     Need.EVENTS: "there are no events of brokers",
     Need.BROKER_LOGS: "there are no log files of brokers",
+    Need.LOG_FOLDERS: "the log folders are not those of a cluster that was imported",
 }
 """Why an audit cannot run, by what it needs."""
 
@@ -101,6 +104,8 @@ class Evidence:
     faults: list[dict[str, Any]]
     replicas: list[dict[str, Any]]
     client_events: list[dict[str, Any]]
+    transactions: list[dict[str, Any]]
+    """Those that are open in imported logs."""
     unjudged: list[str] = field(default_factory=list)
     """What cannot be judged, and why."""
     facts: set[Need] = field(default_factory=set)
@@ -188,6 +193,7 @@ def load(folder: str | Path | Place) -> Evidence:
         _rows(place, FAULTS, unjudged),
         replicas,
         _rows(place, CLIENT_EVENTS, unjudged),
+        _rows(place, TRANSACTIONS, unjudged),
         unjudged,
         unreadable=unreadable,
     )
@@ -227,6 +233,8 @@ def _facts(
             facts |= {Need.FINAL_READ, Need.FINAL_LOG}
     if replicas:
         facts |= {Need.REPLICA_LOGS, Need.FINAL_LOG}
+        if not manifest.keeps_ledger:
+            facts.add(Need.LOG_FOLDERS)
     if events.num_rows:
         facts.add(Need.EVENTS)
     return facts

@@ -42,6 +42,14 @@ class Circumstance(StrEnum):
     LEADER_DOWN = "leader_down"
     SILENCE = "silence"
     """Nothing was acknowledged though a send waited."""
+    TRANSACTION_OPEN = "transaction_open"
+    """Its coordinator knows that the transaction is open."""
+    TRANSACTION_HANGS = "transaction_hangs"
+    """Its coordinator has ended the transaction, or does not know it."""
+    LAST_KNOWN_LEADER = "last_known_leader"
+    """The last leader was elected, because no replica was in sync or eligible."""
+    COORDINATOR_ABSENT = "coordinator_absent"
+    """The log of its coordinator is not there."""
 
 
 COLUMNS: Final = {

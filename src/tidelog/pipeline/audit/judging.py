@@ -19,15 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.tables import LEDGER, READS
-from tidelog.pipeline.audit import transactions
+from tidelog.pipeline.audit import log_folders, transactions
 from tidelog.pipeline.audit.anomalies import AUDITS, Audit
 from tidelog.pipeline.audit.context import Axis, Context, make_context
 from tidelog.pipeline.audit.engines import Engine, Local
 from tidelog.pipeline.audit.evidence import ABSENT, Evidence, Need
-from tidelog.pipeline.audit.findings import FindingWriter, Tally
+from tidelog.pipeline.audit.findings import Finding, FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.promises import apart, judge_early
 from tidelog.pipeline.audit.kernels.replicas import too_short
 from tidelog.pipeline.audit.partitions import Part, choose_log, end_by_reads, list_partitions
@@ -49,6 +50,8 @@ from tidelog.pipeline.errors import PipelineError, first_line
 Progress = Callable[[float, int], object]
 """Told which part of all work is done, and how many rows were read so far. Never goes back."""
 
+_SILENT: Final = frozenset({Need.BROKER_LOGS, Need.LOG_FOLDERS})
+"""What most evidence lacks: it is not said that audits which need it did not run."""
 _SEEN_FIRST: Final = 0.75
 """Round one is about so much of the work."""
 
@@ -149,13 +152,20 @@ class _Job:
         return Judgement(verdict, context, summed, tally, context.axis, windows)
 
     def _runnable(self) -> list[Audit]:
-        found, facts = [], self._evidence.facts
+        found, facts, unheard = [], self._evidence.facts, []
         for audit in self._audits:
-            absent = [ABSENT[need] for need in sorted(audit.needs - facts) if need != Need.BROKER_LOGS]
-            if absent:
+            missing = audit.needs - facts
+            absent = [ABSENT[need] for need in sorted(missing) if need not in _SILENT]
+            if absent and not self._evidence.manifest.keeps_ledger:
+                unheard.append(audit.name)
+            elif absent and Need.LOG_FOLDERS not in missing:
                 self._evidence.lacks(audit.name, " and ".join(absent))
             elif audit.needs <= facts and self._can_run(audit.name):
                 found.append(audit)
+        if unheard:
+            self._evidence.lacks(
+                ", ".join(unheard), "log folders do not say what clients sent, heard and read"
+            )
         if not found:
             why = (
                 "; ".join(self._evidence.unjudged[:1]) or "the evidence has neither sends nor reads nor logs"
@@ -301,6 +311,9 @@ class _Job:
         writer.add_all(damage(context, summed))
         if Need.REPLICA_LOGS in evidence.facts:
             writer.add_all(too_short(context.parts))
+        if Need.LOG_FOLDERS in evidence.facts:
+            with self._by_itself("too few copies", "unclean election", "hanging transaction"):
+                writer.add_all(self._in_log_folders(context))
         with self._by_itself("broker exception"):
             writer.add_all(exceptions(evidence))
         self._judge_clocks(context, summed, skewed, writer)
@@ -313,6 +326,23 @@ class _Job:
             windows += unavailable(context, evidence, states, [r.seconds for r in summed.ledgers])
         writer.add_all(windows)
         return windows
+
+    def _in_log_folders(self, context: Context) -> Iterator[Finding]:
+        """What the files of imported log folders show beyond their records."""
+        evidence, parts = self._evidence, context.parts
+        yield from log_folders.cut_off(parts)
+        yield from log_folders.holes(parts, evidence.replicas)
+        assigned = {
+            (topic["name"], int(partition)): len(brokers)
+            for topic in evidence.manifest.topics
+            for partition, brokers in dict(topic.get("assigned") or {}).items()
+        }
+        yield from log_folders.too_few(parts, assigned, self._damaged)
+        kinds = pa.array(("partition_state_written", "became_leader", "truncated"))
+        happened = evidence.events.filter(pc.is_in(evidence.events["event"], value_set=kinds)).to_pylist()
+        yield from log_folders.unclean(parts, evidence.replicas, happened)
+        now_ms = (evidence.manifest.ended_us or 0) // 1000
+        yield from log_folders.hanging(parts, evidence.transactions, now_ms)
 
     @contextmanager
     def _by_itself(self, *audits: str) -> Iterator[None]:

@@ -113,10 +113,14 @@ def locked_evidence(folder: Path) -> Iterator[EvidenceFolder]:
 
 def _refuse(found: Evidence) -> None:
     """Evidence of a trial that was killed, and evidence without sends."""
+    if found.manifest.state == RUNNING and not found.manifest.keeps_ledger:
+        raise PipelineError(f"the import into {found.place} is not finished: repeat the command to go on")
     if found.manifest.state == RUNNING:
         raise PipelineError(
             f"the trial in {found.place} was killed: first tidelog evidence recover {found.place}"
         )
+    if not found.manifest.keeps_ledger and found.replicas:
+        return
     damaged = any(words.startswith(f"{LEDGER.name}/") for words in found.unjudged)
     if not damaged and not any(sum(file.rows) for file in found.tables[LEDGER.name]):
         raise PipelineError(f"{found.place} contains no sends: nothing to audit")

@@ -21,6 +21,7 @@ VIOLATED: Final = "violated"
 UNSAID: Final = "unsaid"
 
 _LOST: Final = "lost"
+_COMPARED: Final = "diverged"
 _SAME_EVENT: Final = frozenset({_LOST, "rewritten", "inconsistent offset", "diverged", "missing copy"})
 """What one replaced record shows as: it is not counted once for each."""
 
@@ -49,6 +50,16 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
         return Headline(
             VIOLATED, words("audit.broken", found=broken[0].words), more + _also(broken, broken[0])
         )
+    if not manifest.keeps_ledger and _COMPARED in (verdict.get("judged") or ()):
+        records = (verdict.get("totals") or {}).get("records") or {}
+        if not verdict.get("unreadable"):
+            counted = number(sum(records.values()))
+            if len(records) == 1:
+                return Headline(
+                    HELD, words("audit.log_whole"), words("audit.log_whole_more", records=counted)
+                )
+            more = words("audit.replicas_agree_more", records=counted, brokers=number(len(records)))
+            return Headline(HELD, words("audit.replicas_agree"), more)
     if not counts.sends:
         return Headline(UNSAID, words("audit.no_sends"), words("audit.no_sends_more"))
     if not verdict.get("conclusive"):

@@ -85,7 +85,9 @@ def answers(counts: Sequence[CellCount]) -> list[SweepAnswer]:
 
 
 def _found(pools: dict[str, Pool], kind: str, verb: str) -> str:
-    """`hw and kip101 lost records; epoch and majority never did.`"""
+    """`hw and kip101 lost records; epoch and majority never did.` Nothing, if nothing was played."""
+    if not pools:
+        return ""
     some = [name for name, pool in pools.items() if pool.share(kind).count]
     none = [name for name in pools if name not in some]
     if not some:

@@ -56,6 +56,11 @@ class CauseRule(StrEnum):
     ANSWER_LOST = "its answer was lost"
     MOVED_BY_GROUP = "its group may have moved the consumer"
     INTERLEAVED = "transactions interleave"
+    STILL_OPEN = "its coordinator has not ended it yet"
+    NO_MARKER = "its coordinator ended it without a marker"
+    NO_COORDINATOR = "the log of its coordinator is not there"
+    NOT_WHOLE = "replicas are cut off or damaged"
+    NOT_IN_SYNC = "no replica in sync was available"
 
 
 UNEXPLAINED = "unexplained"
@@ -188,6 +193,16 @@ RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
     "unknown arrived": ((_always, CauseRule.ANSWER_LOST),),
     "write cycle": ((_always, CauseRule.INTERLEAVED),),
     "circular information": ((lambda c: c.notice, CauseRule.INTERLEAVED),),
+    "too few copies": ((_always, CauseRule.NOT_WHOLE),),
+    "unclean election": (
+        (_is(Circumstance.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
+        (_always, CauseRule.NOT_IN_SYNC),
+    ),
+    "hanging transaction": (
+        (_is(Circumstance.TRANSACTION_OPEN), CauseRule.STILL_OPEN),
+        (_is(Circumstance.TRANSACTION_HANGS), CauseRule.NO_MARKER),
+        (_is(Circumstance.COORDINATOR_ABSENT), CauseRule.NO_COORDINATOR),
+    ),
     "unavailable": (
         (_is(Circumstance.NO_LEADER), CauseRule.NO_LEADER),
         (_is(Circumstance.TOO_FEW_IN_SYNC), CauseRule.TOO_FEW),

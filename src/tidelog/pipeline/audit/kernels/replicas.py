@@ -160,7 +160,7 @@ def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterat
     union = np.unique(np.concatenate(everything))
     for broker, offsets in sorted(held.items()):
         replica = part.replicas[broker]
-        if not replica.in_sync:
+        if replica.in_sync is False:
             continue
         begin, end = max(replica.start, part.start, low), min(replica.end, part.end, high)
         wanted = union[(union >= begin) & (union < end)]
@@ -177,8 +177,9 @@ def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterat
                 first,
                 broker=broker,
                 count=count,
-                detail=f"broker {broker}, which is in sync, lacks {count} committed "
-                f"record{'s' if count > 1 else ''} from offset {first} on, in the middle of its log",
+                detail=f"broker {broker}{', which is in sync,' if replica.in_sync else ''} lacks {count} "
+                f"committed record{'s' if count > 1 else ''} from offset {first} on, "
+                "in the middle of its log",
             )
 
 

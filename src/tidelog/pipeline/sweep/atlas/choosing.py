@@ -49,14 +49,18 @@ def cheapest(
     table: AtlasTable, generation: str, mixes: Sequence[str], forbidden: Sequence[str]
 ) -> tuple[Cell, int] | None:
     """The cheapest configuration that did none of it under any of these mixes, and in how many trials it was
-    tried at least. A mix that was not tried under a configuration is no evidence for it."""
+    tried at least. A mix that was not tried under a configuration is no evidence for it. No mixes: None."""
     found: list[tuple[tuple[float, ...], Cell, int]] = []
     for cell in table.configurations:
         if cell.generation != generation:
             continue
         counts = [table.count(cell, mix) for mix in mixes]
         known = [count for count in counts if count is not None and count.exercised]
-        if len(known) < len(counts) or any(count.bad.get(kind) for count in known for kind in forbidden):
+        if (
+            not known
+            or len(known) < len(counts)
+            or any(count.bad.get(kind) for count in known for kind in forbidden)
+        ):
             continue
         worst = max(known, key=lambda count: count.unavailable or 0.0)
         found.append((cost(cell, worst), cell, min(count.judged for count in known)))
@@ -116,6 +120,8 @@ def _harm(kind: str) -> Markup:
 def _answer(table: AtlasTable, generation: str, mixes: Sequence[str]) -> Markup:
     """For readers without scripts: what is crossed at first."""
     crossed = [mix for mix in mixes if "power" not in NAMED_MIXES.get(mix, tuple(mix.split("+")))]
+    if not crossed:
+        return el("p", "Cross at least one fault to survive and one thing that must not happen.")
     found = cheapest(table, generation, crossed, FORBIDDEN)
     if found is None:
         return el("p", "No configuration of this atlas kept to that.")
