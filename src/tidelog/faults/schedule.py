@@ -157,9 +157,13 @@ def from_file(path: Path, zones: Mapping[int, str]) -> list[PlannedFault]:
         rows = found["schedule"] if isinstance(found, dict) else found
         faults = [
             PlannedFault(
-                number, row["kind"], tuple(map(str, row["targets"])), row["at_ms"], row["duration_ms"]
+                number,
+                str(row["kind"]),
+                tuple(map(str, row["targets"])),
+                int(row["at_ms"]),
+                int(row["duration_ms"]),
             )
-            for number, row in enumerate(sorted(rows, key=lambda row: row["at_ms"]))
+            for number, row in enumerate(sorted(rows, key=lambda row: int(row["at_ms"])))
         ]
     except OSError as error:
         raise ScheduleError(f"{path}: {(error.strerror or str(error)).lower()}") from None

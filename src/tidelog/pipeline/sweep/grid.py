@@ -3,6 +3,7 @@ cannot be and with those that cannot differ played once."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -127,8 +128,14 @@ def read_grid(path: Path) -> GridFile:
         content = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise GridError(f"{path}: {reason(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise GridError(f"{path} is not a TOML file: {str(error).splitlines()[0].lower()}") from None
+    except UnicodeDecodeError:
+        raise GridError(f"{path} is not a TOML file: it is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at (line \d+, column \d+)", str(error))
+        where = place[1] if place else "its end"
+        raise GridError(
+            f"{path} is not a TOML file: see {where}; write lines like acks = ['1', 'all']"
+        ) from None
     try:
         return _grid(content)
     except GridError as error:
