@@ -186,6 +186,10 @@ def test_it_sends_and_reads(kafka_client_config, kafka_topic, kafka_group, kafka
     assert send(config, kafka_topic, "a", "b") == [None, None]
     assert read(config, kafka_topic, kafka_group, 2) == ["a", "b"]
     kafka_cluster.wait_committed(kafka_group, 2)
+    kafka_cluster.wait_isr(kafka_topic, 1)
+    kafka_cluster.wait_in_sync()
+    with pytest.raises(Exception, match=r"after 0.1 s not yet 2 replicas in sync .*: in sync \\[\\[1\\]\\]"):
+        kafka_cluster.wait_isr(kafka_topic, 2, timeout_s=0.1)
 
 def test_faults(kafka_topic, kafka_faults):
     raise AssertionError

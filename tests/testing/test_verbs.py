@@ -230,6 +230,63 @@ def test_what_cannot_fail_is_refused_in_one_line(faults: Faults) -> None:
         faults.fail_next(times=0)
 
 
+# ---------------------------------------------------------------- brokers, links and disks
+
+
+def led_by(kafka: Cluster, leader: int, *others: int, **config: Any) -> str:
+    """A new topic whose replicas are on these brokers."""
+    return kafka.topic(unique("topic"), replicas=[[leader, *others]], config=config)
+
+
+def seconds_of_a_send(kafka: Cluster, topic: str) -> float:
+    began = time.monotonic()
+    assert sent(kafka, topic, "slow") == [""]
+    return time.monotonic() - began
+
+
+def test_power_loss_takes_what_a_kill_leaves(kafka: Cluster, faults: Faults) -> None:
+    """The producer sends until the broker leads again, so what is there afterwards is known."""
+    topic = led_by(kafka, 2, **{"min.insync.replicas": 1})
+    assert sent(kafka, topic, "a") == [""]
+    with faults.kill(kafka.leader_of(topic)):
+        pass
+    assert sent(kafka, topic, "b") == [""]
+    assert ends(kafka, topic) == (0, 2)
+    with faults.power_loss(2):
+        pass
+    assert sent(kafka, topic, "c") == [""]
+    assert ends(kafka, topic)[1] < 3
+
+
+@pytest.mark.parametrize("verb", ["pause", "isolate", "isolate zone"])
+def test_a_leader_that_others_do_not_hear_is_replaced(kafka: Cluster, faults: Faults, verb: str) -> None:
+    topic = led_by(kafka, 1, 2, 3)
+    with faults.pause(1) if verb == "pause" else faults.isolate("az1" if verb == "isolate zone" else 1):
+        kafka.wait_leader_not(1, topic)
+        servers = kafka.supervisor.broker(2)
+        assert sent(kafka, topic, "a", **{"bootstrap.servers": f"{servers.host}:{servers.port}"}) == [""]
+    assert ends(kafka, topic) == (0, 1)
+
+
+def test_slow_links_and_disks_delay_what_waits_for_them(kafka: Cluster, faults: Faults) -> None:
+    topic = led_by(kafka, 1, 2, 3)
+    with faults.delay(1, [2, 3], 300):
+        assert seconds_of_a_send(kafka, topic) >= 0.3
+    synced = led_by(kafka, 2, **{"min.insync.replicas": 1, "tidelog.flush": "always"})
+    with faults.slow_fsync(2, 300):
+        assert seconds_of_a_send(kafka, synced) >= 0.3
+
+
+def test_a_full_disk_takes_no_records(kafka: Cluster, faults: Faults) -> None:
+    """A record that is larger than the room that is left; a smaller one fits, as on any full disk."""
+    topic = led_by(kafka, 3, **{"min.insync.replicas": 1})
+    with faults.disk_full(3):
+        (outcome,) = sent(kafka, topic, "x" * 900_000, **ONCE, **{"message.timeout.ms": 2_000})
+        assert outcome != ""
+    assert sent(kafka, topic, "b") == [""]
+    assert ends(kafka, topic) == (0, 1)
+
+
 # ---------------------------------------------------------------- topics
 
 
@@ -304,14 +361,30 @@ def test_an_expired_session_costs_the_member_its_partitions(kafka: Cluster, faul
 # ---------------------------------------------------------------- waits
 
 
-def test_waits_say_what_they_saw(kafka: Cluster, topic: str) -> None:
+def test_waits_say_what_they_saw(kafka: Cluster, faults: Faults) -> None:
     """And end in time."""
-    group = unique("g")
+    topic, group = led_by(kafka, 1, 2, 3), unique("g")
     with pytest.raises(ClusterError, match=r"after 0.1 s not yet 2 assigned members of group .*: state"):
         kafka.wait_assigned(group, members=2, timeout_s=0.1)
     with pytest.raises(ClusterError, match=r"after 0.1 s not yet offset 5 committed .*: nothing is"):
         kafka.wait_committed(group, 5, timeout_s=0.1)
+    with pytest.raises(
+        ClusterError, match=r"after 0.1 s not yet brokers \[1\] in sync .*: broker 1 says \[1, 2, 3\]"
+    ):
+        kafka.wait_isr(topic, {1}, timeout_s=0.1)
+    with (
+        faults.fail_next("Produce", times=3, topic=topic) as failing,
+        pytest.raises(ClusterError, match=r"after 0.1 s not yet used: .*: 3 to go"),
+    ):
+        failing.wait_used(timeout_s=0.1)
     leader = kafka.leader_of(topic)
+    with (
+        faults.kill(3),
+        pytest.raises(
+            ClusterError, match=r"after 0.1 s not all replicas are in sync: broker 3 does not answer"
+        ),
+    ):
+        kafka.wait_in_sync(timeout_s=0.1)
     with pytest.raises(ClusterError, match=rf"led: {topic}-0 by {leader}"):
         kafka.wait_leader_not(leader, topic, timeout_s=0.1)
     with leader.kill():

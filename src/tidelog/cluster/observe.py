@@ -111,15 +111,14 @@ async def wait_isr(reachable: Reachable, topic: str, wanted: InSync, timeout_s: 
     saw: dict[int, list[frozenset[int]]] = {}
     try:
         async with asyncio.timeout(timeout_s):
-            while not saw or not all(_are_in_sync(each, wanted) for each in saw.values()):
+            while not saw or not all(are_in_sync(each, wanted) for each in saw.values()):
                 answers = await _ask(reachable, [topic])
-                saw = {number: _in_sync(each) for number, each in answers.items()}
+                saw = {number: in_sync(each) for number, each in answers.items()}
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        what = f"{wanted} in-sync replicas" if isinstance(wanted, int) else f"{sorted(wanted)} in sync"
         said = {number: {str(sorted(isr)) for isr in each} for number, each in saw.items()}
         raise ClusterError(
-            f"after {timeout_s:g} s not every partition of {topic} has {what}: {_words(said)}"
+            f"after {timeout_s:g} s not yet {described_isr(topic, wanted)}: {_words(said)}"
         ) from None
 
 
@@ -194,15 +193,21 @@ def _find_coordinator(at: Address) -> None:
         raise ClusterError(str(error)) from None
 
 
-def _in_sync(known: MetadataResponse | None) -> list[frozenset[int]]:
+def in_sync(known: MetadataResponse | None) -> list[frozenset[int]]:
+    """The in-sync replicas of each partition in an answer."""
     topics = known.topics if known is not None else []
     return [frozenset(part.isr_nodes) for topic in topics for part in topic.partitions]
 
 
-def _are_in_sync(partitions: list[frozenset[int]], wanted: InSync) -> bool:
+def are_in_sync(partitions: list[frozenset[int]], wanted: InSync) -> bool:
     if isinstance(wanted, int):
         return bool(partitions) and all(len(isr) == wanted for isr in partitions)
     return bool(partitions) and all(isr == frozenset(wanted) for isr in partitions)
+
+
+def described_isr(topic: str, wanted: InSync) -> str:
+    who = f"{wanted} replicas" if isinstance(wanted, int) else f"brokers {sorted(wanted)}"
+    return f"{who} in sync for every partition of {topic}"
 
 
 async def _ask(reachable: Reachable, topics: list[str] | None) -> dict[int, MetadataResponse | None]:

@@ -55,14 +55,14 @@ def create_topic(
 def wait_known(cluster: Cluster, name: str, partitions: int) -> None:
     """Until every broker that can be asked knows the leaders of a topic."""
     deadline = time.monotonic() + _KNOWN_SECONDS
-    for number in cluster.pids.keys() - cluster.supervisor.paused:
+    for number in cluster.spec.broker_ids():
         broker = cluster.supervisor.broker(number)
-        while True:
+        while number in cluster.pids and number not in cluster.supervisor.paused:
             answer = metadata((broker.host, broker.port), [name])
             parts = answer.topics[0].partitions if answer is not None and answer.topics else []
             if len(parts) >= partitions and all(part.leader_id >= 0 for part in parts):
                 break
-            if time.monotonic() > deadline or number not in cluster.pids:
+            if time.monotonic() > deadline:
                 raise ClusterError(
                     f"after {_KNOWN_SECONDS:g} s broker {number} knows {len(parts)} of {partitions} "
                     f"partitions of {name}, led by {[part.leader_id for part in parts]}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from tidelog.cluster.errors import ClusterError
 from tidelog.kafka_client import groups
-from tidelog.kafka_client.blocking import Client, ClientError
+from tidelog.kafka_client.blocking import Client, ClientError, parse_servers
+from tidelog.wire.messages.metadata import MetadataResponse
 
 WAIT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.02
@@ -85,11 +87,13 @@ class Waits:
     def wait_leader_not(
         self, broker: int, topic: str | None = None, *, timeout_s: float = WAIT_SECONDS
     ) -> None:
-        """Until every partition, or every one of this topic, is led by another broker."""
+        """Until every partition, or every one of this topic, is led by another broker. The other brokers are
+        asked: one that is cut off believes that it leads."""
 
         def seen() -> str:
-            with Client.to(self._servers(), groups.TIMEOUT_SECONDS) as client:
-                answer = client.metadata(None if topic is None else [topic])
+            answer = self._told_by_others(broker, None if topic is None else [topic])
+            if answer is None:
+                return f"no broker but {broker} answers"
             led = {
                 f"{found.name}-{part.partition_index}": part.leader_id
                 for found in answer.topics
@@ -102,3 +106,14 @@ class Waits:
 
         what = f"all partitions{f' of {topic}' if topic else ''} led by another broker than {broker}"
         wait_until(seen, what, timeout_s)
+
+    def _told_by_others(self, broker: int, topics: list[str] | None) -> MetadataResponse | None:
+        """Metadata as the first broker knows it that answers and is not this one."""
+        for endpoint in parse_servers(self._servers()):
+            with suppress(ClientError), Client(*endpoint, groups.TIMEOUT_SECONDS) as client:
+                answer = client.metadata(topics)
+                if (broker, *endpoint) not in {
+                    (each.node_id, each.host, each.port) for each in answer.brokers
+                }:
+                    return answer
+        return None

@@ -199,8 +199,12 @@ class Faults:
         view = self._view(topic)
         with self._admin() as admin:
             admin.delete(topic)
-            if not admin.wait_until_gone(topic):
-                raise ClusterError(f"the brokers do not delete {topic}")
+
+            def listed() -> str:
+                found = [each.name for each in admin.metadata(None).topics if each.name == topic]
+                return "it is still listed" if found else ""
+
+            wait_until(listed, f"{topic} deleted", WAIT_SECONDS)
         deadline = time.monotonic() + WAIT_SECONDS
         while True:
             try:
