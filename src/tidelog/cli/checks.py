@@ -37,6 +37,7 @@ def all_checks() -> Iterator[Check]:
     yield _java()
     yield _extra("fast", "brokers need more of the processor")
     yield _extra("connect", "audit and sweep cannot use --remote (Spark Connect)")
+    yield _extra("zookeeper", "brokers cannot use --keeper zookeeper://…")
     yield ports("ports of brokers", BROKER_PORTS, "tidelog up needs other ports", "tidelog up --port 0")
     yield ports("port of the lab", (LAB_PORT,), "tidelog lab needs another port", "tidelog lab --port 0")
     yield _namespaces()

@@ -11,6 +11,7 @@ from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import GenerationChoice, flag, generation_named, value
 from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
+from tidelog.extras import require
 
 EXAMPLES = """\b
 Examples:
@@ -112,4 +113,5 @@ def _keeper(given: str) -> str:
         url = ""
     if not url.startswith("zookeeper://"):
         raise Refusal(f"--keeper {given}: expected embedded or zookeeper://host:port,host:port/path")
+    require("zookeeper", f"--keeper {given}")
     return url
