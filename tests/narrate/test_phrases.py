@@ -16,6 +16,7 @@ from tidelog.narrate.events import narrate, phrase, spoken
 from tidelog.narrate.phrasebook import ENGLISH, LANGUAGES, Phrase, phrasebook, say
 from tidelog.narrate.reasons import why
 from tidelog.pipeline.audit.anomalies import AUDITS
+from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
 from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.wire.errors import ErrorCode
@@ -102,10 +103,24 @@ def test_the_words_of_causes_are_those_that_audits_use() -> None:
 
 def test_the_words_of_an_audit_are_those_that_its_report_uses() -> None:
     """Those of its headline, and one of each anomaly, in both languages."""
-    text = "".join(source(f"pipeline.report.{name}") for name in ("words", "sections"))
+    text = "".join(source(f"pipeline.report.{name}") for name in ("words", "found"))
     used = set(re.findall(r"\"(audit\.[a-z_]+)\"", text)) | {f"audit.{each.name}" for each in AUDITS}
     for language in LANGUAGES:
         assert set(phrasebook(language).words["audit"]) == used
+
+
+def test_the_words_of_the_report_are_those_that_it_uses() -> None:
+    """In both languages, with the same fields; and every cause has its name in Chinese."""
+    folder = files("tidelog.pipeline.report")
+    text = "".join(file.read_text("utf-8") for file in folder.iterdir() if file.name.endswith(".py"))
+    used = set(re.findall(r"\"(report\.[a-z_]+)\"", text))
+    english, chinese = (phrasebook(language).words["report"] for language in LANGUAGES)
+    assert set(english) == set(chinese) == used
+    for key, template in english.items():
+        wanted = {name for _, name, _, _ in Formatter().parse(template) if name}
+        assert {name for _, name, _, _ in Formatter().parse(chinese[key]) if name} == wanted, key
+    rules = phrasebook("zh").words["cause_rules"]
+    assert set(rules) == {*CauseRule, UNEXPLAINED}
 
 
 def test_one_and_many_are_told_apart_by_the_count() -> None:

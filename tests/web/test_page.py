@@ -12,8 +12,8 @@ from tests.web.browsing import Opened
 from tidelog.lab.play import run
 from tidelog.narrate.run import run_json
 from tidelog.scenario import catalogue
+from tidelog.scenario.links import fragment
 from tidelog.scenario.scenario import parse
-from tidelog.web.play.links import fragment
 
 pytestmark = pytest.mark.slow
 

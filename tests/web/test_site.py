@@ -14,10 +14,10 @@ from tests.web.site_server import served_site
 from tidelog.core.generations import GENERATIONS
 from tidelog.lab.play import run
 from tidelog.scenario import catalogue
+from tidelog.scenario.links import catalogue_fragment
 from tidelog.scenario.scenario import parse
 from tidelog.web.bundle import modules
 from tidelog.web.play.exploring import explore
-from tidelog.web.play.links import catalogue_fragment
 from tidelog.web.play.questions import ask
 
 pytestmark = pytest.mark.slow

@@ -1,11 +1,12 @@
 """Phrases, and the books that say them.
 
 ``words/<language>.json`` has a template for each key: under ``phrases``, under ``inside`` (what brokers,
-keeper members and clients know), under ``audit`` (what an audit found), and, only in English, under ``log``
-(lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run). A template names fields in
-braces. A field is a number, a text that is the same in every language (a name, an offset, a list of brokers),
-or a phrase. Where a language distinguishes one from many, ``|`` separates both forms; the field ``count``
-decides.
+keeper members and clients know), under ``audit`` (what an audit found), under ``report`` (of its page), and,
+only in English, under ``log`` (lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run).
+Causes are counted under their English names; ``cause_rules`` has those names in other languages. A template
+names fields in braces. A field is a number, a text that is the same in every language (a name, an offset, a
+list of brokers), or a phrase. Where a language distinguishes one from many, ``|`` separates both forms; the
+field ``count`` decides.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Phrasebook:
     def templates(self) -> dict[str, str]:
         words = self.words
         english = (words.get(part, {}) for part in ("log", "causes", "verdict"))
-        return dict(ChainMap(words["phrases"], words["inside"], words["audit"], *english))
+        return dict(ChainMap(words["phrases"], words["inside"], words["audit"], words["report"], *english))
 
     def say(self, phrase: Phrase) -> str:
         fields = {
@@ -62,6 +63,11 @@ class Phrasebook:
         }
         one, _, many = self.templates[phrase.key].partition("|")
         return (many if many and fields["count"] != 1 else one).format_map(fields)
+
+    def rule(self, name: str) -> str:
+        """The name of a cause; one of another version's audit stays as it is."""
+        found: str = self.words.get("cause_rules", {}).get(name, name)
+        return found
 
 
 @cache

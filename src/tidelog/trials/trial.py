@@ -164,7 +164,6 @@ class LoadTrial:
         self._phase("load", plan.seconds)
         self._start_nemesis()
         self._wait_for(lambda: False, seconds=plan.seconds)
-        manifest.load_ended_us = _now_us()
 
     def _start_workers(self) -> None:
         work, topics = self._plan.workload, {self._plan.topic: self._plan.partitions}
@@ -255,6 +254,8 @@ class LoadTrial:
         self._phase("settle")
         for worker in self._producers:
             worker.stop()
+        # Only now: producers send while faults heal.
+        self.folder.manifest.load_ended_us = _now_us()
         patience = self._plan.workload.delivery_timeout_ms / 1000 + 15.0
         if not self._wait_for(lambda: all(w.is_done for w in self._producers), patience, patience=2):
             self.notes.append("not every producer could finish: its last sends are unknown")

@@ -27,7 +27,7 @@ GENERATIONS = ("hw", "epoch")
 """What is recorded of each scenario, unless more is asked for: the rules that lose records, and today's."""
 
 _IMPORT_MAP = re.compile(r"<script type=\"importmap\">.*?</script>", re.DOTALL)
-_STYLE = re.compile(r"<link rel=\"stylesheet\"[^>]*>")
+_STYLE = re.compile(r"(?:\s*<link rel=\"stylesheet\"[^>]*>)+")
 _PRELOAD = re.compile(r"\s*<link rel=\"modulepreload\"[^>]*>")
 _PLAIN_IN_URL = " !$&'()*+,-./:;=>?@[]^_`{|}~"
 _ENTRY = '<script type="module" src="./static/main.js"></script>'
@@ -47,11 +47,11 @@ def page(
     """The whole page as HTML, with these scenarios under these generations, and the files of a Python for
     browsers (``web.pyodide``), if there are any. Raises ``PlayTooLong``."""
     html = (static() / "index.html").read_text("utf-8")
-    style = (static() / "style.css").read_text("utf-8")
+    style = "".join((static() / name).read_text("utf-8") for name in ("tokens.css", "style.css"))
     data = base64.b64encode(deflated(contents(scenarios, generations))).decode()
     policy = policy_element(_POLICY.format(more=_FOR_PYTHON if python else ""))
     html = _PRELOAD.sub("", html)
-    html = _STYLE.sub(lambda found: f"{policy}\n<style>\n{style}</style>", html)
+    html = _STYLE.sub(lambda found: f"\n{policy}\n<style>\n{style}</style>", html)
     html = _IMPORT_MAP.sub(lambda found: _import_map(), html)
     parts = [f'<script type="application/octet-stream" id="recordings">{data}</script>']
     parts += (

@@ -116,7 +116,7 @@ def lab(
 def _fragment(named: str | None, generation: str | None) -> str:
     """The fragment of the URL that selects what the page shows."""
     from tidelog.scenario import catalogue
-    from tidelog.web.play.links import catalogue_fragment, fragment
+    from tidelog.scenario.links import catalogue_fragment, fragment
 
     if named is None:
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.narrate.phrasebook import ENGLISH, words
+from tidelog.narrate.phrasebook import ENGLISH, Phrase, Phrasebook
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION
 
 
@@ -29,9 +29,12 @@ class Finding:
     @property
     def words(self) -> str:
         """`137 acknowledged records lost`."""
+        return self.said(ENGLISH)
+
+    def said(self, book: Phrasebook) -> str:
         key = f"audit.{self.anomaly}"
-        if key in ENGLISH.templates:
-            return words(key, count=self.count)
+        if key in book.templates:
+            return book.say(Phrase(key, {"count": self.count}))
         return f"{self.count:,} {self.anomaly}"  # of another version's audit
 
 

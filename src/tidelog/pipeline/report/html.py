@@ -98,6 +98,11 @@ def numbers(facts: Iterable[tuple[str, str, str]]) -> Markup:
     )
 
 
+def input_(**attributes: Child) -> Markup:
+    """An element without an end."""
+    return Markup(el("input", **attributes).removesuffix("</input>"))
+
+
 def page(title: str, style: str, *body: Children) -> str:
     """A whole document that needs nothing from elsewhere."""
     head = el(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
-from tidelog.narrate.numbers import counted, moment
+from tidelog.narrate.numbers import moment
+from tidelog.narrate.numbers import number as number_words
 from tidelog.pipeline.report.charts import (
     HEIGHT,
     WIDTH,
@@ -23,6 +24,7 @@ from tidelog.pipeline.report.charts import (
     time_axis,
 )
 from tidelog.pipeline.report.html import Markup, el, join, key
+from tidelog.pipeline.report.speaker import Speaker
 from tidelog.pipeline.report.timeline import FaultSpan, PartitionStory, StateSpan, Timeline, Window
 
 SPANS_MAX: Final = 40
@@ -31,6 +33,10 @@ BROKERS_MAX: Final = 24
 _BROKER_COLOURS: Final = 6
 _LABEL_PER_CENT: Final = 0.6
 """What a letter takes of the width, and as much again for the edges."""
+_DIGIT_PER_CENT: Final = 2.4
+"""What a digit takes of the width of a phone."""
+_LISTED_MAX: Final = 24
+_WORDS_MAX: Final = 120
 _THIN: Final = 3
 _LANE_PX: Final = 34
 _FAULT_LANE_PX: Final = 22
@@ -83,8 +89,26 @@ class _Lanes:
             place = f"left:{compact(left * 100)}%;width:{compact(room)}%;top:{row * self.row_px}px"
             self.labels.append(el("span", text, style=place, class_=f"on {style}"))
 
-    def name(self, row: int, text: str, title: str = "") -> None:
-        self.names.append(el("span", text, style=f"top:{(row + 0.5) * self.row_px}px", title=title or None))
+    def number(self, row: int, span: tuple[int, int], room_to: int, text: str, more: str) -> None:
+        """A number at the beginning of a bar, which has room on a phone; a wide page says more."""
+        left, right, end = (ms / self.span_ms * 100 for ms in (*span, room_to))
+        if end - left < _DIGIT_PER_CENT * len(text) + 1:
+            return
+        fits = min(right, end) - left >= _LABEL_PER_CENT * (len(text) + len(more) + 2)
+        place = f"left:{compact(left)}%;top:{row * self.row_px}px"
+        self.labels.append(
+            el(
+                "span",
+                el("b", text),
+                el("span", f" {more}") if fits else None,
+                style=place,
+                class_="on fault",
+            )
+        )
+
+    def name(self, row: int, text: str, title: str = "", place: str | None = None) -> None:
+        top = f"top:{(row + 0.5) * self.row_px}px"
+        self.names.append(el("span", text, style=top, title=title or None, id=place))
 
     def figure(
         self, title: str, unit: str, description: str, legend: Sequence[Markup], bands: Iterable[Band]
@@ -130,7 +154,7 @@ def _lasted(fault: FaultSpan, span_ms: int) -> tuple[int, int] | None:
     return fault.from_ms, span_ms if fault.to_ms is None else fault.to_ms
 
 
-def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup | None:
+def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]], speaker: Speaker) -> Markup | None:
     """One lane for each broker that something was done to, and one for what concerns no single broker."""
     done = [(fault, span) for fault in timeline.faults if (span := _lasted(fault, timeline.span_ms))]
     if not done:
@@ -146,17 +170,37 @@ def fault_lanes(timeline: Timeline, brokers: Sequence[dict[str, Any]]) -> Markup
     shown = order[:BROKERS_MAX]
     lanes = _Lanes(timeline.span_ms, len(shown), _FAULT_LANE_PX)
     for row, name in enumerate(shown):
-        lanes.name(row, f"broker {name}" if name.isdecimal() else name)
+        lanes.name(row, speaker.say("report.broker", broker=name) if name.isdecimal() else name)
         for (fault, span), after in zip_longest(rows[name], rows[name][1:]):
-            title = f"{fault_words(fault)}, {moment(span[0])} to {moment(span[1])}"
-            # What begins before this ends is drawn over it, and its name must not be.
-            until = span[1] if after is None else min(span[1], after[1][0])
             style = "fault" if span[1] > span[0] else "fault point"
-            lanes.bar(row, span, style, title, text=fault.kind, text_to=until)
-    unit = counted(len(done), "fault") + (
-        f"; {len(order) - len(shown)} more lanes left out" if len(order) > len(shown) else ""
-    )
-    return lanes.figure("Faults", unit, "What was done to each broker, and when", (), ())
+            lanes.bar(row, span, style, _fault_when(fault, span, speaker))
+            # What begins before this ends is drawn over it, and its number must not be.
+            room_to = timeline.span_ms if after is None else after[1][0]
+            lanes.number(row, span, room_to, str(fault.number), fault.kind)
+    unit = [speaker.say("report.fault_count", count=len(done))]
+    if len(order) > len(shown):
+        unit.append(speaker.say("report.lanes_left_out", count=len(order) - len(shown)))
+    what = speaker.say("report.fault_lanes_what")
+    figure = lanes.figure(speaker.say("report.fault_lanes"), "; ".join(unit), what, (), ())
+    return join(figure, _fault_list(done, speaker))
+
+
+def _fault_when(fault: FaultSpan, span: tuple[int, int], speaker: Speaker) -> str:
+    times = {"start": moment(span[0]), "end": moment(span[1])}
+    return speaker.say("report.fault_when", fault=fault_words(fault), **times)
+
+
+def _fault_list(done: list[tuple[FaultSpan, tuple[int, int]]], speaker: Speaker) -> Markup:
+    """What the numbers in the lanes mean, in letters of full size."""
+    items = [
+        el("li", el("b", str(fault.number)), " ", _fault_when(fault, span, speaker)[:_WORDS_MAX])
+        for fault, span in done[:_LISTED_MAX]
+    ]
+    more = len(done) - len(items)
+    if more:
+        text = speaker.say("report.more_faults", count=more)
+        items.append(el("li", el("a", text, href=f"#{speaker.anchor('schedule')}")))
+    return el("ol", items, class_="faults")
 
 
 def _concerned(fault: FaultSpan, zones: dict[str, list[str]]) -> list[str]:
@@ -175,40 +219,55 @@ def _concerned(fault: FaultSpan, zones: dict[str, list[str]]) -> list[str]:
 # ---------------------------------------------------------------- partitions
 
 
-def partition_lanes(timeline: Timeline, replication: dict[str, tuple[int, int]]) -> Markup | None:
+def partition_lanes(
+    timeline: Timeline, replication: dict[str, tuple[int, int]], speaker: Speaker
+) -> Markup | None:
     """`replication`: for each topic how many replicas, and how many must be in sync for acks=all."""
-    stories = [story for story in timeline.partitions if story.states or story.unavailable]
+    numbered = [
+        (number, story)
+        for number, story in enumerate(timeline.partitions)
+        if story.states or story.unavailable
+    ]
+    stories = [story for _, story in numbered]
     if not stories:
         return None
     lanes = _Lanes(timeline.span_ms, len(stories), _LANE_PX)
-    for row, story in enumerate(stories):
-        lanes.name(
-            row, story_name(story), f"{story_name(story)}: state written {counted(story.changes, 'time')}"
-        )
-        _leaders(lanes, row, story)
-        _in_sync(lanes, row, story, *replication.get(story.topic, (0, 0)))
+    for row, (number, story) in enumerate(numbered):
+        written = speaker.say("report.states_written", partition=story_name(story), count=story.changes)
+        lanes.name(row, story_name(story), written, speaker.anchor(f"lane-{number}"))
+        _leaders(lanes, row, story, speaker)
+        _in_sync(lanes, row, story, *replication.get(story.topic, (0, 0)), speaker)
         for window in _longest(story.unavailable):
-            title = f"{story_name(story)}: {window.detail}, {_when(window.from_ms, window.to_ms)}"
+            title = f"{story_name(story)}: {window.detail}, {_when(window, speaker)}"
             lanes.bar(row, (window.from_ms, window.to_ms), "silent", title, band=(0.06, 0.17))
     shown, all_ = len(stories), len(stories) + timeline.partitions_left_out
     return lanes.figure(
-        "Leaders and in-sync replicas",
-        f"the worst {shown} of {all_} partitions" if all_ > shown else "per partition",
-        "Who led each partition over time, how many replicas were in sync, and when it could not be written",
-        _legend({span.leader for story in stories for span in story.states}),
+        speaker.say("report.partition_lanes"),
+        speaker.say("report.worst_partitions", count=shown, all=number_words(all_))
+        if all_ > shown
+        else speaker.say("report.per_partition"),
+        speaker.say("report.partition_lanes_what"),
+        _legend({span.leader for story in stories for span in story.states}, speaker),
         fault_bands(timeline),
     )
 
 
-def _when(from_ms: int, to_ms: int) -> str:
-    return f"{moment(from_ms)} to {moment(to_ms)} ({moment(to_ms - from_ms)})"
+def _when(span: StateSpan | Window, speaker: Speaker) -> str:
+    start, end, lasted = (moment(ms) for ms in (span.from_ms, span.to_ms, span.to_ms - span.from_ms))
+    return speaker.say("report.span", start=start, end=end, duration=lasted)
 
 
-def _leaders(lanes: _Lanes, row: int, story: PartitionStory) -> None:
+def _leaders(lanes: _Lanes, row: int, story: PartitionStory, speaker: Speaker) -> None:
     for span in _merged(story.states, lambda span: (span.leader, span.epoch)):
-        who = "no leader" if span.leader < 0 else f"broker {span.leader} leads"
-        title = f"{story_name(story)}: {who} in epoch {span.epoch}, {_when(span.from_ms, span.to_ms)}"
-        text = "none" if span.leader < 0 else str(span.leader)
+        none = span.leader < 0
+        title = speaker.say(
+            "report.leader_span",
+            partition=story_name(story),
+            leader=speaker.say("report.no_leader" if none else "report.leads", broker=span.leader),
+            epoch=span.epoch,
+            when=_when(span, speaker),
+        )
+        text = speaker.say("report.no_leader_label") if none else str(span.leader)
         lanes.bar(
             row,
             (span.from_ms, span.to_ms),
@@ -219,14 +278,21 @@ def _leaders(lanes: _Lanes, row: int, story: PartitionStory) -> None:
         )
 
 
-def _in_sync(lanes: _Lanes, row: int, story: PartitionStory, replicas: int, wanted: int) -> None:
+def _in_sync(  # noqa: PLR0917
+    lanes: _Lanes, row: int, story: PartitionStory, replicas: int, wanted: int, speaker: Speaker
+) -> None:
     """A strip where not all are in sync: the more are missing, the thicker."""
     replicas = max([replicas, *(len(span.isr) for span in story.states), 1])
     for span in _merged(story.states, lambda span: frozenset(span.isr)):
         missing = replicas - len(span.isr)
         if missing:
-            isr = ",".join(map(str, sorted(span.isr)))
-            title = f"{story_name(story)}: in sync only [{isr}], {_when(span.from_ms, span.to_ms)}"
+            isr = speaker.listed([str(broker) for broker in sorted(span.isr)])
+            title = speaker.say(
+                "report.isr_span" if isr else "report.isr_none",
+                partition=story_name(story),
+                isr=isr,
+                when=_when(span, speaker),
+            )
             style = "isr few" if len(span.isr) >= wanted else "isr toofew"
             height = 0.07 + 0.14 * missing / replicas
             lanes.bar(row, (span.from_ms, span.to_ms), style, title, band=(0.72, 0.72 + height))
@@ -254,13 +320,20 @@ def _longest(spans: list[_Span]) -> list[_Span]:
     return sorted(kept, key=lambda span: span.from_ms)
 
 
-def _legend(leaders: set[int]) -> list[Markup]:
+def _legend(leaders: set[int], speaker: Speaker) -> list[Markup]:
     keys = [
-        key(f"leader {colour_of(broker)}", "no leader" if broker < 0 else f"broker {broker}")
+        key(
+            f"leader {colour_of(broker)}",
+            speaker.say("report.no_leader" if broker < 0 else "report.broker", broker=broker),
+        )
         for broker in sorted(leaders)[:12]
     ]
-    more = (("isr few", "not all in sync"), ("isr toofew", "too few for acks=all"), ("silent", "no service"))
-    return [*keys, *(key(style, text) for style, text in more)]
+    more = (
+        ("isr few", "report.isr_few"),
+        ("isr toofew", "report.isr_too_few"),
+        ("silent", "report.no_service"),
+    )
+    return [*keys, *(key(style, speaker.say(text)) for style, text in more)]
 
 
 def story_name(story: PartitionStory) -> str:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tidelog.narrate.numbers import counted, moment, number, short
+from tidelog.narrate.numbers import moment, number, short
 from tidelog.pipeline.report.charts import Band, Chart, Point
 from tidelog.pipeline.report.html import Cell, Markup, el, key, table
 from tidelog.pipeline.report.lanes import colour_of, story_name
 from tidelog.pipeline.report.scale import value_marks
+from tidelog.pipeline.report.speaker import Speaker
 from tidelog.pipeline.report.timeline import OffsetPoint, PartitionStory, ReplicaEnd
 
 _TRUNCATIONS_MAX: Final = 60
 _BROKERS_MAX: Final = 12
 
 
-def offset_chart(story: PartitionStory, span_ms: int, bands: Sequence[Band]) -> Markup | None:
+def offset_chart(
+    story: PartitionStory, span_ms: int, bands: Sequence[Band], speaker: Speaker
+) -> Markup | None:
     """The committed end as each leader told it, the log ends that are known, and what was cut off."""
     values = [
         value
@@ -29,36 +32,40 @@ def offset_chart(story: PartitionStory, span_ms: int, bands: Sequence[Band]) -> 
     values += [cut.before for cut in story.truncations]
     name = story_name(story)
     chart = Chart(
-        f"Offsets of {name}",
-        "high watermark and log ends, in records",
+        speaker.say("report.offsets_of", partition=name),
+        speaker.say("report.offsets_unit"),
         span_ms,
         value_marks(max(values)),
         short,
         height_px=150,
-        description=f"High watermark and log end offsets of {name} over time, by broker",
+        description=speaker.say("report.offsets_what", partition=name),
     )
     chart.bands(bands)
     brokers = sorted({point.broker for point in story.offsets})[:_BROKERS_MAX]
     for broker in brokers:
-        _committed(chart, broker, story.offsets)
+        _committed(chart, broker, story.offsets, speaker)
         _ends(chart, broker, [point for point in story.offsets if point.broker == broker])
     for cut in sorted(story.truncations, key=lambda cut: cut.after - cut.before)[:_TRUNCATIONS_MAX]:
-        title = (
-            f"broker {cut.broker} truncates its log from {number(cut.before)} to {number(cut.after)} "
-            f"at {moment(cut.at_ms)}: {cut.cause}"
+        title = speaker.say(
+            "report.truncation",
+            broker=cut.broker,
+            before=number(cut.before),
+            after=number(cut.after),
+            at=moment(cut.at_ms),
+            why=cut.cause,
         )
         x = chart.x(cut.at_ms)
         chart.shapes.append(
             el("path", el("title", title), d=f"M{x} {chart.y(cut.before)}V{chart.y(cut.after)}", class_="cut")
         )
     if story.truncations:
-        chart.legend.append(key("cut", "truncated"))
+        chart.legend.append(key("cut", speaker.say("report.truncated")))
     if any(point.log_end_offset is not None for point in story.offsets):
-        chart.legend.append(key("dot", "log end, where recorded"))
+        chart.legend.append(key("dot", speaker.say("report.log_end")))
     return chart.figure()
 
 
-def _committed(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
+def _committed(chart: Chart, broker: int, points: Sequence[OffsetPoint], speaker: Speaker) -> None:
     """A line for as long as it leads: where another one tells, it is interrupted."""
     line: list[Point] = [
         (float(p.at_ms), float(p.high_watermark) if p.broker == broker else None)
@@ -66,7 +73,7 @@ def _committed(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None
         if p.high_watermark is not None
     ]
     if any(value is not None for _, value in line):
-        chart.line(line, f"hw {colour_of(broker)}", f"HW, broker {broker}", steps=True)
+        chart.line(line, f"hw {colour_of(broker)}", speaker.say("report.hw_of", broker=broker), steps=True)
 
 
 def _ends(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
@@ -78,7 +85,7 @@ def _ends(chart: Chart, broker: int, points: Sequence[OffsetPoint]) -> None:
         chart.shapes.append(el("path", d=dots, class_=f"dots {colour_of(broker)}"))
 
 
-def replica_table(stories: Sequence[PartitionStory]) -> Markup | None:
+def replica_table(stories: Sequence[PartitionStory], speaker: Speaker) -> Markup | None:
     """Where every replica ended: those of a partition that ended alike in one row."""
     rows = []
     for story in stories:
@@ -93,33 +100,35 @@ def replica_table(stories: Sequence[PartitionStory]) -> Markup | None:
             )
             alike.setdefault(facts, []).append(replica)
         for same in alike.values():
-            rows.append(_replica_row(story_name(story), same, longest - (same[0].log_end_offset or 0)))
+            rows.append(
+                _replica_row(story_name(story), same, longest - (same[0].log_end_offset or 0), speaker)
+            )
     if not rows:
         return None
-    return table(_HEADS, rows)
+    figures = ("report.start", "report.end", "report.committed")
+    heads: tuple[str | Cell, ...] = (
+        *(speaker.say(head) for head in ("report.partition", "report.replicas_on")),
+        *(Cell(speaker.say(head), "n") for head in figures),
+        "",
+    )
+    return table(heads, rows)
 
 
-_HEADS: Final[tuple[str | Cell, ...]] = (
-    "partition",
-    "replicas on",
-    *(Cell(text, "n") for text in ("start", "end (LEO)", "committed (HW)")),
-    "",
-)
-
-
-def _replica_row(name: str, same: Sequence[ReplicaEnd], behind: int) -> tuple[str | Cell, ...]:
+def _replica_row(
+    name: str, same: Sequence[ReplicaEnd], behind: int, speaker: Speaker
+) -> tuple[str | Cell, ...]:
     one = same[0]
     brokers = [
         el("span", el("i", class_=f"key leader {colour_of(r.broker)}"), str(r.broker), class_="replica")
         for r in same
     ]
-    words = ["in sync" if one.in_sync else "not in sync"]
+    words = [speaker.say("report.in_sync" if one.in_sync else "report.not_in_sync")]
     if behind:
-        words.append(f"{counted(behind, 'record')} shorter")
+        words.append(speaker.say("report.shorter", count=behind))
     figures = (one.log_start_offset, one.log_end_offset, one.high_watermark)
     return (
         name,
         Cell(brokers, "one-line"),
         *(Cell(number(figure), "n") for figure in figures),
-        ", ".join(words),
+        speaker.listed(words),
     )

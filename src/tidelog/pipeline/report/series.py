@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tidelog.narrate.numbers import moment, short
+from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.charts import Band, Chart, Point
+from tidelog.pipeline.report.findings import Finding
 from tidelog.pipeline.report.html import Markup
 from tidelog.pipeline.report.scale import decades, value_marks
+from tidelog.pipeline.report.speaker import Speaker
 from tidelog.pipeline.report.timeline import Timeline
 
 _ACKS: Final = {-1: "acks=all", 1: "acks=1", 0: "acks=0"}
@@ -20,7 +24,7 @@ def acks_name(acks: int) -> str:
     return _ACKS.get(acks, f"acks={acks}")
 
 
-def throughput(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
+def throughput(timeline: Timeline, bands: Sequence[Band], speaker: Speaker) -> Markup | None:
     """What was acknowledged in each moment, against what was sent; what went wrong, on top of it."""
     if not timeline.load:
         return None
@@ -34,47 +38,53 @@ def throughput(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
     bad = _summed((row.at_ms, (row.failed + row.unknown) * a_second) for row in timeline.load)
     high = max([*sent.values(), *all_ok.values(), 1.0])
     chart = Chart(
-        "Throughput",
-        "records per second",
+        speaker.say("report.throughput"),
+        speaker.say("report.per_second"),
         timeline.span_ms,
         value_marks(high),
         short,
-        description="Records sent and acknowledged per second over time",
+        description=speaker.say("report.throughput_what"),
     )
     chart.bands(bands)
-    chart.area(sorted(all_ok.items()), timeline.coarse_ms, "ok", "acknowledged")
+    chart.area(sorted(all_ok.items()), timeline.coarse_ms, "ok", speaker.say("report.acknowledged"))
     if len(per_acks) > 1:
         for acks, series in per_acks.items():
             style = f"acks{'all' if acks == -1 else acks}"
-            chart.line(_gapless(series, timeline), style, f"of them with {acks_name(acks)}")
-    chart.line(_gapless(sent, timeline), "sent", "sent")
+            chart.line(
+                _gapless(series, timeline), style, speaker.say("report.with_acks", acks=acks_name(acks))
+            )
+    chart.line(_gapless(sent, timeline), "sent", speaker.say("report.sent"))
     if any(bad.values()):
-        chart.area(sorted(bad.items()), timeline.coarse_ms, "bad", "failed or unknown in the end")
+        chart.area(sorted(bad.items()), timeline.coarse_ms, "bad", speaker.say("report.failed_or_unknown"))
     return chart.figure()
 
 
-def trouble(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
+def trouble(timeline: Timeline, bands: Sequence[Band], speaker: Speaker) -> Markup | None:
     """When the records were sent or read whose promise was broken."""
     if not timeline.found:
         return None
-    kinds = sorted({row.anomaly for row in timeline.found})
+    counts = Counter[str]()
+    for row in timeline.found:
+        counts[row.anomaly] += row.count
     total = _summed((row.at_ms, float(row.count)) for row in timeline.found)
-    names = ", ".join(kinds)
+    names = speaker.listed(
+        [Finding(kind, VIOLATION, count).said(speaker.book) for kind, count in sorted(counts.items())]
+    )
     chart = Chart(
-        "Broken promises",
-        f"records in {moment(timeline.coarse_ms)}",
+        speaker.say("report.trouble"),
+        speaker.say("report.trouble_unit", duration=moment(timeline.coarse_ms)),
         timeline.span_ms,
         value_marks(max(total.values())),
         short,
         height_px=90,
-        description=f"When records were hit: {names}",
+        description=speaker.say("report.trouble_what", names=names),
     )
     chart.bands(bands)
     chart.area(sorted(total.items()), timeline.coarse_ms, "lost", names)
     return chart.figure()
 
 
-def latency(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
+def latency(timeline: Timeline, bands: Sequence[Band], speaker: Speaker) -> Markup | None:
     """How long a send of each moment waited for its acknowledgement. The axis is logarithmic."""
     rows = [row for row in timeline.load if row.p99_ms is not None and row.acks != 0]
     if not rows:
@@ -85,34 +95,36 @@ def latency(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
         median[row.at_ms] = max(median.get(row.at_ms, 0.0), row.p50_ms or 0.0)
         worst[row.at_ms] = max(worst.get(row.at_ms, 0.0), row.p99_ms or 0.0)
     chart = Chart(
-        "Time to acknowledgement",
-        "by when it was sent; logarithmic",
+        speaker.say("report.latency"),
+        speaker.say("report.latency_unit"),
         timeline.span_ms,
         decades(max(min(median.values()), _MS_MIN), max(worst.values())),
         lambda ms: moment(ms) if ms >= 1 else f"{ms:g} ms",
         up=lambda ms: math.log10(max(ms, 1e-6)),
-        description="Median and 99th percentile of the time to an acknowledgement, over time",
+        description=speaker.say("report.latency_what"),
     )
     chart.bands(bands)
     chart.line(_broken(worst, timeline), "p99", "99 %")
-    chart.line(_broken(median, timeline), "p50", "median")
+    chart.line(_broken(median, timeline), "p50", speaker.say("report.median"))
     return chart.figure()
 
 
-def reads(timeline: Timeline, bands: Sequence[Band]) -> Markup | None:
+def reads(timeline: Timeline, bands: Sequence[Band], speaker: Speaker) -> Markup | None:
     if not timeline.reads:
         return None
     a_second = 1000 / timeline.coarse_ms
     consumers = sorted({row.consumer for row in timeline.reads})
-    more = f"; {timeline.consumers_left_out} more consumers left out" if timeline.consumers_left_out else ""
+    unit = [speaker.say("report.reads_unit")]
+    if timeline.consumers_left_out:
+        unit.append(speaker.say("report.consumers_left_out", count=timeline.consumers_left_out))
     chart = Chart(
-        "Reads",
-        f"records per second, by consumer{more}",
+        speaker.say("report.reads"),
+        "; ".join(unit),
         timeline.span_ms,
         value_marks(max(row.records * a_second for row in timeline.reads)),
         short,
         height_px=100,
-        description="Records read per second over time, by consumer",
+        description=speaker.say("report.reads_what"),
     )
     chart.bands(bands)
     for number, consumer in enumerate(consumers):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tidelog.evidence.folder import Manifest
 from tidelog.narrate.numbers import moment, number
-from tidelog.narrate.phrasebook import words
+from tidelog.narrate.phrasebook import ENGLISH, Phrase, Phrasebook
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Finding, findings, totals
 
@@ -34,59 +34,72 @@ class Headline:
     more: str
 
 
-def headline(verdict: Mapping[str, Any], manifest: Manifest) -> Headline:
+def headline(verdict: Mapping[str, Any], manifest: Manifest, book: Phrasebook = ENGLISH) -> Headline:
     """The verdict in one sentence, and a second one that says of how many."""
     broken = [finding for finding in findings(verdict) if finding.severity == VIOLATION]
     counts = totals(verdict)
-    where = {"promised": number(counts.promised), "circumstances": circumstances(manifest)}
+    where = {"promised": number(counts.promised), "circumstances": circumstances(manifest, book)}
     lost = next((finding for finding in broken if finding.anomaly == _LOST), None)
     if lost is not None:
-        text, more = words("audit.is_lost", count=lost.count), words("audit.of_acknowledged", **where)
-        return Headline(VIOLATED, text, more + _also(broken, lost))
+        text = _said(book, "audit.is_lost", count=lost.count)
+        return Headline(
+            VIOLATED, text, _said(book, "audit.of_acknowledged", **where) + _also(broken, lost, book)
+        )
     if broken:
         # Whether anything is lost may be unknown: then nothing is said about it.
         looked = verdict.get("conclusive") and _LOST in (verdict.get("judged") or ())
-        more = words("audit.none_lost" if looked else "audit.promises_broken", count=counts.promised)
-        return Headline(
-            VIOLATED, words("audit.broken", found=broken[0].words), more + _also(broken, broken[0])
-        )
-    if not manifest.keeps_ledger and _COMPARED in (verdict.get("judged") or ()):
-        records = (verdict.get("totals") or {}).get("records") or {}
-        if not verdict.get("unreadable"):
-            counted = number(sum(records.values()))
-            if len(records) == 1:
-                return Headline(
-                    HELD, words("audit.log_whole"), words("audit.log_whole_more", records=counted)
-                )
-            more = words("audit.replicas_agree_more", records=counted, brokers=number(len(records)))
-            return Headline(HELD, words("audit.replicas_agree"), more)
+        more = _said(book, "audit.none_lost" if looked else "audit.promises_broken", count=counts.promised)
+        text = _said(book, "audit.broken", found=broken[0].said(book))
+        return Headline(VIOLATED, text, more + _also(broken, broken[0], book))
+    compared = _compared(verdict, manifest, book)
+    if compared is not None:
+        return compared
     if not counts.sends:
-        return Headline(UNSAID, words("audit.no_sends"), words("audit.no_sends_more"))
+        return Headline(UNSAID, _said(book, "audit.no_sends"), _said(book, "audit.no_sends_more"))
     if not verdict.get("conclusive"):
-        return Headline(UNSAID, words("audit.inconclusive"), words("audit.inconclusive_more"))
+        return Headline(UNSAID, _said(book, "audit.inconclusive"), _said(book, "audit.inconclusive_more"))
     if not counts.promised:
-        return Headline(UNSAID, words("audit.no_acknowledgement"), words("audit.no_acknowledgement_more"))
-    return Headline(HELD, words("audit.all_there"), words("audit.all_there_more", **where))
+        text, more = _said(book, "audit.no_acknowledgement"), _said(book, "audit.no_acknowledgement_more")
+        return Headline(UNSAID, text, more)
+    return Headline(HELD, _said(book, "audit.all_there"), _said(book, "audit.all_there_more", **where))
 
 
-def _also(broken: list[Finding], first: Finding) -> str:
+def _compared(verdict: Mapping[str, Any], manifest: Manifest, book: Phrasebook) -> Headline | None:
+    """What is said where there is no ledger, but logs that were compared."""
+    judged = _COMPARED in (verdict.get("judged") or ()) and not verdict.get("unreadable")
+    if manifest.keeps_ledger or not judged:
+        return None
+    records = (verdict.get("totals") or {}).get("records") or {}
+    counted = number(sum(records.values()))
+    if len(records) == 1:
+        more = _said(book, "audit.log_whole_more", records=counted)
+        return Headline(HELD, _said(book, "audit.log_whole"), more)
+    more = _said(book, "audit.replicas_agree_more", records=counted, brokers=number(len(records)))
+    return Headline(HELD, _said(book, "audit.replicas_agree"), more)
+
+
+def _said(book: Phrasebook, key: str, **fields: str | int) -> str:
+    return book.say(Phrase(key, fields))
+
+
+def _also(broken: list[Finding], first: Finding, book: Phrasebook) -> str:
     """What else was found; and what is the same event, seen from elsewhere."""
     rest = [finding for finding in broken if finding is not first]
     same = [finding for finding in rest if {finding.anomaly, first.anomaly} <= _SAME_EVENT]
     others = [finding for finding in rest if finding not in same]
-    also = words("audit.also", found=_listed(others)) if others else ""
-    return also + (words("audit.same_event", found=_listed(same)) if same else "")
+    also = _said(book, "audit.also", found=_listed(others, book)) if others else ""
+    return also + (_said(book, "audit.same_event", found=_listed(same, book)) if same else "")
 
 
-def _listed(found: list[Finding]) -> str:
-    return ", ".join(finding.words for finding in found)
+def _listed(found: list[Finding], book: Phrasebook) -> str:
+    return ("、" if book.language == "zh" else ", ").join(finding.said(book) for finding in found)
 
 
-def circumstances(manifest: Manifest) -> str:
+def circumstances(manifest: Manifest, book: Phrasebook = ENGLISH) -> str:
     """`60 s of load with 11 planned faults`: how many were done, the timeline knows."""
-    load = words("audit.load", duration=moment(load_ms(manifest)))
+    load = _said(book, "audit.load", duration=moment(load_ms(manifest)))
     faults = len(manifest.schedule)
-    return words("audit.load_with_faults", load=load, count=faults) if faults else load
+    return _said(book, "audit.load_with_faults", load=load, count=faults) if faults else load
 
 
 def load_ms(manifest: Manifest) -> int:
@@ -95,28 +108,28 @@ def load_ms(manifest: Manifest) -> int:
     return max((manifest.load_ended_us - manifest.load_started_us) // 1000, 0)
 
 
-def settings_words(manifest: Manifest) -> list[str]:
+def settings_words(manifest: Manifest, book: Phrasebook = ENGLISH) -> list[str]:
     """Under which settings: the few that decide over losses."""
     found = []
     if manifest.stage == "foreign":
-        found.append(words("audit.existing_kafka"))
+        found.append(_said(book, "audit.existing_kafka"))
     if manifest.generation:
-        found.append(words("audit.generation", generation=manifest.generation))
+        found.append(_said(book, "audit.generation", generation=manifest.generation))
     if manifest.brokers:
-        found.append(words("audit.brokers", count=len(manifest.brokers)))
+        found.append(_said(book, "audit.brokers", count=len(manifest.brokers)))
     for topic in manifest.topics[:1]:
         if topic.get("replication_factor"):
-            found.append(words("audit.replicas", count=int(topic["replication_factor"])))
+            found.append(_said(book, "audit.replicas", count=int(topic["replication_factor"])))
         configs = topic.get("configs") or {}
         if "min.insync.replicas" in configs:
             found.append(f"min.insync.replicas={configs['min.insync.replicas']}")
         if str(configs.get("unclean.leader.election.enable", "")).lower() == "true":
-            found.append(words("audit.unclean_allowed"))
+            found.append(_said(book, "audit.unclean_allowed"))
     acks = (manifest.settings.get("workload") or {}).get("acks") or ()
     if acks:
         found.append(f"acks={','.join('all' if ack == -1 else str(ack) for ack in acks)}")
     if manifest.stage == "sim":
-        found.append(words("audit.simulated"))
+        found.append(_said(book, "audit.simulated"))
     if manifest.seed is not None:
-        found.append(words("audit.seed", seed=manifest.seed))
+        found.append(_said(book, "audit.seed", seed=manifest.seed))
     return found

@@ -1,4 +1,4 @@
-// Links that hold a whole play in the fragment: JSON, deflated, URL-safe base64 (the same as web/play/links.py).
+// Links that hold a whole play in the fragment: JSON, deflated, URL-safe base64 (the same as scenario/links.py).
 
 export class BrokenLink extends Error {}
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from tidelog._version import __version__
+from tidelog.pipeline.report import style
 from tidelog.pipeline.report.html import Markup, el, page
 from tidelog.pipeline.sweep.atlas import choosing, coverage, maps, sections, stories
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
@@ -24,11 +25,10 @@ __all__ = ["render"]
 
 def render(atlas: Atlas) -> str:
     table = AtlasTable(atlas)
-    ours, theirs = files(__package__), files("tidelog.pipeline.report")
-    style = theirs.joinpath("style.css").read_text("utf-8") + ours.joinpath("style.css").read_text("utf-8")
+    ours = files(__package__)
     return page(
         f"{atlas.trials:,} trials · tidelog atlas",
-        style,
+        style() + ours.joinpath("style.css").read_text("utf-8"),
         sections.head_section(table),
         el(
             "main",

@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.pipeline.report.html import Markup, el, join
+from tidelog.pipeline.report.html import Markup, el, input_, join
 from tidelog.pipeline.sweep.atlas.table import AtlasTable, generation_words
 from tidelog.pipeline.sweep.cells import KINDS, NAMED_MIXES, Cell
 from tidelog.pipeline.sweep.intervals import percent
@@ -93,28 +93,23 @@ def section(table: AtlasTable) -> Markup:
     )
 
 
-def _input(**attributes: str | None) -> Markup:
-    """An element without an end."""
-    return Markup(el("input", **attributes).removesuffix("</input>"))
-
-
 def _radio(name: str, usual: str) -> Markup:
     checked = "checked" if name == usual else None
     return el(
-        "label", _input(type="radio", name="generation", value=name, checked=checked), generation_words(name)
+        "label", input_(type="radio", name="generation", value=name, checked=checked), generation_words(name)
     )
 
 
 def _mix(mix: str) -> Markup:
     kinds = NAMED_MIXES.get(mix, tuple(mix.split("+")))
     words = KINDS[mix] if mix in KINDS else " + ".join(kinds)
-    box = _input(type="checkbox", name="mix", value=mix, checked="checked" if "power" not in kinds else None)
+    box = input_(type="checkbox", name="mix", value=mix, checked="checked" if "power" not in kinds else None)
     return el("label", box, el("b", mix), el("small", words))
 
 
 def _harm(kind: str) -> Markup:
     checked = "checked" if kind in FORBIDDEN else None
-    return el("label", _input(type="checkbox", name="harm", value=kind, checked=checked), HARMS[kind])
+    return el("label", input_(type="checkbox", name="harm", value=kind, checked=checked), HARMS[kind])
 
 
 def _answer(table: AtlasTable, generation: str, mixes: Sequence[str]) -> Markup:

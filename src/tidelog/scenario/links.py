@@ -10,9 +10,17 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from functools import cache
 from urllib.parse import quote, urlencode
 
+from tidelog.scenario import catalogue
+
 PREFIX = "#/p/"
+LAB_PORT = 8484
+"""Where ``tidelog lab`` listens unless asked otherwise."""
+LAB = f"http://127.0.0.1:{LAB_PORT}/"
+LINKED_MAX = 20_000
+"""Characters of a story that a link may hold; browsers take longer ones, people who mail them do not."""
 
 
 def fragment(text: str, generation: str | None = None, step: int = 0, against: str | None = None) -> str:
@@ -30,3 +38,16 @@ def catalogue_fragment(
     asked = {"g": generation, "vs": against, "step": step}
     query = urlencode({key: value for key, value in asked.items() if value})
     return f"#/s/{quote(name)}" + (f"?{query}" if query else "")
+
+
+def lab_link(text: str, generation: str | None = None, step: int = 0) -> str:
+    """Where a lab on the reader's machine shows this story: by its name, if the catalogue has the same."""
+    name = _names().get(text)
+    if name is not None:
+        return LAB + catalogue_fragment(name, generation, step)
+    return LAB + fragment(text, generation, step)
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {catalogue.text(name): name for name in catalogue.names()}
