@@ -7,7 +7,7 @@ handler asks the core must be what was sent, and what the core answers must arri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast, get_args, get_type_hints
@@ -39,6 +39,7 @@ from tidelog.wire.api import decode_request, decode_response, encode_request
 from tidelog.wire.api_keys import find_schema, schema_of
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
+from tidelog.wire.messages.fetch import FetchRequest
 from tidelog.wire.records import Record, build_batch
 from tidelog.wire.schema import fields_of
 
@@ -406,6 +407,16 @@ def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
     }
 
 
+def fetch_of(
+    requests: Collection[core.FetchRequest], partition_bytes: int, answer_bytes: int
+) -> FetchRequest:
+    """All requests of the core to one leader, in one request that opens no session."""
+    one = next(iter(requests))
+    body = replication.fetch_header(one.replica, one.broker_epoch, one.max_wait_ms, answer_bytes)
+    body.topics = replication.named_partitions(requests, partition_bytes)
+    return body
+
+
 @FEW
 @given(st.data(), fetches())
 def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchRequest]):
@@ -422,7 +433,7 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
             answers[tp] = core.FetchResponse(tp, ErrorCode.NONE, *about[1:], mark, sent, start)
         else:
             answers[tp] = core.FetchResponse(tp, data.draw(errors), *about[1:])
-    body = replication.fetch_to_wire(requests.values(), 1 << 20, 1 << 24)
+    body = fetch_of(requests.values(), 1 << 20, 1 << 24)
     asked, answered = there(
         replication.FETCH, replication.FETCH_VERSION, body, lambda question: answers[question.tp]
     )
@@ -432,7 +443,7 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
         assert question.max_wait_ms in (0, request.max_wait_ms)
         assert 0 < question.max_bytes <= 1 << 20
     assert asked[0].max_wait_ms == expected[0].max_wait_ms
-    received = {response.tp: response for response in replication.fetch_from_wire(requests, answered)}
+    received = {response.tp: response for response in replication.fetch_from_wire({}, requests, answered)}
     assert received.keys() == answers.keys()
     for tp, response in received.items():
         assert [bytes(batch.data) for batch in cast(Any, response.batches)] == [
@@ -443,7 +454,7 @@ def test_fetch(data: st.DataObject, requests: dict[TopicPartition, core.FetchReq
 
 def test_a_partition_named_twice_is_no_fetch():
     request = core.FetchRequest(TopicPartition("t", 0), BrokerId(1), 0, LeaderEpoch(0), 0)
-    body = replication.fetch_to_wire([request, request], 1, 1)
+    body = fetch_of([request, request], 1, 1)
     with pytest.raises(ProtocolError, match="names a partition twice"):
         there(replication.FETCH, replication.FETCH_VERSION, body, lambda question: None)
 

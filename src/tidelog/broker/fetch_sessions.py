@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from tidelog.core.messages import FetchResponse
 from tidelog.core.types import Millis, TopicPartition
@@ -58,6 +59,17 @@ class CachedPartition:
         self._epoch = part.current_leader_epoch
         self._replica_start = part.log_start_offset
         self._max_bytes = part.partition_max_bytes
+
+    def is_answered_by(self, response: FetchResponse) -> bool:
+        """Whether this answers what the client last named."""
+        return response.offset == self._offset and response.current_leader_epoch == self._epoch
+
+    def knows(self, high_watermark: int, start: int) -> bool:
+        return self._high_watermark == high_watermark and self._start == start
+
+    def not_sent(self) -> None:
+        """What ``answer`` noted was not sent: the next answer has it."""
+        self._high_watermark = -1
 
     def request(self, number: int) -> FetchPartition:
         """The partition as if the client had named it."""
@@ -100,10 +112,25 @@ class FetchSession:
         """The session with the smallest value is the first to make room for another."""
         return self.privileged, len(self.partitions), self.id
 
+    def named(self, tp: TopicPartition) -> None:
+        """The client has added or changed this partition."""
+
+    def left(self, tp: TopicPartition) -> None:
+        """The client has removed this partition."""
+
+    def ended(self) -> None:
+        """The session is closed."""
+
     def moves_to_the_end(self, tp: TopicPartition) -> None:
         """Its records were sent: next time other partitions come first."""
         if tp in self.partitions:
             self.partitions[tp] = self.partitions.pop(tp)
+
+
+class SessionType(Protocol):
+    def __call__(
+        self, number: int, partitions: Partitions, now: Millis, *, privileged: bool
+    ) -> FetchSession: ...
 
 
 class FetchSessions:
@@ -121,7 +148,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, partitions: Partitions, *, privileged: bool) -> int:
+    def create(
+        self, partitions: Partitions, *, privileged: bool, session_type: SessionType = FetchSession
+    ) -> int:
         """Open a session for partitions that were just answered. Returns its id; ``NO_SESSION`` if there is
         no room."""
         now = self._clock()
@@ -132,7 +161,7 @@ class FetchSessions:
         number = random.randint(1, ID_MAX)
         while number in self._sessions:
             number = random.randint(1, ID_MAX)
-        self._sessions[number] = FetchSession(number, partitions, now, privileged=privileged)
+        self._sessions[number] = session_type(number, partitions, now, privileged=privileged)
         self.partitions += len(partitions)
         return number
 
@@ -152,6 +181,7 @@ class FetchSessions:
         session = self._sessions.pop(number, None)
         if session is not None:
             self.partitions -= len(session.partitions)
+            session.ended()
 
     def update(self, session: FetchSession, body: FetchRequest) -> Steps[bool]:
         """Add and remove what the request names. Returns False if the session is closed, because all of them
@@ -165,13 +195,16 @@ class FetchSessions:
                     partitions[tp] = CachedPartition(part)
                 else:
                     known.update(part)
+                session.named(tp)
                 count += 1
                 if not count % _AT_ONCE:
                     before = self._recount(session, before)
                     yield
         for forgotten in body.forgotten_topics_data:
             for number in forgotten.partitions:
-                partitions.pop(TopicPartition(forgotten.topic, number), None)
+                tp = TopicPartition(forgotten.topic, number)
+                if partitions.pop(tp, None) is not None:
+                    session.left(tp)
                 count += 1
                 if not count % _AT_ONCE:
                     before = self._recount(session, before)

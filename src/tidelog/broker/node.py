@@ -28,7 +28,7 @@ from tidelog.broker.coordinators.coordinators import CHANGES_OF_LEADERSHIP, Coor
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.incident_log import Narration
 from tidelog.broker.metrics.counters import Metrics
-from tidelog.broker.peers.peers import Peers
+from tidelog.broker.peers.peers import Peers, StopFollowing
 from tidelog.broker.server import Server
 from tidelog.broker.topic_settings import TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
@@ -118,6 +118,7 @@ class Node:
             KeeperCall: keeper.call,
             WakeAt: self._schedule_wake,
             Stopped: self._left,
+            StopFollowing: self.peers.stop_following,
         }
 
     # ------------------------------------------------------------ inputs
@@ -238,7 +239,7 @@ class Node:
             for action in actions:
                 action()
             self.carry_out()
-        self.peers.flush()
+        self.peers.flush(waiting=bool(self._held))
         self.server.flush()
 
     def carry_out(self) -> None:
@@ -276,6 +277,11 @@ class Node:
         leading = sum(map(self.leads, self.core.replicas))
         self.observe(happened.ControlledShutdownFinished(leading, self.now() - self._leaving_since))
         self.stopped.set()
+
+    def stop_following(self, leader: BrokerId, tp: TopicPartition) -> None:
+        """A follower gives up its leader. Executed in order with the effects of the core."""
+        effects: list[Any] = self.core.effects
+        effects.append(StopFollowing(leader, tp))
 
     def _schedule_wake(self, wake: WakeAt) -> None:
         at = wake.at / 1000

@@ -198,6 +198,7 @@ async def assemble(
         registration=node.endpoint,
     )
     node.core.ctx.unexpected = node.unexpected
+    node.core.ctx.stop_following = node.stop_following
     node.observe(
         happened.ProcessStarted(
             __version__,

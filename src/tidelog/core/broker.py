@@ -176,6 +176,22 @@ class Broker:
         if replica is not None and isinstance(replica.role, LeaderRole):
             replica.role.release_fetch(reply_to)
 
+    def withdraw_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
+        """Forget a parked fetch: there is no use for its answer any more."""
+        replica = self.replicas.get(tp)
+        if replica is not None and isinstance(replica.role, LeaderRole):
+            replica.role.withdraw_fetch(reply_to)
+
+    def renew_fetch(self, reply_to: ReplyTo, tp: TopicPartition, now: Millis) -> Replica | None:
+        """The follower of a parked fetch asks again, without naming the partition. Returns the replica."""
+        replica = self.replicas.get(tp)
+        if replica is not None:
+            committed = replica.high_watermark
+            replica.renew_fetch(reply_to, now)
+            if replica.high_watermark != committed:
+                self.schedule_checkpoint(now)
+        return replica
+
     def wake(self, now: Millis) -> None:
         next_wake = self.ctx.timers.fire(now, self.ctx.unexpected)
         if next_wake is not None:

@@ -44,6 +44,7 @@ class Context:
         "propose_isr",
         "reply",
         "send",
+        "stop_following",
         "timers",
         "topic_configs",
         "unexpected",
@@ -78,6 +79,8 @@ class Context:
         """Sends a leader's ISR proposal: to the controller or to the keeper."""
         self.ask_relief: Callable[[TopicPartition, LeaderEpoch], None] = _nowhere
         """Reports that a replica cannot write."""
+        self.stop_following: Callable[[BrokerId, TopicPartition], None] = _unheeded
+        """A follower gives up a leader, and no answer to its last request is needed any more."""
         self.exit: Callable[[Millis], None] = _nowhere
         """Stops the broker, because it must not continue."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
@@ -111,6 +114,10 @@ class Context:
 
 def _anybody(_broker: BrokerId) -> bool:
     return True
+
+
+def _unheeded(_leader: BrokerId, _tp: TopicPartition) -> None:
+    pass
 
 
 def _nowhere(*message: object) -> None:

@@ -34,6 +34,8 @@ from tidelog.wire.errors import ErrorCode
 
 ACKS_ALL = -1
 CONSUMER = BrokerId(-1)
+FOREVER: Millis = 1 << 62
+"""The ``max_wait_ms`` of a fetch that waits until there are records, or until its sender withdraws it."""
 NO_ERROR = ErrorCode.NONE
 """A constant, because it is used in every step and attribute access on an Enum is slow."""
 

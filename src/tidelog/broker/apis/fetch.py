@@ -6,7 +6,7 @@ one has failed; parts that are still parked then answer with what they have. A f
 releases the one before, so that it can add partitions without waiting. When a client disconnects, its parked
 requests are dropped. The isolation level is accepted; without transactions it has no effect.
 In a fetch session (KIP-227, ``fetch_sessions.py``) a request asks for all partitions of the session, and the
-answer has those that changed.
+answer has those that changed. The requests of a follower's session are handled in ``replica_session.py``.
 Not done: reading from the nearest replica (KIP-392), the diverging epoch in the answer (followers send
 OffsetForLeaderEpoch before they fetch).
 """
@@ -14,6 +14,7 @@ OffsetForLeaderEpoch before they fetch).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
@@ -27,6 +28,7 @@ from tidelog.broker.fetch_sessions import (
     Partitions,
     next_epoch,
 )
+from tidelog.broker.replica_session import ReplicaSession, partition_data
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
@@ -58,6 +60,9 @@ def handle(node: Node, request: Request) -> Steps[None]:
     if isinstance(session, ErrorCode):
         node.metrics.error_answered(Api.FETCH, session)
         request.respond_at_once(FetchResponse(error_code=session, responses=[]), failed=True)
+        return
+    if isinstance(session, ReplicaSession):
+        yield from session.serve(request, body)
         return
     pending = PendingFetch(node, request, body, session)
     request.on_abandoned = pending.abandon
@@ -301,7 +306,12 @@ class PendingFetch:
             return self._session.id
         if self._cached is None:
             return NO_SESSION
-        return self._node.fetch_sessions.create(self._cached, privileged=self._replica >= 0)
+        sessions = self._node.fetch_sessions
+        if self._replica < 0:
+            return sessions.create(self._cached, privileged=False)
+        return sessions.create(
+            self._cached, privileged=True, session_type=partial(ReplicaSession, self._node, self._replica)
+        )
 
     def _parts(self, topic: str, numbers: Iterable[int]) -> list[PartitionData]:
         if self._session is None and self._cached is None:
@@ -325,13 +335,4 @@ class PendingFetch:
 
     def _part(self, topic: str, number: int) -> PartitionData:
         tp = TopicPartition(topic, number)
-        response = self._responses[tp]
-        return PartitionData(
-            partition_index=number,
-            error_code=response.error,
-            high_watermark=response.high_watermark,
-            last_stable_offset=response.high_watermark,
-            log_start_offset=response.log_start_offset,
-            aborted_transactions=None,
-            records=[batch.data for batch in self._batches.get(tp, ())] or b"",
-        )
+        return partition_data(self._responses[tp], self._batches.get(tp, ()))

@@ -7,10 +7,7 @@ Rules of this file:
 * All requests of a follower to its leader use one connection, as in Kafka: the end of an epoch, the offsets
   of a log, and fetches. They do not wait behind a fetch that waits for data: any request makes the leader
   answer that fetch.
-* The core fetches one partition at a time; here the fetches that are due for one leader become one request. A
-  partition that becomes due while such a request waits at the leader does not wait with it: the next request
-  makes the leader answer the waiting one (see ``apis/fetch.py``). Then there are two requests, which would
-  release each other forever: an empty request makes the leader answer both, and they continue as one.
+* The core fetches one partition at a time; ``fetching.py`` makes one request to each leader of that.
 * This module never repeats a request. Requests on a broken connection are forgotten; after a reconnect
   ``connected`` is passed to the core, which repeats what still matters.
 """
@@ -18,21 +15,31 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.peers.connection import PeerConnection
+from tidelog.broker.peers.fetching import Flight, FollowerFetches
 from tidelog.broker.translation import brokers, replication
 from tidelog.core.messages import EpochEndRequest, FetchRequest, ListOffsetsRequest, Message
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
+from tidelog.wire.messages import fetch
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
-FETCHES_IN_FLIGHT_MAX = 2
 RELIEF_AFTER_SECONDS = 1.0
 _QUESTIONS = (EpochEndRequest, ListOffsetsRequest)
 """Requests of a follower to its leader before it fetches."""
+
+
+@dataclass(slots=True)
+class StopFollowing:
+    """An effect beside those of the core: it gives up a leader. In order with them, because they may wait for
+    the disk."""
+
+    leader: BrokerId
+    tp: TopicPartition
 
 
 class Peers:
@@ -40,25 +47,37 @@ class Peers:
         self._node = node
         self._peers: dict[BrokerId, _Peer] = {}
         self._due: dict[BrokerId, None] = {}
-        """Peers to which fetches are due."""
+        """Peers to which a fetch may be due."""
 
     def send(self, to: BrokerId, message: Message) -> None:
         peer = self._peers.get(to)
         if peer is None:
             peer = self._peers[to] = _Peer(self._node, to)
         if isinstance(message, FetchRequest):
-            peer.due[message.tp] = message
+            peer.following.want(message)
             self._due[to] = None
         else:
             line = peer.fetches if isinstance(message, _QUESTIONS) else peer.commands
             line.send(*brokers.request_to_wire(message), message)
 
-    def flush(self) -> None:
-        """Send the fetches that are due, one request per leader. Called after all effects are executed."""
+    def stop_following(self, effect: StopFollowing) -> None:
+        peer = self._peers.get(effect.leader)
+        if peer is not None:
+            peer.following.give_up(effect.tp)
+            self._due[effect.leader] = None
+
+    def fetch_answered(self, peer: BrokerId) -> None:
+        self._due[peer] = None
+
+    def flush(self, *, waiting: bool) -> None:
+        """Send the fetches that are due, one request per leader. Called after all effects are executed, or
+        while some are ``waiting`` for the disk."""
         if self._due:
-            due, self._due = self._due, {}
+            due = self._due
+            if not waiting:
+                self._due = {}
             for broker in due:
-                self._peers[broker].fetch()
+                self._peers[broker].following.send(waiting=waiting)
 
     def connections_changed(self) -> None:
         """The metadata changed: peers may have returned, perhaps at another address."""
@@ -79,11 +98,13 @@ class _Peer:
         self._node = node
         self._broker = broker
         self._route = dict(node.settings.tidelog_peer_routes).get(broker)
-        self.due: dict[TopicPartition, FetchRequest] = {}
         self.commands = PeerConnection(
             self._endpoint, self._command_answered, self._reconnected, self._troubled
         )
         self.fetches = PeerConnection(self._endpoint, self._fetch_answered, self._reconnected, self._troubled)
+        self.following = FollowerFetches(
+            self.fetches, self._fetch_header, node.settings.replica_fetch_max_bytes
+        )
         self._in_trouble = False
         self._relief: asyncio.TimerHandle | None = None
 
@@ -119,45 +140,29 @@ class _Peer:
             if self._in_trouble and self._relief is None:
                 loop = asyncio.get_running_loop()
                 self._relief = loop.call_later(RELIEF_AFTER_SECONDS, self._relieved)
+            self.following.forget()
             self._node.connected(self._broker)
         else:
             self.commands.endpoint_changed()
             self.fetches.endpoint_changed()
 
-    def fetch(self) -> None:
-        outstanding = self._outstanding()
-        if not self.due or len(outstanding) >= FETCHES_IN_FLIGHT_MAX or {} in outstanding:
-            return
-        due, self.due = self.due, {}
-        for asked in outstanding:
-            # After a reconnect of the other connection the core repeats requests that are still under way on
-            # this one.
-            due = {tp: request for tp, request in due.items() if asked.get(tp) != request}
-        if due:
-            settings = self._node.settings
-            body = replication.fetch_to_wire(
-                due.values(), settings.replica_fetch_max_bytes, settings.replica_fetch_response_max_bytes
-            )
-            self._send_fetch(body, due)
+    def _fetch_header(self) -> fetch.FetchRequest:
+        node, context = self._node, self._node.core.ctx
+        return replication.fetch_header(
+            node.id,
+            context.broker_epoch,
+            context.config.replica_fetch_wait_max_ms,
+            node.settings.replica_fetch_response_max_bytes,
+        )
 
-    def _outstanding(self) -> list[dict[TopicPartition, FetchRequest]]:
-        return [asked for asked in self.fetches.outstanding() if isinstance(asked, dict)]
-
-    def _send_fetch(self, body: Any, asked: dict[TopicPartition, FetchRequest]) -> None:
-        self.fetches.send(replication.FETCH, replication.FETCH_VERSION, body, asked)
-
-    def _fetch_answered(self, asked: dict[TopicPartition, FetchRequest] | Message, body: Any) -> None:
-        if not isinstance(asked, dict):
+    def _fetch_answered(self, asked: Flight | Message, body: Any) -> None:
+        if not isinstance(asked, Flight):
             self._command_answered(asked, body)
             return
         node = self._node
-        for response in replication.fetch_from_wire(asked, body):
+        for response in self.following.answers(asked, body):
             node.answered(self._broker, response)
-        outstanding = self._outstanding()
-        if not outstanding:
-            self.fetch()
-        elif {} not in outstanding:
-            self._send_fetch(replication.fetch_of_nothing(node.id), {})
+        node.peers.fetch_answered(self._broker)
         node.settle()
 
     def _command_answered(self, asked: Message, body: Any) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tidelog.broker.translation.exchange import Exchange, error_of
+from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
 from tidelog.core.types import (
+    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     TopicPartition,
@@ -30,9 +31,21 @@ LATEST, EARLIEST = -1, -2
 # ---------------------------------------------------------------- Fetch
 
 
-def fetch_to_wire(
-    requests: Iterable[core.FetchRequest], partition_bytes: int, response_bytes: int
+def fetch_header(
+    replica: BrokerId, broker_epoch: BrokerEpoch, max_wait_ms: int, max_bytes: int
 ) -> fetch.FetchRequest:
+    """A fetch that names no partition yet."""
+    return fetch.FetchRequest(
+        replica_id=replica,
+        replica_epoch=broker_epoch,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        topics=[],
+    )
+
+
+def named_partitions(requests: Iterable[core.FetchRequest], partition_bytes: int) -> list[fetch.FetchTopic]:
     """All requests are from one follower to one leader: they differ only in partition, offset and epoch."""
     topics: dict[str, list[fetch.FetchPartition]] = {}
     for request in requests:
@@ -44,14 +57,12 @@ def fetch_to_wire(
             partition_max_bytes=partition_bytes,
         )
         topics.setdefault(request.tp.topic, []).append(part)
-    return fetch.FetchRequest(
-        replica_id=request.replica,
-        replica_epoch=request.broker_epoch,
-        max_wait_ms=request.max_wait_ms,
-        min_bytes=1,
-        max_bytes=response_bytes,
-        topics=[fetch.FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
-    )
+    return [fetch.FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()]
+
+
+def forgotten_partitions(partitions: Iterable[TopicPartition]) -> list[fetch.ForgottenTopic]:
+    topics = by_topic((tp, tp.partition) for tp in partitions)
+    return [fetch.ForgottenTopic(topic=name, partitions=numbers) for name, numbers in topics.items()]
 
 
 def fetch_of_nothing(replica: BrokerId) -> fetch.FetchRequest:
@@ -60,11 +71,15 @@ def fetch_of_nothing(replica: BrokerId) -> fetch.FetchRequest:
 
 
 def fetch_from_wire(
-    asked: Mapping[TopicPartition, core.FetchRequest], body: fetch.FetchResponse
+    former: Mapping[TopicPartition, core.FetchRequest],
+    asked: Mapping[TopicPartition, core.FetchRequest],
+    body: fetch.FetchResponse,
 ) -> Iterator[core.FetchResponse]:
+    """``former`` is what the request asked where that is not what is ``asked`` now."""
     for topic in body.responses:
         for data in topic.partitions:
-            request = asked.get(TopicPartition(topic.topic, data.partition_index))
+            tp = TopicPartition(topic.topic, data.partition_index)
+            request = former.get(tp) or asked.get(tp)
             if request is None:
                 continue
             yield core.FetchResponse(

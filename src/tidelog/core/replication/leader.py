@@ -24,6 +24,7 @@ from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
+    FOREVER,
     NO_ERROR,
     AlterIsrRequest,
     AlterIsrResponse,
@@ -309,7 +310,8 @@ class LeaderRole:
     def _park_fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
         deadline = now + request.max_wait_ms
         self._fetches[reply_to] = _ParkedFetch(request, deadline)
-        self._fetch_timer = self.ctx.set_earlier(self._fetch_timer, deadline, self._expire_fetches)
+        if request.max_wait_ms < FOREVER:
+            self._fetch_timer = self.ctx.set_earlier(self._fetch_timer, deadline, self._expire_fetches)
 
     def _release_fetches(self) -> None:
         """Answer every parked fetch that has records to read now."""
@@ -333,6 +335,11 @@ class LeaderRole:
             committed = self.replica.high_watermark
             limit = committed if request.replica == CONSUMER else self.log.end_offset
             self._answer_fetch(request, reply_to, limit)
+
+    def withdraw_fetch(self, reply_to: ReplyTo) -> FetchRequest | None:
+        """Forget a parked fetch without an answer, and return it."""
+        parked = self._fetches.pop(reply_to, None)
+        return None if parked is None else parked.request
 
     def release_fetches_of_followers(self) -> None:
         """Answer followers without records, for example because the log start has moved."""

@@ -88,6 +88,7 @@ class Replica:
         self._assigned(assignment, now)
         role = self.role
         if not isinstance(role, LeaderRole):
+            self._stop_following()
             known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
             self.role = role = LeaderRole(self, known)
         try:
@@ -134,10 +135,15 @@ class Replica:
 
     def step_down(self) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""
+        self._stop_following()
         role, self.role = self.role, None
         if isinstance(role, LeaderRole):
             self.former_followers = role.followers
             role.abdicate(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _stop_following(self) -> None:
+        if isinstance(self.role, FollowerRole):
+            self.ctx.stop_following(self.role.leader, self.tp)
 
     # ------------------------------------------------------------ the log, epochs and producers
 
@@ -261,6 +267,14 @@ class Replica:
             self.ctx.reply(
                 reply_to, FetchResponse(self.tp, error, request.offset, request.current_leader_epoch)
             )
+
+    def renew_fetch(self, reply_to: ReplyTo, now: Millis) -> None:
+        """A follower whose fetch waits is there and asks again for the same, with a request that does not
+        name the partition. The same rules hold for it as for the first time."""
+        role = self.role
+        parked = role.withdraw_fetch(reply_to) if isinstance(role, LeaderRole) else None
+        if parked is not None:
+            self.fetch(parked, reply_to, now)
 
     def epoch_end(self, request: EpochEndRequest, reply_to: ReplyTo) -> None:
         error = self._refusal(request.current_leader_epoch)

@@ -1,0 +1,169 @@
+"""The fetches of a follower to one leader, in a fetch session (KIP-227).
+
+The core fetches one partition at a time. Here one request stands at the leader for all of them, and names
+only those that the core fetches at another position than before.
+
+Rules of the file:
+
+* The first request opens the session: it names everything that is due, and its answer brings the id. What
+  becomes due meanwhile does not wait for data with it: an empty request makes the leader answer the first.
+* Within the session a request stands for all partitions, named or not. Whatever becomes due while one waits
+  goes out at once, with the next request: the leader answers the waiting one (``replica_session.py``). At
+  most two are under way, so that a slow leader gets few requests with many partitions.
+* A partition that the core has not fetched again after an answer leaves the session with the next request:
+  the core waits before it tries again, or follows another leader. One that the core gives up leaves at once.
+* An answer belongs to the request as it was sent. A partition that was named again since then, with another
+  epoch, is answered for its former position, and the core drops it.
+* On an error of the session everything that is unanswered is fetched in full. After a reconnect the core
+  repeats its requests, so all that was known is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tidelog.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from tidelog.broker.peers.connection import PeerConnection
+from tidelog.broker.translation import replication
+from tidelog.core.messages import FetchRequest, FetchResponse
+from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.wire.messages import fetch
+
+IN_FLIGHT_MAX = 2
+
+Fetches = dict[TopicPartition, FetchRequest]
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A request under way."""
+
+    session: int
+    """Counts the sessions of this follower: an answer of a former one is ignored."""
+    opens: bool
+    former: Fetches = field(default_factory=dict)
+    """What the request asked of partitions that were named again since, or left."""
+
+
+class FollowerFetches:
+    def __init__(
+        self, line: PeerConnection, header: Callable[[], fetch.FetchRequest], max_bytes: int
+    ) -> None:
+        """``header`` makes a request without partitions, ``max_bytes`` is the limit for each of them."""
+        self._line = line
+        self._header = header
+        self._max_bytes = max_bytes
+        self._due: Fetches = {}
+        self._known: Fetches = {}
+        """The content of the session, as the leader has it after the last request."""
+        self._answered: dict[TopicPartition, None] = {}
+        """Partitions of the session whose last fetch is answered."""
+        self._gone: dict[TopicPartition, None] = {}
+        """Partitions that must leave the session at once."""
+        self._session = 0
+        self._id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+
+    # ------------------------------------------------------------ what the core wants
+
+    def want(self, request: FetchRequest) -> None:
+        self._due[request.tp] = request
+
+    def give_up(self, tp: TopicPartition) -> None:
+        """The core does not follow this leader any more, or not in this epoch."""
+        self._due.pop(tp, None)
+        if tp in self._known:
+            self._gone[tp] = None
+
+    def forget(self) -> None:
+        """The connection is new: the core repeats what still matters. The next request closes the session, if
+        the leader still has it."""
+        self._session += 1
+        self._epoch = INITIAL_EPOCH
+        self._due, self._known, self._answered, self._gone = {}, {}, {}, {}
+
+    # ------------------------------------------------------------ requests
+
+    def send(self, *, waiting: bool) -> None:
+        """Send the next request, if there is a reason: something to say, or no request at the leader. With
+        ``waiting`` the core will soon say what it fetches next."""
+        flights = [asked for asked in self._line.outstanding() if isinstance(asked, Flight)]
+        if self._epoch == INITIAL_EPOCH:
+            if self._due:
+                self._open(flights)
+        elif self._due or self._gone:
+            if len(flights) < IN_FLIGHT_MAX:
+                self._continue(flights)
+        elif not flights and not waiting:
+            self._continue(flights)
+
+    def _open(self, flights: list[Flight]) -> None:
+        if all(flight.session != self._session for flight in flights):
+            body = self._header()
+            body.session_id, body.session_epoch = self._id, INITIAL_EPOCH
+            body.topics = replication.named_partitions(self._due.values(), self._max_bytes)
+            self._known, self._due = self._due, {}
+            self._put(body, Flight(self._session, opens=True))
+        elif len(flights) < IN_FLIGHT_MAX:
+            self._put(
+                replication.fetch_of_nothing(BrokerId(self._header().replica_id)), Flight(-1, opens=False)
+            )
+
+    def _continue(self, flights: list[Flight]) -> None:
+        known, due, named = self._known, self._due, []
+        gone = [tp for tp in self._answered | self._gone if tp not in due]
+        for tp, request in due.items():
+            before = known.get(tp)
+            if before != request or tp in self._gone:
+                named.append(request)
+                self._replaced(flights, before)
+                known[tp] = request
+        for tp in gone:
+            self._replaced(flights, known.pop(tp, None))
+        self._due, self._gone, self._answered = {}, {}, {}
+        body = self._header()
+        body.session_id, body.session_epoch = self._id, self._epoch
+        body.topics = replication.named_partitions(named, self._max_bytes)
+        body.forgotten_topics_data = replication.forgotten_partitions(gone)
+        self._epoch = next_epoch(self._epoch)
+        self._put(body, Flight(self._session, opens=False))
+
+    @staticmethod
+    def _replaced(flights: list[Flight], before: FetchRequest | None) -> None:
+        if before is not None:
+            for flight in flights:
+                flight.former.setdefault(before.tp, before)
+
+    def _put(self, body: fetch.FetchRequest, flight: Flight) -> None:
+        self._line.send(replication.FETCH, replication.FETCH_VERSION, body, flight)
+
+    # ------------------------------------------------------------ answers
+
+    def answers(self, flight: Flight, body: fetch.FetchResponse) -> Iterator[FetchResponse]:
+        """The answers of the core's fetches. What the core fetches next is sent by ``send``."""
+        if flight.session != self._session:
+            return
+        if body.error_code:
+            self._begin_again()
+            return
+        if flight.opens:
+            self._id, self._epoch = body.session_id, 1
+        for response in replication.fetch_from_wire(flight.former, self._known, body):
+            tp = response.tp
+            if tp not in flight.former:
+                self._answered[tp] = None
+            yield response
+        if body.session_id == NO_SESSION:
+            self._begin_again()
+
+    def _begin_again(self) -> None:
+        """The leader has no session for this follower: fetch everything that is unanswered in full."""
+        waiting = {
+            tp: request
+            for tp, request in self._known.items()
+            if tp not in self._answered and tp not in self._gone
+        }
+        due = self._due
+        self.forget()
+        self._due = waiting | due

@@ -1,0 +1,330 @@
+"""The fetch session of a follower at its leader: a quiet partition costs nothing per request.
+
+A follower has one request at its leader at a time, for all the partitions that it follows there. In its
+session (``fetch_sessions.py``) each partition has a fetch of its own in the core, which stays parked over
+many requests: only partitions that were answered, or that a request names, are put to the core again.
+
+Rules of the file:
+
+* A parked fetch says that the follower is there, so it is renewed: after ``max_wait_ms`` the next request
+  renews all of them. A leader thus hears of each partition as often as from a follower that names it in every
+  request. Without a request nothing is renewed: a follower that hangs falls out of the ISR.
+* High watermarks and log starts that moved are sent with records, otherwise when the request has waited for
+  ``max_wait_ms``, or at the renewal.
+* What the core answers while no request waits is kept for the next one, up to the size of an answer.
+* A partition leaves the session, and its fetch the core, when the follower says so: the follower has given it
+  up, or waits before it tries again.
+* The session ends with the connection, or when no request came for ten seconds. The follower then fetches in
+  full, as after any error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.connection import Request
+from tidelog.broker.fetch_sessions import FetchSession, Partitions
+from tidelog.core import messages as core
+from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Millis,
+    TopicPartition,
+)
+from tidelog.storage.background import Steps
+from tidelog.wire.api import Api
+from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.node import Node
+    from tidelog.core.replication.replica import Replica
+
+IDLE_MS: Millis = 10_000
+_AT_ONCE = 50
+"""Partitions that are renewed or answered between two yields."""
+
+
+def partition_data(response: core.FetchResponse, batches: Iterable[Any]) -> PartitionData:
+    return PartitionData(
+        partition_index=response.tp.partition,
+        error_code=response.error,
+        high_watermark=response.high_watermark,
+        last_stable_offset=response.high_watermark,
+        log_start_offset=response.log_start_offset,
+        aborted_transactions=None,
+        records=[batch.data for batch in batches] or b"",
+    )
+
+
+class ReplicaSession(FetchSession):
+    __slots__ = (
+        "_asking",
+        "_away",
+        "_broker_epoch",
+        "_budget",
+        "_bytes",
+        "_deadline",
+        "_due",
+        "_node",
+        "_parked",
+        "_ready",
+        "_renewal_at",
+        "_replica",
+        "_request",
+        "_timer",
+        "_wait_s",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        replica: BrokerId,
+        number: int,
+        partitions: Partitions,
+        now: Millis,
+        *,
+        privileged: bool,
+    ) -> None:
+        super().__init__(number, partitions, now, privileged=privileged)
+        self._node = node
+        self._replica = replica
+        self._broker_epoch = NO_BROKER_EPOCH
+        self._budget = node.settings.fetch_max_bytes
+        self._due: dict[TopicPartition, None] = dict.fromkeys(partitions)
+        """To be put to the core with the next request."""
+        self._away: dict[TopicPartition, None] = {}
+        """Answered when the next request was here already. That one does not know the answer, so it says
+        nothing about these partitions."""
+        self._parked: dict[TopicPartition, None] = {}
+        """Put to the core, and not answered."""
+        self._ready: dict[TopicPartition, core.FetchResponse] = {}
+        """Answered by the core, for the next answer."""
+        self._bytes = 0
+        """Of the records in ``_ready``."""
+        self._request: Request | None = None
+        """The request that waits."""
+        self._asking = False
+        """Some partitions of the request have not been put to the core yet."""
+        self._deadline = self._renewal_at = now
+        self._wait_s = 0.5
+        self._timer: asyncio.TimerHandle | None = None
+        self._wait()
+
+    # ------------------------------------------------------------ requests
+
+    def serve(self, request: Request, body: FetchRequest) -> Steps[None]:
+        node, now = self._node, self._node.now()
+        self._refuse(ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # of a request on another connection
+        self._request, self._asking = request, True
+        request.on_abandoned = self._abandoned
+        request.on_superseded = self._superseded
+        self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self._deadline = now + body.max_wait_ms
+        self._wait_s = min(max(body.max_wait_ms, 10), IDLE_MS) / 1000
+        if body.replica_epoch != self._broker_epoch:
+            self._broker_epoch = BrokerEpoch(body.replica_epoch)
+            for tp in list(self._parked):
+                self.named(tp)
+        due = list(self._due)
+        self._due |= self._away
+        self._away = {}
+        for tp in due:
+            if tp in self._due:
+                del self._due[tp]
+                self._ask(tp)
+                node.carry_out()
+                yield
+                if self._request is not request:
+                    return
+        if now >= self._renewal_at:
+            self._renewal_at = self._deadline
+            yield from self._renew(now)
+            if self._request is not request:
+                return
+        self._asking = False
+        if self._ready or body.min_bytes <= 0 or body.max_wait_ms <= 0:
+            self._finish()
+        if self._timer is None:
+            self._wait()
+
+    def _ask(self, tp: TopicPartition) -> None:
+        part = self.partitions[tp].request(tp.partition)
+        self._parked[tp] = None
+        self._node.ask(
+            self,
+            core.FetchRequest(
+                tp,
+                self._replica,
+                part.fetch_offset,
+                LeaderEpoch(part.current_leader_epoch),
+                core.FOREVER,
+                self._broker_epoch,
+                part.partition_max_bytes if self._bytes < self._budget else 0,
+                part.log_start_offset,
+            ),
+        )
+
+    def _renew(self, now: Millis) -> Steps[None]:
+        """The follower asks again for everything that is parked."""
+        node = self._node
+        renew = node.core.renew_fetch
+        for count, tp in enumerate(list(self._parked), 1):
+            self._release_if_moved(tp, renew(self, tp, now))
+            if not count % _AT_ONCE:
+                node.carry_out()
+                yield
+        node.carry_out()
+
+    def _release_if_moved(self, tp: TopicPartition, replica: Replica | None) -> None:
+        """Answer with a high watermark or a log start that the follower does not know."""
+        part = self.partitions.get(tp)
+        if replica is not None and part is not None:
+            if part.knows(replica.high_watermark, replica.log.start_offset):
+                return
+            self._node.core.release_fetch(self, tp)
+
+    # ------------------------------------------------------------ the core's answers
+
+    def deliver(self, response: core.FetchResponse) -> None:
+        tp = response.tp
+        part = self.partitions.get(tp)
+        if part is None or tp not in self._parked or not part.is_answered_by(response):
+            return
+        del self._parked[tp]
+        batches = response.batches
+        if response.error is not ErrorCode.NONE:
+            self._node.metrics.error_answered(Api.FETCH, response.error)
+        elif batches:
+            if self._bytes >= self._budget > 0:
+                self._due[tp] = None
+                return
+            self._bytes += sum(batch.size for batch in batches)  # type: ignore[attr-defined]
+        if not part.answer(response, has_records=bool(batches)):
+            self._due[tp] = None
+            return
+        if not self._ready and not self._asking:
+            self._node.when_settled(self._send_ready)
+        self._ready[tp] = response
+
+    def _send_ready(self) -> None:
+        if self._ready:
+            self._finish()
+
+    def _superseded(self) -> None:
+        if self._request is not None and not self._asking:
+            self._away |= dict.fromkeys(self._ready)
+            self._finish()
+            for tp in self._away:
+                self._due.pop(tp, None)
+
+    def _finish(self) -> None:
+        """Answer now, with what there is."""
+        request = self._request
+        if request is None or self._asking:
+            return
+        self._request = None
+        ready, self._ready, self._bytes = self._ready, {}, 0
+        for tp in ready:
+            self._due[tp] = None
+        failed = any(response.error is not ErrorCode.NONE for response in ready.values())
+        if len(ready) <= _AT_ONCE:
+            topics: dict[str, list[PartitionData]] = {}
+            for tp, response in ready.items():
+                topics.setdefault(tp.topic, []).append(partition_data(response, response.batches))
+            request.respond_at_once(self._answer(topics), failed=failed)
+        else:
+            request.respond_with(self._long_answer(ready), failed=failed)
+
+    def _long_answer(self, ready: dict[TopicPartition, core.FetchResponse]) -> Steps[FetchResponse]:
+        topics: dict[str, list[PartitionData]] = {}
+        for count, (tp, response) in enumerate(ready.items(), 1):
+            topics.setdefault(tp.topic, []).append(partition_data(response, response.batches))
+            if not count % _AT_ONCE:
+                yield
+        return self._answer(topics)
+
+    def _answer(self, topics: dict[str, list[PartitionData]]) -> FetchResponse:
+        parts = [FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()]
+        return FetchResponse(session_id=self.id, responses=parts)
+
+    # ------------------------------------------------------------ the end of waiting
+
+    def _wait(self) -> None:
+        """One timer serves many requests: most are answered long before it fires."""
+        loop = asyncio.get_running_loop()
+        if self._request is None:
+            self._timer = loop.call_later(self._wait_s, self._waited)
+        else:
+            self._timer = loop.call_at(max(self._deadline / 1000, loop.time() + 0.001), self._waited)
+
+    def _waited(self) -> None:
+        self._timer = None
+        now = self._node.now()
+        if self._request is None:
+            if now >= self.used_at + IDLE_MS:
+                self._node.fetch_sessions.close(self.id)
+                return
+        elif now >= self._deadline and not self._asking:
+            self._asking = True
+            self._request.go_on(self._tell(self._request))
+            self._node.settle()
+        if self._timer is None:
+            self._wait()
+
+    def _tell(self, request: Request) -> Steps[None]:
+        """Answer with the high watermarks and log starts that have moved."""
+        node = self._node
+        replicas = node.core.replicas
+        for count, tp in enumerate(list(self._parked), 1):
+            self._release_if_moved(tp, replicas.get(tp))
+            if not count % _AT_ONCE:
+                yield
+        node.carry_out()
+        if self._request is request:
+            self._asking = False
+            self._finish()
+
+    # ------------------------------------------------------------ what the request changes
+
+    def named(self, tp: TopicPartition) -> None:
+        self.left(tp)
+        self._due[tp] = None
+
+    def left(self, tp: TopicPartition) -> None:
+        self._due.pop(tp, None)
+        self._away.pop(tp, None)
+        if tp in self._parked:
+            del self._parked[tp]
+            self._node.core.withdraw_fetch(self, tp)
+        elif tp in self._ready:
+            self._bytes -= sum(batch.size for batch in self._ready.pop(tp).batches)  # type: ignore[attr-defined]
+            if tp in self.partitions:
+                self.partitions[tp].not_sent()
+
+    def _abandoned(self) -> None:
+        self._request = None
+        self._node.fetch_sessions.close(self.id)
+
+    def ended(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._refuse(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        for tp in self._parked:
+            self._node.core.withdraw_fetch(self, tp)
+        self._parked, self._due, self._ready = {}, {}, {}
+
+    def _refuse(self, error: ErrorCode) -> None:
+        request, self._request = self._request, None
+        if request is not None:
+            self._node.metrics.error_answered(Api.FETCH, error)
+            request.respond_at_once(FetchResponse(error_code=error, responses=[]), failed=True)
