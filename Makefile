@@ -61,6 +61,7 @@ bench: $(STAMP) ## measure the lab, the codec, the start, sweeps, audits, and br
 	$(BIN)/python -m bench.partitions
 	$(BIN)/python -m bench.sweep
 	$(BIN)/python -m bench.audit
+	nice -n 10 $(BIN)/python -m bench.continuity
 
 # A third of the usual rate: enough to find what there is to find, and an audit that does not keep one waiting.
 TRIAL ?= build/trial-$(shell date +%Y%m%d-%H%M%S)

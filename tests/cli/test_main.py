@@ -82,7 +82,7 @@ def test_every_command_has_short_help_that_is_whole_and_fits():
     assert "Show the brokers of a running cluster" in narrow
     assert "..." not in narrow.partition("Options:")[2]
     trial = [line for line in call("trial", "-h").lines if line.endswith(":") and line[0] != " "]
-    assert trial == ["Load:", "Cluster and topic:", "Faults:", "Output:", "Options:"]
+    assert trial == ["Load:", "Cluster and topic:", "Faults:", "Output:", "Streaming job:", "Options:"]
 
 
 def test_help_names_every_generation():

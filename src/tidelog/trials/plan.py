@@ -29,6 +29,7 @@ from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
 from tidelog.settings.properties import Property, assignment
 from tidelog.trials.collection import stop_leftovers
+from tidelog.trials.job import JobFault, JobPlan
 from tidelog.trials.load.workload import Idempotence, Workload
 from tidelog.trials.targets import ExistingKafka, LoadTarget, OwnCluster
 from tidelog.trials.trial import LoadTrial, Silent, TrialFailed, TrialPlan, Watcher
@@ -71,6 +72,8 @@ class TrialOptions:
     """An existing Kafka cluster, instead of one of our own."""
     broker_settings: Sequence[str] = ()
     client_settings: Sequence[str] = ()
+    job: JobPlan | None = None
+    """A streaming job that copies the topic into a table."""
 
     # ------------------------------------------------------------ derived values
 
@@ -125,8 +128,15 @@ class TrialOptions:
             network=self._network(kinds),
             slow_disks=_needed(Ability.SLOW_DISK, kinds),
             profile=Profile.TRIAL,
-            settings=_PACE | given | {"tidelog.evidence.dir": str(folder.events_journal)},
+            settings=_PACE
+            | self._retention_pace()
+            | given
+            | {"tidelog.evidence.dir": str(folder.events_journal)},
         )
+
+    def _retention_pace(self) -> dict[str, str]:
+        expires = self.job is not None and JobFault.EXPIRE in self.job.faults
+        return {"log.retention.check.interval.ms": "200"} if expires else {}
 
     def _network(self, kinds: set[str]) -> str:
         """Relays only if a fault needs them."""
@@ -152,6 +162,8 @@ class TrialOptions:
             raise Refusal("--faults: not available on an existing Kafka cluster")
         if self.foreign and (self.schedule is not None or self.broker_settings):
             raise Refusal("--schedule and --set: not available on an existing Kafka cluster")
+        if self.foreign and self.job is not None:
+            raise Refusal("--through: not available on an existing Kafka cluster")
         if not self.foreign and self.replicas > self.brokers:
             raise Refusal(f"{self.replicas} replicas on {self.brokers} brokers: give more --brokers")
         if (self.min_insync or 0) > self.replicas:
@@ -186,6 +198,7 @@ class TrialOptions:
             replication_factor=self.replicas,
             topic_configs=self.topic_configs(),
             schedule=[] if self.foreign else self._schedule(seed, self.cluster_spec(folder)),
+            job=self.job,
         )
 
     def given_schedule(self) -> list[PlannedFault]:

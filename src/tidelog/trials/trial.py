@@ -25,6 +25,7 @@ from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.faults import schedule
 from tidelog.faults.schedule import PlannedFault
+from tidelog.trials.job import Job, JobPlan, wait_for_job
 from tidelog.trials.load.topic import Topic, TopicError
 from tidelog.trials.load.workers import Role, Worker
 from tidelog.trials.load.workload import FINAL_READER, ConsumerPlan, ProducerPlan, Workload, dealt
@@ -37,6 +38,8 @@ _TICK_SECONDS: Final = 0.1
 _HEAL_SECONDS: Final = 60.0
 _ENDS_SECONDS: Final = 30.0
 _DRAIN_SECONDS: Final = 60.0
+_JOB_SECONDS: Final = 240.0
+"""How long faults wait for a streaming job, and then its last batch: each start of a Spark takes a while."""
 _DRAIN_RECORDS_PER_SECOND: Final = 20_000
 """A slow machine reads at least this fast; it limits the duration of a drain."""
 
@@ -58,6 +61,8 @@ class TrialPlan:
     replication_factor: int = 3
     topic_configs: dict[str, str] = field(default_factory=dict)
     schedule: list[PlannedFault] = field(default_factory=list)
+    job: JobPlan | None = None
+    """Copies the topic into a table."""
 
 
 class Watcher(Protocol):
@@ -92,6 +97,7 @@ class LoadTrial:
         self._fault_lines: LineJournal | None = None
         self._producers: list[Worker] = []
         self._consumers: list[Worker] = []
+        self.job: Job | None = None
         self._interrupts = 0
         self.notes: list[str] = []
         """Problems that did not end the trial, in words."""
@@ -163,7 +169,12 @@ class LoadTrial:
         self.folder.write_manifest()
         self._phase("load", plan.seconds)
         self._start_nemesis()
+        if plan.job is not None:
+            self.job = Job(plan.job, self.folder.path / "job", self._watcher.said)
+            self.job.start(self._target.servers(), plan.topic)
         self._wait_for(lambda: False, seconds=plan.seconds)
+        if self.job is not None:
+            self._wait_for(lambda: self.job is None or self.job.suffered, _JOB_SECONDS)
 
     def _start_workers(self) -> None:
         work, topics = self._plan.workload, {self._plan.topic: self._plan.partitions}
@@ -269,9 +280,12 @@ class LoadTrial:
             return
         ends = self._topic.ends(_ENDS_SECONDS)
         manifest.topics[0]["ends"] = ends
+        if self.job is not None:
+            complaint = wait_for_job(self.job, ends, _JOB_SECONDS, lambda: self._interrupts >= 2)
+            self.notes += [] if complaint is None else [complaint]
         wanted = {self._plan.topic: {str(part): end for part, end in ends.items()}}
         final = self._plan.workload.final_reader(
-            {self._plan.topic: self._plan.partitions}, self._target.bootstrap_for
+            {self._plan.topic: self._plan.partitions}, self._target.bootstrap_for, self._starts()
         )
         where = self._target.command_in(final.name)
         reader = Worker("consumers", FINAL_READER, [final], self.folder.path, ends=wanted, command=where)
@@ -290,6 +304,14 @@ class LoadTrial:
                 if name != FINAL_READER:
                     manifest.lacks(f"the last reads of {name}", "it did not reach the end in time")
 
+    def _starts(self) -> dict[str, dict[str, int]]:
+        """Where the final read begins. Only a fault of a job lets records expire."""
+        if self.job is None or self._topic is None:
+            return {}
+        starts = self._topic.starts(_ENDS_SECONDS)
+        self.folder.manifest.topics[0]["starts"] = starts
+        return {self._plan.topic: {str(part): start for part, start in starts.items()}}
+
     # ------------------------------------------------------------ the end, whatever came before
 
     def _end(self, failure: TrialFailed | None) -> None:
@@ -299,6 +321,8 @@ class LoadTrial:
             for trouble in self._nemesis.heal():
                 if trouble not in self.notes:
                     self.notes.append(trouble)
+        if self.job is not None:
+            self.job.close()
         for worker in self._workers():
             worker.close()
         if self._fault_lines is not None:

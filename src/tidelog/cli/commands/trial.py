@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tidelog.cli import completion
 from tidelog.cli.options import (
@@ -19,6 +19,10 @@ from tidelog.cli.paths import absolute
 from tidelog.errors import Refusal
 from tidelog.extras import require
 from tidelog.faults import TRIAL_FAULTS
+from tidelog.pipeline.jobs import JOBS
+
+if TYPE_CHECKING:
+    from tidelog.trials.job import JobPlan
 
 EXAMPLES = """\b
 Examples:
@@ -27,6 +31,7 @@ Examples:
   tidelog trial --minutes 10 --faults kill,zone --seed 7
   tidelog trial --schedule trial-1/trial.json   repeat the faults of a trial
   sudo tidelog trial --network netns            let the kernel drop packets
+  tidelog trial --through parquet               and through a Spark job into a table
   tidelog trial -b kafka:9092 --seconds 30      load an existing Kafka cluster
 
 \b
@@ -34,6 +39,7 @@ Exit code: 0 every promise held, 1 a promise was broken, 2 inconclusive or wrong
 """
 
 LOAD, CLUSTER, FAULTS, OUTPUT = "Load", "Cluster and topic", "Faults", "Output"
+JOB = "Streaming job"
 
 Seconds = Annotated[
     float | None,
@@ -175,6 +181,28 @@ NoAudit = Annotated[
     bool,
     flag("Skip the audit; only check for lost records, without Spark.", "--no-audit", rich_help_panel=OUTPUT),
 ]
+Through = Annotated[
+    str | None,
+    value(
+        "JOB",
+        "Also copy the topic into a table with a streaming job that is killed meanwhile, and compare: "
+        f"{', '.join(JOBS)}, or a Python script of your own.",
+        default=False,
+        rich_help_panel=JOB,
+        autocompletion=completion.words(*JOBS),
+    ),
+]
+JobFaults = Annotated[
+    str,
+    value(
+        "LIST",
+        "What happens to the job, in order: kill (between rows and commit), expire (kill it, and let records "
+        "expire before it is back), or none.",
+        "--job-faults",
+        rich_help_panel=JOB,
+        autocompletion=completion.lists(lambda: ("kill", "expire")),
+    ),
+]
 
 
 def trial(
@@ -204,6 +232,8 @@ def trial(
     bootstrap_servers: Servers = None,
     settings: SetOption = None,
     client: ClientOption = None,
+    through: Through = None,
+    job_faults: JobFaults = "kill",
     no_audit: NoAudit = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -213,12 +243,10 @@ def trial(
     audits what it has.
     """
     require("spark", "tidelog trial")
-    if seconds is not None and minutes is not None:
-        raise Refusal("choose one of --seconds and --minutes")
     from tidelog.trials.plan import TrialOptions
 
     options = TrialOptions(
-        seconds=minutes * 60 if minutes is not None else 60.0 if seconds is None else seconds,
+        seconds=_seconds(seconds, minutes),
         rate=rate,
         brokers=brokers,
         partitions=partitions,
@@ -242,7 +270,24 @@ def trial(
         bootstrap_servers=bootstrap_servers,
         broker_settings=settings or (),
         client_settings=client or (),
+        job=_job(through, job_faults, audited=not no_audit),
     )
     from tidelog.cli.commands.trial_audited import run
 
     return run(options, audit=not no_audit, as_json=as_json)
+
+
+def _seconds(seconds: float | None, minutes: float | None) -> float:
+    if seconds is not None and minutes is not None:
+        raise Refusal("choose one of --seconds and --minutes")
+    return minutes * 60 if minutes is not None else 60.0 if seconds is None else seconds
+
+
+def _job(through: str | None, faults: str, *, audited: bool) -> JobPlan | None:
+    if through is None:
+        return None
+    if not audited:
+        raise Refusal("--through needs the audit: leave out --no-audit")
+    from tidelog.cli.commands.trial_through import job_plan
+
+    return job_plan(through, faults)

@@ -23,6 +23,7 @@ _WORDS = {
     "spark": "starting Spark",
     "judge": "checking every record",
     "draw": "drawing the report",
+    "compare": "comparing the table with the topic",
 }
 
 

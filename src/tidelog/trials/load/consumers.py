@@ -45,7 +45,9 @@ class Reader:
         self._numbers = {topic: number for number, topic in enumerate(self._topics)}
         self._reads = ReadsJournal(journal, seal, consumer=plan.name, topics=self._topics, zone=plan.zone)
         self._places = [(topic, part) for topic in self._topics for part in range(plan.topics[topic])]
-        self._positions = dict.fromkeys(self._places, 0)
+        self._positions = {
+            (topic, part): plan.starts.get(topic, {}).get(str(part), 0) for topic, part in self._places
+        }
         self._vanished: set[tuple[str, int]] = set()
         self._last_heard = time.monotonic()
         self._consumer = self._connect()

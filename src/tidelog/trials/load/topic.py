@@ -113,9 +113,15 @@ class Topic:
 
     def ends(self, seconds: float) -> dict[int, int]:
         """The committed end of each partition. Raises `TopicError` if a leader does not say in time."""
+        return self._offsets(OffsetSpec.latest(), "end", seconds)  # type: ignore[no-untyped-call]
+
+    def starts(self, seconds: float) -> dict[int, int]:
+        """The first offset of each partition. Raises `TopicError` likewise."""
+        return self._offsets(OffsetSpec.earliest(), "start", seconds)  # type: ignore[no-untyped-call]
+
+    def _offsets(self, spec: OffsetSpec, what: str, seconds: float) -> dict[int, int]:
         deadline = time.monotonic() + seconds
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(self.name, part): latest for part in range(self.partitions)}
+        asked = {TopicPartition(self.name, part): spec for part in range(self.partitions)}
         while True:
             answers = self._admin.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_REQUEST_SECONDS
@@ -124,7 +130,9 @@ class Topic:
                 return {place.partition: answer.result().offset for place, answer in answers.items()}
             except KafkaException as error:
                 if time.monotonic() > deadline:
-                    raise TopicError(f"the end of {self.name} is not known: {error.args[0].str()}") from None
+                    raise TopicError(
+                        f"the {what} of {self.name} is not known: {error.args[0].str()}"
+                    ) from None
                 time.sleep(_POLL_SECONDS)
 
     def delete(self) -> str | None:

@@ -57,6 +57,8 @@ class ConsumerPlan:
     topics: dict[str, int]
     """Partitions of each."""
     client: dict[str, str]
+    starts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Where to begin, by topic and partition; elsewhere at 0."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -123,9 +125,12 @@ class Workload:
         names = [(f"c{number + 1}", self.zones[number % len(self.zones)]) for number in range(self.consumers)]
         return [ConsumerPlan(name, zone, bootstrap(name, zone), topics, self.client) for name, zone in names]
 
-    def final_reader(self, topics: dict[str, int], bootstrap: Bootstrap) -> ConsumerPlan:
+    def final_reader(
+        self, topics: dict[str, int], bootstrap: Bootstrap, starts: dict[str, dict[str, int]] | None = None
+    ) -> ConsumerPlan:
         zone = self.zones[0]
-        return ConsumerPlan(FINAL_READER, zone, bootstrap(FINAL_READER, zone), topics, self.client)
+        servers = bootstrap(FINAL_READER, zone)
+        return ConsumerPlan(FINAL_READER, zone, servers, topics, self.client, starts or {})
 
     # ------------------------------------------------------------ in how many processes
 
