@@ -1,5 +1,5 @@
 """Thousands of partitions: how long tidelog and Apache Kafka take to create them, to lead them again after a
-broker was killed, and to stop.
+broker was killed, and to stop; and what brokers use that have nothing to do.
 
 Three brokers, three replicas each, topics of a hundred partitions with a few records in each. Both systems
 notice a dead broker when it has been silent for four seconds, which is part of the time until all partitions
@@ -8,7 +8,7 @@ of Kafka, so that all three brokers can be stopped one after the other. Before a
 have carried load and have created and deleted some hundred partitions, so that a JVM has compiled what it
 needs; the one that was killed gets the same load again before it is stopped.
 
-    python -m bench.partitions [--quick] [--partitions N] [--runs N] [--system tidelog] [--json]
+    python -m bench.partitions [--quick] [--partitions N] [--runs N] [--system tidelog] [--idle] [--json]
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ RECORDS = 3
 SESSION_MS = 4_000
 WARM_UP_SECONDS = 5.0
 WARM_UP_PARTITIONS = 300
+IDLE_SECONDS = 20.0
 PATIENCE_SECONDS = 600.0
 
 KAFKA = {
@@ -158,7 +159,7 @@ def controller(system: System) -> int:
 # ---------------------------------------------------------------- one run
 
 
-def measure(system: System, count: int) -> Iterator[Figure]:
+def measure(system: System, count: int, *, only_idle: bool = False) -> Iterator[Figure]:
     with system:
         brokers = sorted(system.nodes)
         ports = [port_of(system, broker) for broker in brokers]
@@ -167,6 +168,9 @@ def measure(system: System, count: int) -> Iterator[Figure]:
         yield from creation(system, ports, topics)
         fill(system, topics)
         wait_until_in_sync(ports[0], topics)
+        yield idle(system)
+        if only_idle:
+            return
         leading = controller(system)
         yield from crash(system, next(broker for broker in brokers if broker != leading), topics, "a broker")
         if leading in brokers:
@@ -185,6 +189,16 @@ def creation(system: System, ports: list[int], topics: list[str]) -> Iterator[Fi
     yield Figure(
         "create: led at every broker", "s", took, cost.client_cores, cost.broker_cores, cost.other_cores
     )
+
+
+def idle(system: System) -> Figure:
+    """After a while, in which brokers finish what creation and records have left to do."""
+    time.sleep(WARM_UP_SECONDS)
+    watch = Stopwatch(system.pids)
+    time.sleep(IDLE_SECONDS)
+    cost = watch.load(0, 0)
+    used = 100 * cost.broker_cores / BROKERS
+    return Figure("idle: each broker", "% of a core", used, other_cores=cost.other_cores)
 
 
 def crash(system: System, broker: int, topics: list[str], what: str) -> Iterator[Figure]:
@@ -218,6 +232,7 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=1, help="runs of each system; the median counts")
     parser.add_argument("--system", choices=SYSTEMS, help="measure only this one")
+    parser.add_argument("--idle", action="store_true", help="only until brokers were idle for a while")
     parser.add_argument("--json", action="store_true", help="print every figure of every run as JSON")
     arguments = parser.parse_args()
     names = [arguments.system] if arguments.system else list(SYSTEMS)
@@ -228,7 +243,11 @@ def main() -> int:
         if not arguments.json:
             print(f"\n{count} partitions of {BROKERS} replicas", flush=True)
         code = run_and_tell(
-            names, partial(measure, count=count), arguments.runs, systems=SYSTEMS, as_json=arguments.json
+            names,
+            partial(measure, count=count, only_idle=arguments.idle),
+            arguments.runs,
+            systems=SYSTEMS,
+            as_json=arguments.json,
         )
         if code:
             return code

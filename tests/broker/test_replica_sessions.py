@@ -102,6 +102,28 @@ def test_a_follower_names_only_what_changed_and_learns_every_high_watermark(tmp_
     asyncio.run(scene())
 
 
+def test_a_high_watermark_without_records_waits_for_the_renewal(tmp_path: Path) -> None:
+    """As in the lab, where a follower's fetch waits: its high watermark lags behind."""
+
+    async def scene() -> None:
+        async with stage(tmp_path, 2, replica_fetch_wait_max_ms="20000") as set_up:
+            pair = Pair(set_up)
+            await pair.begin()
+            for _ in range(2):
+                await pair.write("b")
+            session = cast(ReplicaSession, pair.session)
+            session._renewal_at = 0
+            await pair.write("a")
+            for _ in range(3):
+                await pair.write("b")
+            assert pair.end(pair.follower, "a") == (1, 0)
+            session._renewal_at = 0
+            await pair.write("b")
+            await until(lambda: pair.end(pair.follower, "a") == (1, 1))
+
+    asyncio.run(scene())
+
+
 def test_a_follower_whose_session_is_lost_fetches_in_full(tmp_path: Path) -> None:
     """The leader has closed it, or expects another epoch."""
 

@@ -10,7 +10,8 @@ Rules of the file:
   renews all of them. A leader thus hears of each partition as often as from a follower that names it in every
   request. Without a request nothing is renewed: a follower that hangs falls out of the ISR.
 * High watermarks and log starts that moved are sent with records, otherwise when the request has waited for
-  ``max_wait_ms``, or at the renewal.
+  ``max_wait_ms``, or at the renewal. A fetch that is just parked waits for the next one, as in the lab: a
+  follower's high watermark lags behind its leader's.
 * What the core answers while no request waits is kept for the next one, up to the size of an answer.
 * A partition leaves the session, and its fetch the core, when the follower says so: the follower has given it
   up, or waits before it tries again.
@@ -135,7 +136,7 @@ class ReplicaSession(FetchSession):
             self._broker_epoch = BrokerEpoch(body.replica_epoch)
             for tp in list(self._parked):
                 self.named(tp)
-        due = list(self._due)
+        due, parked = list(self._due), list(self._parked) if now >= self._renewal_at else None
         self._due |= self._away
         self._away = {}
         for tp in due:
@@ -146,9 +147,9 @@ class ReplicaSession(FetchSession):
                 yield
                 if self._request is not request:
                     return
-        if now >= self._renewal_at:
+        if parked is not None:
             self._renewal_at = self._deadline
-            yield from self._renew(now)
+            yield from self._renew(parked, now)
             if self._request is not request:
                 return
         self._asking = False
@@ -174,11 +175,13 @@ class ReplicaSession(FetchSession):
             ),
         )
 
-    def _renew(self, now: Millis) -> Steps[None]:
-        """The follower asks again for everything that is parked."""
+    def _renew(self, parked: list[TopicPartition], now: Millis) -> Steps[None]:
+        """The follower asks again for what earlier requests have parked."""
         node = self._node
         renew = node.core.renew_fetch
-        for count, tp in enumerate(list(self._parked), 1):
+        for count, tp in enumerate(parked, 1):
+            if tp not in self._parked:
+                continue
             self._release_if_moved(tp, renew(self, tp, now))
             if not count % _AT_ONCE:
                 node.carry_out()
