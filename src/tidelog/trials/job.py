@@ -27,7 +27,7 @@ from tidelog.trials.expiry import expire
 _POLL_SECONDS: Final = 0.005
 _PAUSE_SECONDS: Final = 0.2
 """Between a run that ended by itself and the next one."""
-_GONE_SECONDS: Final = 2.0
+_GONE_SECONDS: Final = 10.0
 _FAILURES_MAX: Final = 3
 """Runs in a row that ended with an error, after which the job is given up."""
 
@@ -197,13 +197,18 @@ class Job:
 
 
 def _wait_until_gone(group: int) -> None:
-    """Processes of a group that were killed take a moment, and must not write beside those of the next run.
-    Where no process collects the dead ones, the group stays."""
+    """Processes that were killed take a moment, and must not write beside those of the next run."""
     deadline = time.monotonic() + _GONE_SECONDS
-    with suppress(ProcessLookupError):
-        while time.monotonic() < deadline:
-            os.killpg(group, 0)
-            time.sleep(_POLL_SECONDS)
+    while time.monotonic() < deadline and any(_is_of(group, path) for path in Path("/proc").glob("[0-9]*")):
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_of(group: int, process: Path) -> bool:
+    """Whether a process is of this group and not dead; a dead one may stay listed for ever."""
+    with suppress(OSError, ValueError, IndexError):
+        state, _, its_group = (process / "stat").read_text().rpartition(")")[2].split()[:3]
+        return int(its_group) == group and state not in "ZX"
+    return False
 
 
 def _numbers(folder: Path) -> int:

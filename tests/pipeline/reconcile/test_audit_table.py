@@ -33,7 +33,12 @@ def test_the_command(spark: SparkSession, tmp_path: Path, capsys: pytest.Capture
     table = table_of(spark, tmp_path / "table", [0, 1, 2, 5, 5, 6, 7, 8])
     options = TableOptions("t", table, logs=logs, columns=["offset=kafka_offset"])
     options.state = str(tmp_path / "state")
+    options.report = tmp_path / "report.html"
     assert audit_table(options) == 1
+    page = options.report.read_text("utf-8")
+    options.report = None
+    for shown in ("2 offsets lost in the pipeline, 1 twice", "77.7778 %", "3 to 4", "t-0 offset 3"):
+        assert shown in page
     out = " ".join(capsys.readouterr().out.split())  # however it is wrapped
     assert "2 offsets lost in the pipeline, 1 twice" in out
     assert "77.7778 % of 9 records" in out

@@ -50,7 +50,12 @@ ChosenEngine = Annotated[
 ]
 Report = Annotated[
     Path | None,
-    value("FILE", "Path of the report.", default="EVIDENCE/audit/report.html", callback=absolute),
+    value(
+        "FILE",
+        "Path of the report.",
+        default="EVIDENCE/audit/report.html; none with --table",
+        callback=absolute,
+    ),
 ]
 NoReport = Annotated[bool, flag("Do not write a report.", "--no-report")]
 WithUi = Annotated[bool, flag("Enable the Spark UI.", "--ui")]
@@ -162,13 +167,13 @@ def audit(
         raise Refusal("choose one of --report and --no-report")
     of_table = (logs, columns, query_checkpoint, connect_offsets, state, since, until)
     if table is not None:
-        if folder is not None or follow or report is not None or from_beginning or checkpoint or seconds:
+        if folder is not None or follow or from_beginning or checkpoint or seconds:
             raise Refusal("--table compares a table with its --topic: leave out EVIDENCE and its options")
         from tidelog.cli.commands.audit_table import TableOptions, audit_table
 
         where = (topic, table, format_, bootstrap_servers, logs or [], columns or [])
         spark = (master, remote, ui)
-        return audit_table(TableOptions(*where, *of_table[2:], *spark, as_json))
+        return audit_table(TableOptions(*where, *of_table[2:], *spark, as_json, report))
     if any(of_table):
         raise Refusal(
             "--logs, --columns, --query-checkpoint, --connect-offsets, --state, --since, --until need --table"

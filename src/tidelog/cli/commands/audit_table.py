@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.errors import Refusal, unknown
@@ -34,11 +35,13 @@ class TableOptions:
     remote: str | None = None
     ui: bool = False
     as_json: bool = False
+    report: Path | None = None
 
 
 def audit_table(options: TableOptions) -> int:
     """Returns the exit code."""
     from tidelog.cli.show.continuity import present
+    from tidelog.pipeline.reconcile.report import write_report
     from tidelog.pipeline.reconcile.run import open_table, prove, ready
     from tidelog.pipeline.spark.session import open_session
 
@@ -60,6 +63,9 @@ def audit_table(options: TableOptions) -> int:
     except KeyboardInterrupt:
         raise Refusal("interrupted; nothing was written") from None
     present(found, options.table, as_json=options.as_json)
+    if options.report is not None:
+        write_report(found, options.table, options.report)
+        note(f"report in {options.report}")
     return found.exit_code
 
 
