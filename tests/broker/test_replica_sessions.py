@@ -20,7 +20,7 @@ from tidelog.broker.replica_session import ReplicaSession
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest
 from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.wire.api import Api, encode_request
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import fetch
@@ -247,9 +247,10 @@ class Line:
 class Following:
     def __init__(self) -> None:
         self.line = Line()
+        self.broker_epoch = BrokerEpoch(1)
         self.fetches = FollowerFetches(
             cast(PeerConnection, self.line),
-            lambda: replication.fetch_header(BrokerId(2), BrokerEpoch(1), 500, 1 << 20),
+            lambda: replication.fetch_header(BrokerId(2), self.broker_epoch, 500, 1 << 20),
             1 << 20,
         )
 
@@ -310,6 +311,25 @@ def test_a_position_that_did_not_change_is_not_named_and_one_that_is_not_fetched
     following.want("a", 5)
     following.send()
     assert following.line.names() == [("a", 5)]
+
+
+def test_the_broker_epoch_is_named_once_in_a_session_and_again_when_it_changes() -> None:
+    following = opened()
+
+    def named_next() -> int:
+        following.answer()
+        following.send()
+        return following.line.sent[-1][0].replica_epoch
+
+    assert [body.replica_epoch for body, _ in following.line.sent] == [1, 1], (
+        "of the first full fetch, and then"
+    )
+    assert named_next() == NO_BROKER_EPOCH
+    following.broker_epoch = BrokerEpoch(7)
+    assert [named_next(), named_next()] == [7, NO_BROKER_EPOCH]
+    following.fetches.forget()
+    following.want("a", 5)
+    assert named_next() == 7, "the connection is new"
 
 
 def test_while_the_core_waits_for_its_disk_there_is_no_hurry() -> None:

@@ -41,7 +41,16 @@ _PIECE_BYTES = 1024
 class Request:
     """A request in progress, and the position of its answer in the queue."""
 
-    __slots__ = ("answer", "body", "connection", "header", "on_abandoned", "on_superseded", "received_at")
+    __slots__ = (
+        "answer",
+        "answer_bytes",
+        "body",
+        "connection",
+        "header",
+        "on_abandoned",
+        "on_superseded",
+        "received_at",
+    )
 
     def __init__(
         self, connection: ClientConnection, header: RequestHeader, body: Any, received_at: float
@@ -51,6 +60,7 @@ class Request:
         self.body = body
         self.received_at = received_at
         self.answer: list[Any] | None = None
+        self.answer_bytes = 0
         self.on_superseded: Any = None
         """Called when the client sends its next request while this one waits (a follower's fetch)."""
         self.on_abandoned: Any = None
@@ -103,10 +113,11 @@ class Request:
 
     def _settle(self, answer: list[Any], failed: bool) -> None:
         self.answer = answer
+        self.answer_bytes = size = len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
         # They refer back to this request, and reference cycles keep whole fetches in memory.
         self.on_superseded = self.on_abandoned = None
         connection = self.connection
-        connection.held_bytes += sum(map(len, answer))
+        connection.held_bytes += size
         server = connection.server
         server.unflushed[connection] = None
         latency_us = (server.clock() - self.received_at) * 1e6
@@ -297,10 +308,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Write all answers that are next in order, in one write."""
         buffers: list[Any] = []
         open_requests = self._open
-        while open_requests and open_requests[0].answer is not None:
-            buffers += open_requests.popleft().answer or ()
+        size = 0
+        while open_requests and (answer := open_requests[0].answer) is not None:
+            size += open_requests.popleft().answer_bytes
+            buffers += answer
         if buffers and self._transport is not None:
-            size = sum(map(len, buffers))
             self.held_bytes -= size
             server = self.server
             server.metrics.bytes_out += size

@@ -228,19 +228,24 @@ class Node:
     # ------------------------------------------------------------ effects
 
     def settle(self) -> None:
-        self.carry_out()
-        if self.server.starting and self.core.metadata.live_brokers:
+        effects, server = self.core.effects, self.server
+        if effects:
+            self.carry_out()
+        if server.starting and self.core.metadata.live_brokers:
             self.informed.set()
-            self.server.open()
+            server.open()
             self.core.keep_producer_ids()
             self.carry_out()
         while self._ready:
             actions, self._ready = self._ready, []
             for action in actions:
                 action()
-            self.carry_out()
-        self.peers.flush(waiting=bool(self._held))
-        self.server.flush()
+            if effects:
+                self.carry_out()
+        if self.peers.due:
+            self.peers.flush(waiting=bool(self._held))
+        if server.unflushed:
+            server.flush()
 
     def carry_out(self) -> None:
         effects = self.core.effects

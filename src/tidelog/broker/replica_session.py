@@ -125,14 +125,15 @@ class ReplicaSession(FetchSession):
 
     def serve(self, request: Request, body: FetchRequest) -> Steps[None]:
         node, now = self._node, self._node.now()
-        self._refuse(ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # of a request on another connection
+        if self._request is not None:  # on another connection
+            self._refuse(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         self._request, self._asking = request, True
         request.on_abandoned = self._abandoned
         request.on_superseded = self._superseded
         self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
         self._deadline = now + body.max_wait_ms
         self._wait_s = min(max(body.max_wait_ms, 10), IDLE_MS) / 1000
-        if body.replica_epoch != self._broker_epoch:
+        if body.replica_epoch not in (NO_BROKER_EPOCH, self._broker_epoch):
             self._broker_epoch = BrokerEpoch(body.replica_epoch)
             for tp in list(self._parked):
                 self.named(tp)

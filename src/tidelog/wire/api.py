@@ -114,7 +114,7 @@ def _request_start(view: memoryview) -> tuple[RequestHeader, int, Decoder]:
         if position > limit:
             raise ProtocolError("the client id reaches beyond the frame")
         try:
-            header.client_id = view[10:position].tobytes().decode()
+            header.client_id = str(view[10:position], "utf-8")
         except UnicodeDecodeError:
             raise ProtocolError("the client id is not UTF-8") from None
     if flexible:

@@ -105,7 +105,14 @@ class FrameReader:
                 return []
             frame, self._frame = self._frame, None
             return [frame]
-        return self._cut(len(self._head) + count)
+        end = len(self._head) + count
+        if end >= 4:
+            (size,) = _SIZE.unpack_from(_scratch)
+            if size == end - 4 and size <= self._max_bytes:
+                # One whole frame and nothing else: nearly every read of a client that waits for answers.
+                self._head = b""
+                return [bytearray(_scratch[4:end])]
+        return self._cut(end)
 
     def _cut(self, end: int) -> list[bytearray]:
         frames = []

@@ -27,10 +27,12 @@ from tidelog.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from tidelog.broker.peers.connection import PeerConnection
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest, FetchResponse
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from tidelog.wire.messages import fetch
 
 IN_FLIGHT_MAX = 2
+UNCHANGED = NO_BROKER_EPOCH
+"""In a session the broker epoch is named once, and when it changes."""
 
 Fetches = dict[TopicPartition, FetchRequest]
 
@@ -64,6 +66,8 @@ class FollowerFetches:
         self._session = 0
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
+        self._broker_epoch = UNCHANGED
+        """This broker's epoch as the session's leader has it."""
 
     # ------------------------------------------------------------ what the core wants
 
@@ -81,6 +85,7 @@ class FollowerFetches:
         the leader still has it."""
         self._session += 1
         self._epoch = INITIAL_EPOCH
+        self._broker_epoch = UNCHANGED
         self._due, self._known, self._answered, self._gone = {}, {}, {}, {}
 
     # ------------------------------------------------------------ requests
@@ -124,6 +129,10 @@ class FollowerFetches:
         self._due, self._gone, self._answered = {}, {}, {}
         body = self._header()
         body.session_id, body.session_epoch = self._id, self._epoch
+        if body.replica_epoch == self._broker_epoch:
+            body.replica_epoch = UNCHANGED
+        else:
+            self._broker_epoch = BrokerEpoch(body.replica_epoch)
         body.topics = replication.named_partitions(named, self._max_bytes)
         body.forgotten_topics_data = replication.forgotten_partitions(gone)
         self._epoch = next_epoch(self._epoch)

@@ -46,7 +46,7 @@ class Peers:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._peers: dict[BrokerId, _Peer] = {}
-        self._due: dict[BrokerId, None] = {}
+        self.due: dict[BrokerId, None] = {}
         """Peers to which a fetch may be due."""
 
     def send(self, to: BrokerId, message: Message) -> None:
@@ -55,7 +55,7 @@ class Peers:
             peer = self._peers[to] = _Peer(self._node, to)
         if isinstance(message, FetchRequest):
             peer.following.want(message)
-            self._due[to] = None
+            self.due[to] = None
         else:
             line = peer.fetches if isinstance(message, _QUESTIONS) else peer.commands
             line.send(*brokers.request_to_wire(message), message)
@@ -64,20 +64,19 @@ class Peers:
         peer = self._peers.get(effect.leader)
         if peer is not None:
             peer.following.give_up(effect.tp)
-            self._due[effect.leader] = None
+            self.due[effect.leader] = None
 
     def fetch_answered(self, peer: BrokerId) -> None:
-        self._due[peer] = None
+        self.due[peer] = None
 
     def flush(self, *, waiting: bool) -> None:
         """Send the fetches that are due, one request per leader. Called after all effects are executed, or
         while some are ``waiting`` for the disk."""
-        if self._due:
-            due = self._due
-            if not waiting:
-                self._due = {}
-            for broker in due:
-                self._peers[broker].following.send(waiting=waiting)
+        due = self.due
+        if not waiting:
+            self.due = {}
+        for broker in due:
+            self._peers[broker].following.send(waiting=waiting)
 
     def connections_changed(self) -> None:
         """The metadata changed: peers may have returned, perhaps at another address."""

@@ -222,8 +222,9 @@ class _Generator:
         self.source.line(f"end = position + {length}")
         too_long = f" or {length} > {TEXT_BYTES_MAX}" if self.flexible and kind is TEXT else ""
         self.refuse(f"not position <= end <= limit{too_long}", f"{label} has an impossible length")
-        conversion = {TEXT: ".tobytes().decode()", BLOB: ".tobytes()"}.get(kind, "")
-        self.source.line(f"{target} = buffer[position:end]{conversion}")
+        data = "buffer[position:end]"
+        converted = {TEXT: f"str({data}, 'utf-8')", BLOB: f"{data}.tobytes()"}.get(kind, data)
+        self.source.line(f"{target} = {converted}")
         self.source.line("position = end")
 
     def array(self, element: Kind, target: str, nullable: bool, label: str) -> None:
