@@ -135,8 +135,15 @@ def test_a_broker_is_named_by_what_it_leads(controlled: Controlled):
     assert controlled.says("pause", "--leader-of", "events-1") == f"paused broker {leader}\n"
     controlled.says("resume", str(leader))
     controlled.cluster.wait_in_sync()
-    controller = int(controlled.cluster.controller)
-    assert controlled.says("pause", "--controller") == f"paused broker {controller}\n"
+
+    def names_the_controller() -> bool:
+        controller = int(controlled.cluster.controller)
+        said = controlled.says("pause", "--controller")
+        controlled.says("resume", said.split()[-1])
+        return said == f"paused broker {controller}\n"
+
+    # On a slow machine the keeper may lose sight of a controller between the question and the command.
+    eventually(names_the_controller, "the controller that is paused is the one that leads")
 
 
 @pytest.mark.parametrize(

@@ -359,14 +359,14 @@ def test_a_discarded_tree_leaves_no_cycles() -> None:
     """The simulator drops trees by the thousand; none may wait for the garbage collector."""
     gc.collect()
     gc.disable()
-    gc.set_debug(gc.DEBUG_SAVEALL)  # what a collection finds is kept, to tell it from what other threads left
+    gc.set_debug(gc.DEBUG_SAVEALL)  # what is found is kept: clusters of other tests leave cycles, too
     try:
         tree, me = grown("/a/b/c")
         done(tree, me, Get("/a", watch=True))
         tree.apply(me, Multi((Create("/e", ephemeral=True), Delete("/a/b/c"), Check("/a", 5))))
         del tree
         gc.collect()
-        assert [each for each in gc.garbage if type(each).__module__.startswith("tidelog.")] == []
+        assert [each for each in gc.garbage if type(each).__module__.startswith("tidelog.keeper.")] == []
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

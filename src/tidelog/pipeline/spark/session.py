@@ -37,6 +37,8 @@ _WORKER_WITHIN_S = 60.0
 _WORKER_ASKED_EVERY_S = 0.2
 _PIECES_ELSEWHERE = 8
 """Spark's own default is 200: of little evidence, hardly a row in each. Who has much asks for more."""
+_PYTHON_CONNECTS_WITHIN = "120s"
+"""Spark's own 15 s are too short on a machine with much else to do."""
 _CONNECT_PORT = 15002
 _MASTER_PORT = 7077
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
@@ -175,6 +177,7 @@ def _launch_settings(master: str, app: str, *, ui: bool, memory_mb: int, quick: 
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{memory_mb}m",
+        "spark.python.authenticate.socketTimeout": _PYTHON_CONNECTS_WITHIN,
     }
     if quick:
         chosen[_JAVA_OPTIONS] = _quick_java(memory_mb)
