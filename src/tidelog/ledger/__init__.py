@@ -7,9 +7,9 @@
 The wrapped objects behave as before; any Kafka will do. The folder is evidence: `tidelog audit FOLDER`.
 
 `identity.py` says how a record is named, and its header; `sends.py` records sends, `producers.py` has the
-proxies of producers; `reads.py` and `consumers.py` do the same for consumers, `proxy.py` is what they share;
-`serializing.py` calls serializers once; `continuity.py` checks headers; `sampling.py` chooses keys;
-`folder.py` is the folder that processes share.
+proxies of producers, `confluent.py` the fast one of confluent-kafka; `reads.py` and `consumers.py` do the
+same for consumers, `proxy.py` is what they share; `serializing.py` calls serializers once; `continuity.py`
+checks headers; `sampling.py` chooses keys; `folder.py` is the folder that processes share.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from tidelog.errors import Refusal
+from tidelog.ledger.confluent import DirectConfluent
 from tidelog.ledger.consumers import Consumer, check_consumer, watched
 from tidelog.ledger.continuity import Continuity, Flaw, Flawed, Stream
 from tidelog.ledger.folder import checked_name
 from tidelog.ledger.producers import library_of, wrapped
+from tidelog.ledger.proxy import Library
 from tidelog.ledger.reads import ReadRecorder
 from tidelog.ledger.sends import LedgerError, SendRecorder
 
@@ -78,7 +80,11 @@ def wrap(
         acks=acks_level(known_acks if acks is None else acks),
         idempotent=known_idempotent if idempotent is None else idempotent,
     )
-    made, _ = wrapped(producer, recorder, on_delivery)
+    made: Any
+    if library_of(producer) is Library.CONFLUENT:
+        made = DirectConfluent(producer, recorder, on_delivery)
+    else:
+        made, _ = wrapped(producer, recorder, on_delivery)
     weakref.finalize(made, recorder.close)
     return cast(P, made)
 

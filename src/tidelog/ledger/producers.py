@@ -147,15 +147,15 @@ class Confluent(_Blocking):
         )
         theirs = callback or on_delivery or self._default
         if entry is None:
-            delivered = theirs
+            called = theirs
         else:
-            delivered = partial(_delivered, entry, theirs)
+            called = partial(delivered, entry, theirs)
             if entry.header is not None:
-                headers = _with_header(headers, entry.header)
+                headers = with_header(headers, entry.header)
         try:
-            self._produce(topic, value, key, partition, delivered, None, timestamp, headers)
+            self._produce(topic, value, key, partition, called, None, timestamp, headers)
         except BaseException as error:
-            _refused(entry, error)
+            refused(entry, error)
             raise
 
     def produce_batch(self, topic: str, messages: Any, partition: int = -1, **more: Any) -> Any:
@@ -173,7 +173,7 @@ def _encoded(text: bytes | str) -> bytes:
     return text.encode() if isinstance(text, str) else bytes(text)
 
 
-def _delivered(entry: Recorded, theirs: Any, error: Any, message: Any) -> None:
+def delivered(entry: Recorded, theirs: Any, error: Any, message: Any) -> None:
     if error is None:
         entry.settle(OK, message.partition(), message.offset())
     else:
@@ -205,13 +205,13 @@ class KafkaPython(_Blocking):
         value = to_bytes(self._of_value, topic, headers, value)
         entry = self._intend(topic, -1 if partition is None else partition, key, value)
         if entry is not None and entry.header is not None:
-            headers = _with_header(headers, entry.header)
+            headers = with_header(headers, entry.header)
         try:
             future = self._wrapped.send(
                 topic, value=value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
             )
         except BaseException as error:
-            _refused(entry, error)
+            refused(entry, error)
             raise
         if entry is not None:
             future.add_callback(lambda found: entry.settle(OK, found.partition, found.offset))
@@ -238,13 +238,13 @@ class Aiokafka(_Producer, ClosingLater):
         key, value = to_bytes(self._of_key, topic, [], key), to_bytes(self._of_value, topic, [], value)
         entry = self._intend(topic, -1 if partition is None else partition, key, value)
         if entry is not None and entry.header is not None:
-            headers = _with_header(headers, entry.header)
+            headers = with_header(headers, entry.header)
         try:
             future = await self._wrapped.send(
                 topic, value=value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
             )
         except BaseException as error:
-            _refused(entry, error)
+            refused(entry, error)
             raise
         if entry is not None:
             future.add_done_callback(partial(_done, entry))
@@ -285,7 +285,7 @@ class Aiokafka(_Producer, ClosingLater):
 # ---------------------------------------------------------------- outcomes
 
 
-def _refused(entry: Recorded | None, error: BaseException) -> None:
+def refused(entry: Recorded | None, error: BaseException) -> None:
     """The library did not take it."""
     if entry is not None:
         entry.settle(FAILED, None, None, error=type(error).__name__)
@@ -316,6 +316,6 @@ def _is_retriable(error: BaseException) -> bool:
 # ---------------------------------------------------------------- what goes over the wire
 
 
-def _with_header(headers: Any, header: bytes) -> list[Any]:
+def with_header(headers: Any, header: bytes) -> list[Any]:
     pairs = headers.items() if hasattr(headers, "items") else headers or ()
     return [*pairs, (HEADER, header)]

@@ -9,6 +9,8 @@ Rules of the file:
 * A file is full after `rows`, or ends after `seconds`. Space is allocated when a file is opened, and only
   then can the disk be full: recording then stops, the files say so, and the application goes on.
 * Sends of a transaction keep the outcome unknown until the transaction has one.
+* Every record passes here. So a row is stored by two `struct`s, one for the intent and one for the outcome;
+  `next` of a counter gives out rows without a lock, and the end of the file is noticed by `struct` itself.
 """
 
 from __future__ import annotations
@@ -16,17 +18,18 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import count
 from operator import itemgetter
 from pathlib import Path
+from struct import Struct
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from crc32c import crc32c
 
 from tidelog.errors import Refusal
-from tidelog.evidence.journals.clients import INTENDED, KEY_BYTES, OK, plain
+from tidelog.evidence.journals.clients import KEY_BYTES, OK
 from tidelog.evidence.journals.slots import SUFFIX, Ending, SlotColumn, Slots
 from tidelog.ledger.folder import opened, why
 from tidelog.ledger.identity import pack_header
@@ -40,66 +43,90 @@ _ERROR_BYTES: Final = 40
 _FIRST_ROWS: Final = 4096
 _MICROS: Final = 1_000_000
 
-COLUMNS: Final = (
-    SlotColumn("sequence", "q"),
-    SlotColumn("partition", "i", "plus_one"),
-    SlotColumn("key", f"{KEY_BYTES}s"),
+_INTENT: Final = (
     SlotColumn("value_bytes", "i", "plus_one"),
-    SlotColumn("value_crc32c", "q"),
-    SlotColumn("sent_us", "q"),
-    SlotColumn("settled_us", "q", "zero"),
-    SlotColumn("offset", "q", "plus_one"),
-    SlotColumn("error_code", "i", "zero"),
-    SlotColumn("error", f"{_ERROR_BYTES}s"),
+    SlotColumn("value_crc32c", "I"),
+    SlotColumn("wanted", "i", "plus_one"),
+    SlotColumn("key", f"{KEY_BYTES + 1}p"),
     SlotColumn("transaction", "q", "zero"),
+    SlotColumn("sent_us", "q"),
 )
+_OUTCOME: Final = (
+    SlotColumn("partition", "i", "plus_one"),
+    SlotColumn("offset", "q", "plus_one"),
+    SlotColumn("settled_us", "q", "zero"),
+    SlotColumn("mark", "b"),
+)
+_RARE: Final = (SlotColumn("error_code", "i", "zero"), SlotColumn("error", f"{_ERROR_BYTES}s"))
+
+
+def _layout(columns: tuple[SlotColumn, ...]) -> Struct:
+    return Struct("<" + "".join(column.code for column in columns))
+
+
+_INTENT_BYTES: Final = _layout(_INTENT).size
+_STRIDE: Final = _INTENT_BYTES + _layout(_OUTCOME).size
+pack_intent: Final = _layout(_INTENT).pack_into
+"""Into `File.intents`, at the place of a row."""
+pack_outcome: Final = _layout(_OUTCOME).pack_into
+"""Into `File.outcomes`, at the same place."""
+_SETTLED: Final = Struct("<qb")
+_SETTLED_AT: Final = _layout(_OUTCOME).size - _SETTLED.size
 
 
 class LedgerError(Refusal):
     """A send cannot be recorded, and `strict` says that it must not be made then."""
 
 
-class _File:
-    """One file of a stream, with its columns at hand."""
+class File:
+    """One file of a stream. A row has a place, its number times the bytes of a row."""
 
     __slots__ = (
         "code",
-        "crc",
+        "end_place",
         "error_at",
-        "key_at",
+        "first",
+        "intents",
         "mapped",
-        "marks",
-        "offset",
-        "partition",
-        "sent",
-        "settled",
-        "size",
+        "outcomes",
+        "receiver",
         "slots",
-        "transaction",
+        "strangers",
     )
 
     def __init__(self, slots: Slots, first: int) -> None:
         self.slots = slots
         self.mapped = slots.mapped
-        self.marks = slots.marks
-        self.partition = slots.column("partition")
-        self.size = slots.column("value_bytes")
-        self.crc = slots.column("value_crc32c")
-        self.sent = slots.column("sent_us")
-        self.settled = slots.column("settled_us")
-        self.offset = slots.column("offset")
+        self.first = first
+        self.end_place = _STRIDE * slots.capacity
+        """Places from here on are not of this file."""
+        self.intents = slots.packed_rows
+        self.outcomes = slots.packed_rows[_INTENT_BYTES:]
         self.code = slots.column("error_code")
-        self.transaction = slots.column("transaction")
-        self.key_at = slots.text_start("key")
         self.error_at = slots.text_start("error")
-        # Known beforehand, so the hot path does not store them.
-        numbers = array("q", range(first, first + slots.capacity))
-        slots.bytes_of("sequence", slots.capacity)[:] = memoryview(numbers).cast("B")
+        self.receiver: tuple[Any, type[int]] | None = None
+        """The callback that sends to this file mostly have, and what is made of it: for `confluent.py`."""
+        self.strangers = 0
+
+    def number(self, place: int) -> int:
+        """Of a send, in its stream."""
+        return self.first + place // _STRIDE
+
+    def is_settled(self, place: int) -> bool:
+        at = place + _SETTLED_AT
+        return any(self.outcomes[at : at + _SETTLED.size])
+
+    def failed(self, place: int, code: int, error: str) -> None:
+        row = place // _STRIDE
+        self.code[row] = code
+        text = error.encode("ascii", "replace")[:_ERROR_BYTES].replace(b"\0", b"?")
+        at = self.error_at + row * _ERROR_BYTES
+        self.mapped[at : at + len(text)] = text
 
 
 class Entry(tuple[Any, ...]):
-    """A send whose intent is on disk: its file, its row, its header, its transaction. A tuple, because making
-    one costs a third of making another object."""
+    """A send whose intent is on disk: its file, its place, its header, its transaction. A tuple, because
+    making one costs a third of making another object."""
 
     __slots__ = ()
 
@@ -109,25 +136,20 @@ class Entry(tuple[Any, ...]):
         self, outcome: int, partition: int | None, offset: int | None, code: int = 0, error: str = ""
     ) -> None:
         """Its outcome is known. A second one changes nothing."""
-        file, row, _, transaction = self
-        if file.settled[row]:
+        file, place, _, transaction = self
+        if file.is_settled(place):
             return
-        if partition is not None and partition >= 0:
-            file.partition[row] = partition + 1
-        if offset is not None and offset >= 0:
-            file.offset[row] = offset + 1
         if code or error:
-            file.code[row] = code
-            text = plain(error.encode("ascii", "replace")[:_ERROR_BYTES])
-            at = file.error_at + row * _ERROR_BYTES
-            file.mapped[at : at + len(text)] = text
-        file.settled[row] = time_ns() // 1000
-        if transaction is None or outcome != OK:
-            file.marks[row] = outcome
-        elif transaction.outcome:
-            file.marks[row] = transaction.outcome
-        else:
-            transaction.delivered.append((file, row))
+            file.failed(place, code, error)
+        mark = outcome
+        if transaction is not None and outcome == OK:
+            mark = transaction.outcome
+            if not mark:
+                transaction.delivered.append((file, place))
+        where = 0 if partition is None or partition < 0 else partition + 1
+        pack_outcome(
+            file.outcomes, place, where, 0 if offset is None else max(offset + 1, 0), time_ns() // 1000, mark
+        )
 
 
 class Transaction:
@@ -136,66 +158,74 @@ class Transaction:
     def __init__(self, number: int) -> None:
         self.number = number
         self.outcome = 0
-        self.delivered: list[tuple[_File, int]] = []
+        self.delivered: list[tuple[File, int]] = []
 
     def end(self, outcome: int) -> None:
         self.outcome = outcome
         now_us = time_ns() // 1000
-        for file, row in self.delivered:
-            file.settled[row] = now_us
-            file.marks[row] = outcome
+        for file, place in self.delivered:
+            _SETTLED.pack_into(file.outcomes, place + _SETTLED_AT, now_us, outcome)
         self.delivered.clear()
 
 
-class _Stream:
+class Room(NamedTuple):
+    """Where a stream stores its next send. Replaced as a whole, because several threads look at it."""
+
+    next_place: Callable[[], int]
+    file: File
+    intents: memoryview
+    until_us: int
+
+
+class Stream:
     """What one producer sends to one topic."""
 
-    __slots__ = (
-        "_constants",
-        "_folder",
-        "file",
-        "first",
-        "id",
-        "number",
-        "row",
-        "rows",
-        "rows_max",
-        "until_us",
-    )
+    __slots__ = ("_constants", "_folder", "_number", "_rows_max", "id", "room")
 
-    file: _File
+    room: Room
 
     def __init__(self, folder: Path, topic: str, constants: Mapping[str, Any], rows_max: int) -> None:
         self.id = secrets.randbits(64)
         self._folder = folder
         name = f"{constants['producer']}-{self.id:016x}"
         self._constants = {**constants, "producer": name, "stream": f"{self.id:016x}", "topic": topic}
-        self.rows_max = rows_max
-        self.number = -1
-        self.first = 0
-        """The number of the first send in the file."""
-        self.row = self.rows = 0
-        self.until_us = 0
+        self._rows_max = rows_max
+        self._number = -1
 
     def turn(self, until_us: int) -> None:
-        """Go on in a new file."""
-        number, first = self.number + 1, self.first + self.row
-        rows = min(_FIRST_ROWS, self.rows_max) if not number else self.rows_max
+        """Go on in a new file. Called under the lock."""
+        number, first = self._number + 1, 0
+        rows = self._rows_max if number else min(_FIRST_ROWS, self._rows_max)
+        if number:
+            # Other threads find no room from here on, so that the place taken next is the first of the new
+            # file; what was taken before is of the old one.
+            self.close()
+            old = self.room.file
+            old.end_place = min(old.end_place, self.room.next_place())
+            first = old.number(old.end_place)
         path = self._folder / f"ledger-{self._constants['producer']}-{number:06d}{SUFFIX}"
-        file = _File(Slots.create(path, "ledger", COLUMNS, self._constants, rows), first)
+        constants = {**self._constants, "first": first}
+        slots = Slots.create(path, "ledger", _RARE, constants, rows, packed=(*_INTENT, *_OUTCOME))
         self.end(Ending.FINISHED)
-        self.file, self.number, self.first = file, number, first
-        self.row, self.rows, self.until_us = 0, rows, until_us
+        file = File(slots, first)
+        self._number = number
+        self.room = Room(count(0, _STRIDE).__next__, file, file.intents, until_us)
+
+    def close(self) -> None:
+        """The next send needs a new file."""
+        self.room = self.room._replace(until_us=0)
 
     def end(self, ending: Ending) -> None:
-        """The next send needs a new file."""
-        if self.number >= 0 and self.until_us:
-            self.file.slots.ending = ending
-        self.until_us = 0
+        """The same; and how the file ended."""
+        if self._number >= 0:
+            slots = self.room.file.slots
+            slots.ending = slots.ending or ending
+            self.close()
 
 
 class SendRecorder:
-    """Records the sends of one producer. Used by several threads."""
+    """Records the sends of one producer. Used by several threads. `streams`, `limit`, `header` and
+    `transaction` are for whoever stores rows without a call for each (`confluent.py`)."""
 
     def __init__(
         self,
@@ -209,15 +239,15 @@ class SendRecorder:
         seconds: float,
         **constants: Any,
     ) -> None:
-        self._header = header
-        self._limit = threshold(sample)
+        self.header = header
+        self.limit = threshold(sample)
         self._strict = strict
         self._rows = rows
         self._micros = int(seconds * _MICROS)
         self._lock = threading.Lock()
-        self._streams: dict[str, _Stream] = {}
+        self.streams: dict[str, Stream] = {}
         self._transactions = 0
-        self._transaction: Transaction | None = None
+        self.transaction: Transaction | None = None
         self._missed = False
         self.stopped = ""
         """Why nothing is recorded any more."""
@@ -236,63 +266,62 @@ class SendRecorder:
             self._stop(error)
 
     def intend(self, topic: str, partition: int, key: bytes | None, value: bytes | None) -> Entry | None:
-        """Record a send before it is made; a negative partition is not known. None: it is not recorded.
-
-        This is the hot path: no call that is not needed, no object but the entry."""
-        if self._limit is not None and not chosen(self._limit, key, value):
+        """Record a send before it is made; a negative partition is not known. None: it is not recorded."""
+        if self.limit is not None and not chosen(self.limit, key, value):
             return None
         try:
             now_us = time_ns() // 1000
-            crc = 0 if value is None else crc32c(value)
+            size, crc = (0, 0) if value is None else (len(value) + 1, crc32c(value))
+            transaction = self.transaction
+            wanted = partition + 1 if type(partition) is int and partition >= 0 else 0
+            stored = (size, crc, wanted, key or b"", transaction.number if transaction else 0)
             with self._lock:
-                stream = self._streams.get(topic)
-                if stream is None or stream.row == stream.rows or now_us > stream.until_us:
-                    stream = self._ready(topic, now_us)
-                    if stream is None:
-                        return None
-                row, file = stream.row, stream.file
-                if value is not None:
-                    file.size[row] = len(value) + 1
-                    file.crc[row] = crc
-                if key:
-                    text = plain(key[:KEY_BYTES])
-                    at = file.key_at + row * KEY_BYTES
-                    file.mapped[at : at + len(text)] = text
-                if partition >= 0:
-                    file.partition[row] = partition + 1
-                file.sent[row] = now_us
-                transaction = self._transaction
-                if transaction is not None:
-                    file.transaction[row] = transaction.number
-                file.marks[row] = INTENDED
-                stream.row = row + 1
-            header = pack_header(stream.id, stream.first + row, crc) if self._header else None
-            return Entry((file, row, header, transaction))
+                stream = self.streams.get(topic)
+                while True:
+                    if stream is None or now_us > stream.room.until_us:
+                        stream = self._ready(topic, now_us)
+                        if stream is None:
+                            return None
+                    room = stream.room
+                    place = room.next_place()
+                    if place < room.file.end_place:
+                        break
+                    stream.close()
+                pack_intent(room.intents, place, *stored, now_us)
+            header = pack_header(stream.id, room.file.number(place), crc) if self.header else None
+            return Entry((room.file, place, header, transaction))
         except Exception as error:
             self._stop(error)
             return None
 
-    def _ready(self, topic: str, now_us: int) -> _Stream | None:
+    def is_of(self, room: Room, place: int) -> bool:
+        """Whether a place belongs to the file that it was taken for, which another thread may have left."""
+        with self._lock:
+            return place < room.file.end_place
+
+    def _ready(self, topic: str, now_us: int) -> Stream | None:
         """The stream of a topic with room for one more send."""
         if self.stopped:
             self._refuse()
             return None
-        stream = self._streams.get(topic)
+        stream = self.streams.get(topic)
         if stream is None:
-            stream = _Stream(self._folder, topic, self._constants, self._rows)
-            self._streams[topic] = stream
-        stream.turn(now_us + self._micros)
+            stream = Stream(self._folder, topic, self._constants, self._rows)
+            stream.turn(now_us + self._micros)
+            self.streams[topic] = stream
+        else:
+            stream.turn(now_us + self._micros)
         return stream
 
     # ------------------------------------------------------------ transactions
 
     def begin(self) -> None:
         self._transactions += 1
-        self._transaction = Transaction(self._transactions)
+        self.transaction = Transaction(self._transactions)
 
     def end(self, outcome: int) -> None:
         """The transaction has committed (OK), was aborted (FAILED), or it is not known (UNKNOWN)."""
-        ended, self._transaction = self._transaction, None
+        ended, self.transaction = self.transaction, None
         if ended is not None:
             ended.end(outcome)
 
@@ -305,7 +334,7 @@ class SendRecorder:
             if self._missed:
                 return
             self._missed = True
-            for stream in self._streams.values():
+            for stream in self.streams.values():
                 stream.end(Ending.STOPPED)
         _log.warning("sends by %s are not recorded in %s", what, self._folder)
 
@@ -319,15 +348,15 @@ class SendRecorder:
         with self._lock:
             first = not self.stopped
             self.stopped = f"{self._folder}: {why(error)}"
-            for stream in self._streams.values():
+            for stream in self.streams.values():
                 stream.end(Ending.STOPPED)
-            self._streams.clear()
+            self.streams.clear()
             if first:
                 _log.warning("recording of sends has stopped, the application goes on: %s", self.stopped)
             self._refuse()
 
     def close(self) -> None:
         with self._lock:
-            for stream in self._streams.values():
+            for stream in self.streams.values():
                 stream.end(Ending.FINISHED)
-            self._streams.clear()
+            self.streams.clear()

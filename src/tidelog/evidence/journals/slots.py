@@ -3,6 +3,11 @@
     4096 bytes of JSON (table, capacity, columns, constants), then column after column, each `capacity` values
     long, and at the end one byte for each row, its mark: 0 until the row is complete.
 
+Or *packed*, where stores must be few: the columns that are named `packed` lie beside each other, row after
+row, so that one `struct` stores them; other columns follow, for what is rarely stored. There are no marks: a
+row is complete once its `sent_us` is there, the last of what is stored first, and settled once its `mark` is,
+the last of the rest. Several threads may fill rows, so a kill may leave an incomplete one between others.
+
 Rules of the file:
 
 * A store into the mapping needs no system call and no flush: after `kill -9` the operating system has every
@@ -26,6 +31,7 @@ import mmap
 import os
 import struct
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -35,9 +41,10 @@ from typing import Any, Final, Literal, Self, cast
 SUFFIX: Final = ".slots"
 HEADER_BYTES: Final = 4096
 VERSION: Final = 1
+PACKED_VERSION: Final = 2
 _ENDING_AT: Final = HEADER_BYTES - 1
 
-_NumberCode = Literal["b", "i", "q"]
+_NumberCode = Literal["b", "i", "I", "q"]
 Absent = Literal["never", "zero", "plus_one"]
 
 
@@ -62,7 +69,8 @@ class StillWritten(Exception):
 
 @dataclass(slots=True, frozen=True)
 class SlotColumn:
-    """`code` is one of struct's: b, i, q, or `24s` for text of at most 24 bytes."""
+    """`code` is one of struct's: b, i, I, q, `24s` for text of at most 24 bytes, or `25p` for the same with
+    its length in front."""
 
     name: str
     code: str
@@ -70,7 +78,11 @@ class SlotColumn:
 
     @property
     def is_text(self) -> bool:
-        return self.code.endswith("s")
+        return self.code[-1] in "sp"
+
+    @property
+    def has_length(self) -> bool:
+        return self.code[-1] == "p"
 
     @property
     def width(self) -> int:
@@ -89,37 +101,54 @@ class Slots:
         self.columns = {name: SlotColumn(name, code, absent) for name, code, absent in header["columns"]}
         self._view = memoryview(mapped)
         self._starts: dict[str, int] = {}
+        packed = [self.columns[name] for name in header.get("packed", ())]
+        self.stride = sum(column.width for column in packed)
+        """The bytes of a packed row, which start at `HEADER_BYTES`; 0: this file has columns only."""
         start = HEADER_BYTES
-        for column in self.columns.values():
+        for column in packed:
             self._starts[column.name] = start
-            start += column.width * self.capacity
+            start += column.width
+        start = HEADER_BYTES + self.stride * self.capacity
+        for column in self.columns.values():
+            if column not in packed:
+                self._starts[column.name] = start
+                start += column.width * self.capacity
+        self._packed = frozenset(column.name for column in packed)
         self.marks = self._view[start : start + self.capacity]
 
     # ------------------------------------------------------------ create and open
 
     @classmethod
     def create(
-        cls, path: Path, table: str, columns: tuple[SlotColumn, ...], constants: dict[str, Any], capacity: int
+        cls,
+        path: Path,
+        table: str,
+        columns: tuple[SlotColumn, ...],
+        constants: dict[str, Any],
+        capacity: int,
+        *,
+        packed: tuple[SlotColumn, ...] = (),
     ) -> Self:
         """A new file with room for `capacity` rows. OSError if there is no space, or no folder."""
         if sys.byteorder != "little":
             raise OSError("journals are written on little-endian machines only")
         if capacity % 8:
             raise ValueError("a capacity is a multiple of 8, so that all columns are aligned")
-        header = {
-            "version": VERSION,
+        # Widest first, which keeps every number of a column aligned.
+        all_columns = [*packed, *sorted(columns, key=lambda c: (-c.width, c.name))]
+        header: dict[str, Any] = {
+            "version": PACKED_VERSION if packed else VERSION,
             "table": table,
             "capacity": capacity,
-            # Widest first, which keeps every number aligned.
-            "columns": [
-                (c.name, c.code, c.absent) for c in sorted(columns, key=lambda c: (-c.width, c.name))
-            ],
+            "columns": [(c.name, c.code, c.absent) for c in all_columns],
             "constants": constants,
         }
+        if packed:
+            header["packed"] = [column.name for column in packed]
         text = json.dumps(header).encode()
         if len(text) >= HEADER_BYTES - 1:
             raise ValueError(f"the constants of {path.name} take more than {HEADER_BYTES} bytes")
-        size = HEADER_BYTES + capacity * (1 + sum(column.width for column in columns))
+        size = _size(header)
         unfinished = path.with_name(f".{path.name}.tmp")
         fd = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -147,8 +176,7 @@ class Slots:
             except OSError:
                 raise StillWritten(f"{path} is being written by a process that still runs") from None
             header = _header(path, os.pread(fd, HEADER_BYTES, 0))
-            rows = sum(struct.calcsize(code) for _, code, _ in header["columns"]) + 1
-            size = HEADER_BYTES + header["capacity"] * rows
+            size = _size(header)
             if os.fstat(fd).st_size != size:
                 raise CorruptSlots(f"{path} has not the size that its first bytes promise")
             return cls(path, mmap.mmap(fd, size), header)
@@ -192,16 +220,30 @@ class Slots:
         return self._starts[name]
 
     def bytes_of(self, name: str, rows: int) -> memoryview:
-        """The first rows of a column as they are in the file."""
+        """The first rows of a column as they are in the file; of a packed one a copy."""
         column = self.columns[name]
-        return self._bytes(column)[: rows * column.width]
+        if name not in self._packed:
+            return self._bytes(column)[: rows * column.width]
+        from numpy import ndarray, uint8  # only who reads such files needs it
+
+        shape, strides = (rows, column.width), (self.stride, 1)
+        spread = ndarray(shape, uint8, self.mapped, self._starts[name], strides)
+        return memoryview(spread.tobytes())
+
+    @property
+    def packed_rows(self) -> memoryview:
+        """All packed rows, for `struct` to store into."""
+        return self._view[HEADER_BYTES : HEADER_BYTES + self.stride * self.capacity]
 
     def _bytes(self, column: SlotColumn) -> memoryview:
         start = self._starts[column.name]
         return self._view[start : start + column.width * self.capacity]
 
     def rows(self) -> int:
-        """The number of complete rows."""
+        """The number of complete rows; of a packed file up to its last complete one."""
+        if self.stride:
+            sent = self.bytes_of("sent_us", self.capacity).cast("q")
+            return next((row + 1 for row in range(self.capacity - 1, -1, -1) if sent[row]), 0)
         end = self.mapped.find(b"\0", len(self.mapped) - self.capacity)
         return self.capacity if end < 0 else end - (len(self.mapped) - self.capacity)
 
@@ -212,9 +254,14 @@ def _header(path: Path, data: bytes) -> dict[str, Any]:
         version = header["version"]
     except (ValueError, LookupError, TypeError):
         raise CorruptSlots(f"{path} is not a journal of a trial") from None
-    if version != VERSION:
+    if version not in (VERSION, PACKED_VERSION):
         raise CorruptSlots(f"{path} was written by another version of tidelog (format {version})")
     return header
+
+
+def _size(header: Mapping[str, Any]) -> int:
+    widths = sum(struct.calcsize(code) for _, code, _ in header["columns"])
+    return HEADER_BYTES + int(header["capacity"]) * (widths + (0 if "packed" in header else 1))
 
 
 def slot_files(folder: Path) -> list[Path]:
