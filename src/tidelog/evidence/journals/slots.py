@@ -224,11 +224,11 @@ class Slots:
         column = self.columns[name]
         if name not in self._packed:
             return self._bytes(column)[: rows * column.width]
-        from numpy import ndarray, uint8  # only who reads such files needs it
-
-        shape, strides = (rows, column.width), (self.stride, 1)
-        spread = ndarray(shape, uint8, self.mapped, self._starts[name], strides)
-        return memoryview(spread.tobytes())
+        start, copied = self._starts[name], bytearray(rows * column.width)
+        for at in range(column.width):
+            end = start + rows * self.stride
+            copied[at :: column.width] = self.mapped[start + at : end : self.stride]
+        return memoryview(copied)
 
     @property
     def packed_rows(self) -> memoryview:
