@@ -97,8 +97,16 @@ def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
 
 
 def test_the_words_of_causes_are_those_that_audits_use() -> None:
-    text = "".join(source(f"pipeline.audit.causes.{name}") for name in ("stories",))
-    assert set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", text)) == set(ENGLISH.words["causes"])
+    """In both languages, with the same fields."""
+    used = set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", source("pipeline.audit.causes.stories")))
+    english, chinese = (phrasebook(language).words["causes"] for language in LANGUAGES)
+    assert set(english) == set(chinese) == used
+    for key, template in english.items():
+        assert _fields(chinese[key]) == _fields(template), key
+
+
+def _fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name}
 
 
 def test_the_words_of_an_audit_are_those_that_its_report_uses() -> None:
@@ -117,8 +125,7 @@ def test_the_words_of_the_report_are_those_that_it_uses() -> None:
     english, chinese = (phrasebook(language).words["report"] for language in LANGUAGES)
     assert set(english) == set(chinese) == used
     for key, template in english.items():
-        wanted = {name for _, name, _, _ in Formatter().parse(template) if name}
-        assert {name for _, name, _, _ in Formatter().parse(chinese[key]) if name} == wanted, key
+        assert _fields(chinese[key]) == _fields(template), key
     rules = phrasebook("zh").words["cause_rules"]
     assert set(rules) == {*CauseRule, UNEXPLAINED}
 

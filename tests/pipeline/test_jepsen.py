@@ -364,7 +364,7 @@ def test_what_is_too_much_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     verdict = judge_evidence(tmp_path / "e", audits=wanted)
     assert verdict.violations == verdict.notices == 0
     said = "\n".join(verdict.unjudged)
-    assert "cycles of reads: 2 dependencies of transactions lie in 1 stretches of time" in said
+    assert "cycles of reads: 2 dependencies of transactions lie in one stretch of time" in said
     assert "cycles that need the order of writes: " in said
     monkeypatch.setattr(transactions, "ROWS_MAX", 1)
     said = "\n".join(judge_evidence(tmp_path / "e", audits=wanted).unjudged)

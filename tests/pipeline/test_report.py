@@ -9,6 +9,7 @@ import pytest
 from tests.pipeline import samples
 
 from tidelog.narrate.numbers import moment
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.report import render
 from tidelog.pipeline.report import timeline as t
 from tidelog.pipeline.report.again import command_words
@@ -122,6 +123,25 @@ def test_causes_are_grouped_and_illustrated():
     assert "5 examples" in causes[0]
     assert "17 × unexplained" in causes[1]
     assert "unseen: there was no final read" in text_of(page.root)
+
+
+def test_a_story_is_told_in_the_language_of_the_page():
+    """From its phrases, a reason within included; as the audit wrote it, where phrases are not known."""
+    said, reason = samples.verdict(), Phrase("TruncationRule.LEADER_LOG_SHORTER")
+    cut: dict[str, Any] = {"broker": 2, "before": 9, "after": 7, "why": reason, "at": "1.000 s"}
+    first = said["examples"]["lost"][0]
+    second = next(each for each in said["examples"]["lost"] if each["rule"] != first["rule"])
+    first["story"] = ["p1", Phrase("cause.truncated", cut).as_json()]
+    second["story"] = [{"key": "cause.of another version"}]
+    tree = Page(render(said, samples.timeline(), samples.manifest()))
+    english, chinese = (
+        text_of(next(c for a, c in tree.all("div") if a.get("lang") == language))
+        for language in ("en", "zh-Hans")
+    )
+    assert "p1; broker 2 truncated from 9 to 7 (the leader's log is shorter) at 1.000 s" in english
+    assert "p1；broker 2 在 1.000 s 把日志从 9 截断到 7（leader 的日志更短）" in chinese
+    assert second["cause"] in english
+    assert second["cause"] in chinese
 
 
 def test_a_finding_links_to_its_moment_and_its_partition():

@@ -9,6 +9,7 @@ from tests.pipeline import samples
 from tidelog.core.events import TruncationRule
 from tidelog.evidence.parquet.parts import arrow_rows, write_part
 from tidelog.evidence.tables import TABLES
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.pipeline.audit import timeline
 from tidelog.pipeline.audit.evidence import load
 from tidelog.pipeline.audit.judging import judge
@@ -129,7 +130,10 @@ def test_a_small_trial_moment_by_moment(tmp_path: Path):
         t.StateSpan(3_510, 9_000, 2, 1, (3, 2)),
         t.StateSpan(9_000, 60_000, -1, 2, (3,)),
     ]
-    assert first.truncations == [t.Truncation(4_000, 3, 9, 7, "epoch 0 ends at 7 in its own log")]
+    (cut,) = first.truncations
+    assert isinstance(cut.cause, Phrase)
+    assert (cut.at_ms, cut.broker, cut.before, cut.after) == (4_000, 3, 9, 7)
+    assert say(cut.cause) == "epoch 0 ends at 7 in its own log"
     assert t.OffsetPoint(4_000, 2, None, 8) in first.offsets
     assert [(r.broker, r.log_end_offset, r.in_sync) for r in first.replicas] == [
         (1, 8, True),

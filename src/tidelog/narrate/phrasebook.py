@@ -2,11 +2,11 @@
 
 ``words/<language>.json`` has a template for each key: under ``phrases``, under ``inside`` (what brokers,
 keeper members and clients know), under ``audit`` (what an audit found), under ``report`` (of its page), and,
-only in English, under ``log`` (lines of a broker's log), ``causes`` (of an audit) and ``verdict`` (of a run).
-Causes are counted under their English names; ``cause_rules`` has those names in other languages. A template
-names fields in braces. A field is a number, a text that is the same in every language (a name, an offset, a
-list of brokers), or a phrase. Where a language distinguishes one from many, ``|`` separates both forms; the
-field ``count`` decides.
+under ``causes`` (of a finding), and, only in English, under ``log`` (lines of a broker's log) and ``verdict``
+(of a run). Causes are counted under their English names; ``cause_rules`` has those names in other languages.
+A template names fields in braces. A field is a number, a text that is the same in every language (a name, an
+offset, a list of brokers), or a phrase. Where a language distinguishes one from many, ``|`` separates both
+forms; the field ``count`` decides.
 """
 
 from __future__ import annotations
@@ -36,6 +36,14 @@ class Phrase(NamedTuple):
         }
         return {"key": self.key, **({"fields": found} if found else {})}
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Phrase:
+        fields = found.get("fields", {})
+        return cls(
+            found["key"],
+            {name: cls.from_json(v) if isinstance(v, Mapping) else v for name, v in fields.items()},
+        )
+
 
 class Phrasebook:
     def __init__(self, language: str) -> None:
@@ -53,8 +61,9 @@ class Phrasebook:
     @cached_property
     def templates(self) -> dict[str, str]:
         words = self.words
-        english = (words.get(part, {}) for part in ("log", "causes", "verdict"))
-        return dict(ChainMap(words["phrases"], words["inside"], words["audit"], words["report"], *english))
+        english = (words.get(part, {}) for part in ("log", "verdict"))
+        both = (words[part] for part in ("phrases", "inside", "audit", "report", "causes"))
+        return dict(ChainMap(*both, *english))
 
     def say(self, phrase: Phrase) -> str:
         fields = {

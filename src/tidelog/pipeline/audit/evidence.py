@@ -111,6 +111,8 @@ class Evidence:
     facts: set[Need] = field(default_factory=set)
     unreadable: list[str] = field(default_factory=list)
     """Files that hold sends, reads or records, and cannot be read: without them nothing is conclusive."""
+    left_out: set[str] = field(default_factory=set)
+    """Parquet files that cannot be read."""
     gone: set[str] = field(default_factory=set)
     """Segment files that the table of replicas names and that are not there."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class Evidence:
     def without(self, names: Collection[str], why: dict[str, str]) -> None:
         """Leave out Parquet files that turned out to be unreadable."""
         for name in sorted(names):
+            self.left_out.add(name)
             self.unjudged.append(_left_out(name, why[name]))
             self.unreadable.append(self.unjudged[-1])
         for table, files in self.tables.items():
@@ -177,7 +180,12 @@ def load(folder: str | Path | Place) -> Evidence:
     place = folder if isinstance(folder, Place) else Place.of(folder)
     manifest = read_manifest(place)
     unjudged: list[str] = []
-    tables = {table.name: _files(place, table, unjudged) for table in (LEDGER, READS, RECORDS)}
+    tables: dict[str, list[TableFile]] = {}
+    left_out: set[str] = set()
+    for table in (LEDGER, READS, RECORDS):
+        tables[table.name], damaged = _files(place, table)
+        left_out |= damaged.keys()
+        unjudged += [_left_out(name, why) for name, why in damaged.items()]
     replicas = _rows(place, REPLICAS, unjudged)
     unreadable = list(unjudged)
     events = _table(place, EVENTS, unjudged)
@@ -196,6 +204,7 @@ def load(folder: str | Path | Place) -> Evidence:
         _rows(place, TRANSACTIONS, unjudged),
         unjudged,
         unreadable=unreadable,
+        left_out=left_out,
     )
     _look_for_segments(found)
     found.facts = _facts(tables, replicas, events, manifest)
@@ -276,19 +285,19 @@ def _names(place: Place, table: Table) -> dict[str, int]:
     }
 
 
-def _files(place: Place, table: Table, unjudged: list[str]) -> list[TableFile]:
-    """The files of a table whose footers can be read; the others are named."""
-    good = []
+def _files(place: Place, table: Table) -> tuple[list[TableFile], dict[str, str]]:
+    """The files of a table whose footers can be read; and the others, by name, with what is wrong."""
+    good, damaged = [], {}
     for name, size in _names(place, table).items():
         try:
             with place.open(name) as source:
                 footer = pq.ParquetFile(source).metadata
         except Exception as error:  # Arrow's errors share no class but Exception
-            unjudged.append(_left_out(name, first_line(error)))
+            damaged[name] = first_line(error)
             continue
         rows = tuple(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
         good.append(TableFile(name, rows, size, *_from_footer(footer, table)))
-    return good
+    return good, damaged
 
 
 def _from_footer(footer: Any, table: Table) -> tuple[bool, bool, int | None, int | None]:

@@ -178,10 +178,13 @@ class Tally:
             rest.sort(key=lambda row: (row["severity"] != VIOLATION, _order(row)))
             chosen = firsts + rest[: max(EXAMPLES_MAX - len(firsts), 0)]
             chosen.sort(key=lambda row: (row["severity"] != VIOLATION, _order(row)))
-            found[anomaly] = [
-                {k: v for k, v in row.items() if v is not None and k != "anomaly"} for row in chosen
-            ]
+            found[anomaly] = [_example(row) for row in chosen]
         return found
+
+
+def _example(row: Example) -> Example:
+    known = {name: each for name, each in row.items() if each is not None and name != "anomaly"}
+    return known | {"story": row["story"].as_json()}
 
 
 _FIELDS: Final = tuple(f.name for f in fields(Finding) if f.name not in ("part", "facts"))
@@ -218,7 +221,7 @@ class FindingWriter:
             self.add(finding)
 
     def _flush(self) -> None:
-        table = pa.Table.from_pylist(self._rows, schema=SCHEMA)
+        table = pa.Table.from_pylist(self._rows, schema=SCHEMA)  # without their stories
         self._context.target.write_table(f"anomalies/{self._name}-{self._files:04}.parquet", table)
         self._files += 1
         self._rows.clear()

@@ -56,6 +56,10 @@ _SEEN_FIRST: Final = 0.75
 """Round one is about so much of the work."""
 
 
+class NothingToJudge(PipelineError):
+    """No audit can run on this evidence: nothing was written, and an earlier verdict stays."""
+
+
 @dataclass(slots=True)
 class Judgement:
     """A verdict, and what a report draws."""
@@ -84,7 +88,7 @@ def judge(
         target.remove(TABLE)
         found = job.run(verdict)
     except BaseException as error:
-        if not isinstance(error, PipelineError) or not _is_refusal(error):
+        if not isinstance(error, NothingToJudge):
             target.remove(TABLE)
         if isinstance(error, PipelineError) or not isinstance(error, Exception):
             raise
@@ -95,10 +99,6 @@ def judge(
         target.remove(".scratch")
     verdict.write(target)
     return found
-
-
-def _is_refusal(error: PipelineError) -> bool:
-    return str(error).startswith("there is nothing to judge")
 
 
 class _Job:
@@ -170,7 +170,7 @@ class _Job:
             why = (
                 "; ".join(self._evidence.unjudged[:1]) or "the evidence has neither sends nor reads nor logs"
             )
-            raise PipelineError(f"there is nothing to judge: {why}")
+            raise NothingToJudge(f"there is nothing to judge: {why}")
         return found
 
     def _can_run(self, name: str) -> bool:
@@ -271,12 +271,12 @@ class _Job:
 
     def _chosen_are_damaged(self, context: Context, summed: Summed) -> bool:
         again = False
-        for number, broker, base, words in summed.problems:
-            if is_torn_tail(context, number, broker, base, words):
+        for problem in summed.problems:
+            if is_torn_tail(context, problem):
                 continue
-            known = self._damaged.setdefault(number, set())
-            again |= broker not in known and context.parts[number].broker == broker
-            known.add(broker)
+            known = self._damaged.setdefault(problem.part, set())
+            again |= problem.broker not in known and context.parts[problem.part].broker == problem.broker
+            known.add(problem.broker)
         return again
 
     def _committed(
@@ -394,18 +394,18 @@ class _Job:
         if Need.FINAL_LOG in evidence.facts:
             found, unjudged = transactions.circles(context, sends, reads, second.real_offset)
             writer.add_all(found)
-            for words in unjudged:
-                evidence.lacks(*words.split(": ", 1))
+            for what, why in unjudged:
+                evidence.lacks(what, why)
 
     def _unreadable(self, context: Context, summed: Summed) -> list[str]:
         """Partitions that acknowledged something, whose records exist and cannot be read on any replica."""
         promised = (
             set().union(*(result.acknowledged for result in summed.ledgers)) if summed.ledgers else set()
         )
-        found = []
+        found, problems = [], sorted(summed.problems, key=lambda problem: problem.order)
         for part in context.parts:
             if part.number in promised and part.replicas and part.broker is None:
-                why = next((w for n, _, _, w in sorted(summed.problems, key=str) if n == part.number), None)
+                why = next((each.damage.words for each in problems if each.part == part.number), None)
                 files = [name for r in part.replicas.values() for _, name in r.files]
                 gone = [name for name in files if name in self._evidence.gone]
                 said = why or (f"{gone[0]} is gone" if gone else "no replica that may lead is there")

@@ -9,11 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
-from tidelog.narrate.phrasebook import words
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.narrate.reasons import reason_key
+
+
+class Why(NamedTuple):
+    """A reason in English; and as a phrase, for other languages, if its rule is known."""
+
+    words: str
+    phrase: Phrase | None = None
+
 
 _RULES_OF_SCHEMA_1: Final[dict[str, dict[str, StrEnum]]] = {
     "truncated": {
@@ -43,12 +51,12 @@ _ENUMERATIONS: Final = {
 }
 
 
-def reason_of(row: Mapping[str, Any], schema_version: int) -> tuple[str | None, str | None]:
-    """The rule of an event, whatever schema it was written in, and why, in words."""
+def reason_of(row: Mapping[str, Any], schema_version: int) -> tuple[str | None, Why | None]:
+    """The rule of an event, whatever schema it was written in, and why."""
     rule, said = row["rule"], row["cause"]
     if rule is None and schema_version == 1 and said is not None:
         rule = _rule_of_schema_1(row["event"], said)
-    return rule, said if said is not None else _why(row, rule)
+    return rule, Why(said) if said is not None else _why(row, rule)
 
 
 def _rule_of_schema_1(event: str, sentence: str) -> str | None:
@@ -58,7 +66,7 @@ def _rule_of_schema_1(event: str, sentence: str) -> str | None:
     return None
 
 
-def _why(row: Mapping[str, Any], rule: str | None) -> str | None:
+def _why(row: Mapping[str, Any], rule: str | None) -> Why | None:
     for kind in _ENUMERATIONS.get(row["event"], ()):
         if rule is not None and rule in kind._value2member_map_:
             fields = {
@@ -69,8 +77,9 @@ def _why(row: Mapping[str, Any], rule: str | None) -> str | None:
                 "absent": row["rule_broker"],
             }
             known = {name: value for name, value in fields.items() if value is not None}
+            phrase = Phrase(reason_key(kind(rule)), known)
             try:
-                return words(reason_key(kind(rule)), **known)
+                return Why(say(phrase), phrase)
             except KeyError:
                 return None  # a fact of that reason is not known
     return None

@@ -121,7 +121,7 @@ def _refuse(found: Evidence) -> None:
         )
     if not found.manifest.keeps_ledger and found.replicas:
         return
-    damaged = any(words.startswith(f"{LEDGER.name}/") for words in found.unjudged)
+    damaged = any(name.startswith(f"{LEDGER.name}/") for name in found.left_out)
     if not damaged and not any(sum(file.rows) for file in found.tables[LEDGER.name]):
         raise PipelineError(f"{found.place} contains no sends: nothing to audit")
 

@@ -11,11 +11,11 @@ from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Evidence, Need, broker_logs
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
+from tidelog.pipeline.audit.kernels.log_piece import ReplicaDamage
 from tidelog.pipeline.audit.rounds.one import Summed
 from tidelog.pipeline.audit.rounds.two import SecondRound
 
 _OUTCOMES: Final = ("ok", "failed", "unknown")
-_TORN: Final = "the file ends inside"
 _EXCEPTION: Final = re.compile(r"^Traceback \(most recent call last\)|\bFatal error\b")
 _RAISED: Final = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
 
@@ -114,26 +114,26 @@ def name_what_is_not_judged(evidence: Evidence, context: Context, found: Summed,
 # ---------------------------------------------------------------- what is broken on disk
 
 
-def is_torn_tail(context: Context, part: int, broker: int, base: int | None, words: str) -> bool:
+def is_torn_tail(context: Context, found: ReplicaDamage) -> bool:
     """A file that ends inside a batch above the end of its log was being written when its broker stopped."""
-    end = context.parts[part].replicas[broker].end
-    return words.startswith(_TORN) and (base is None or base >= end)
+    end, base = context.parts[found.part].replicas[found.broker].end, found.damage.base
+    return found.damage.torn and (base is None or base >= end)
 
 
 def damage(context: Context, found: Summed) -> Iterator[Finding]:
     """Places of segment files that cannot be read."""
-    for number, broker, base, words in sorted(found.problems, key=lambda p: (p[0], p[1], p[2] or -1, p[3])):
-        if is_torn_tail(context, number, broker, base, words):
+    for problem in sorted(found.problems, key=lambda problem: problem.order):
+        if is_torn_tail(context, problem):
             continue
-        part = context.parts[number]
+        part, broker, base = context.parts[problem.part], problem.broker, problem.damage.base
         above = base is not None and part.known and base >= part.end
         yield Finding(
             "damaged",
             NOTICE if above else VIOLATION,
-            number,
+            part.number,
             base,
             broker=broker,
-            detail=f"broker {broker}'s replica of {part.topic}-{part.partition}: {words}",
+            detail=f"broker {broker}'s replica of {part.topic}-{part.partition}: {problem.damage.words}",
         )
 
 

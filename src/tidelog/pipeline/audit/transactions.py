@@ -168,9 +168,9 @@ class Dependency:
 
 def circles(
     context: Context, sends: Sequence[Step], reads: Sequence[Step], real_offset: dict[int, int]
-) -> tuple[list[Finding], list[str]]:
-    """Knots of transactions, and what was not judged. `real_offset` has the offsets of sends that are not
-    where they were acknowledged. Values that were sent more than once have no place."""
+) -> tuple[list[Finding], list[tuple[str, str]]]:
+    """Knots of transactions; and what was not judged, and why. `real_offset` has the offsets of sends that
+    are not where they were acknowledged. Values that were sent more than once have no place."""
     sent = Counter(send.value for send in sends)
     at_us: dict[str, int] = {}
     writes: list[tuple[int, int, str, int]] = []
@@ -184,7 +184,7 @@ def circles(
         writes.append((send.part, place, send.transaction, send.value))
     unjudged = []
     if unplaced:
-        unjudged.append(f"the order of {unplaced:,} sends in transactions: their offsets are not known")
+        unjudged.append((f"the order of {unplaced:,} sends in transactions", "their offsets are not known"))
     edges = list(_edges(writes, reads, at_us))
     found: list[Finding] = []
     for reads_alone in (True, False):
@@ -192,10 +192,11 @@ def circles(
         for island in _islands(chosen, at_us):
             if len(island) > EDGES_MAX:
                 what = "cycles of reads" if reads_alone else "cycles that need the order of writes"
-                unjudged.append(
-                    f"{what}: {len(island):,} dependencies of transactions lie in 1 stretches of time "
-                    f"without a pause, of which {EDGES_MAX:,} can be held"
+                why = (
+                    f"{len(island):,} dependencies of transactions lie in one stretch of time without a "
+                    f"pause, of which {EDGES_MAX:,} can be held"
                 )
+                unjudged.append((what, why))
                 continue
             found += _knots(context, island, at_us, reads_alone=reads_alone)
     return found, unjudged

@@ -17,6 +17,8 @@ class Cause:
     count: int
     explained: bool = True
     examples: list[dict[str, Any]] = field(default_factory=list)
+    story: list[Any] = field(default_factory=list)
+    """The same as `words`, as phrases; empty in the verdict of an older version."""
 
 
 @dataclass(slots=True)
@@ -79,6 +81,7 @@ def _add(finding: Finding, example: Mapping[str, Any]) -> None:
         finding.causes.append(cause)
     if not cause.words:
         cause.words = str(example.get("cause") or "")
+        cause.story = example.get("story") or []
     cause.examples.append(dict(example))
 
 

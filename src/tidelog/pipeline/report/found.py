@@ -76,11 +76,13 @@ def _counted(cause: Cause, speaker: Speaker) -> str:
 
 
 def _story(cause: Cause, speaker: Speaker) -> Markup | None:
-    """What happened. The audit writes it in English."""
+    """What happened. Some of a finding's own words are in English only."""
     if not cause.words:
         return None if cause.explained else el("p", speaker.say("audit.unexplained"))
     like = speaker.say("report.for_instance") if cause.count > 1 else ""
-    return el("p", el("span", like, class_="soft"), el("span", cut(cause.words), lang="en"))
+    said = speaker.told(cause.story) if cause.story else None
+    told = el("span", cut(cause.words), lang="en") if said is None else cut(said)
+    return el("p", el("span", like, class_="soft"), told)
 
 
 def _examples(examples: Sequence[Mapping[str, Any]], links: Links) -> Markup:

@@ -6,7 +6,9 @@ of a place begins with its language.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tidelog.narrate.phrasebook import Phrase, Phrasebook
 from tidelog.pipeline.report.html import Markup, el
@@ -21,8 +23,18 @@ class Speaker:
 
     book: Phrasebook
 
-    def say(self, key: str, /, **fields: str | int) -> str:
+    def say(self, key: str, /, **fields: str | int | Phrase) -> str:
         return self.book.say(Phrase(key, fields))
+
+    def told(self, story: Sequence[Any]) -> str | None:
+        """The story of a finding; nothing if it has phrases of another version's audit."""
+        try:
+            return "".join(
+                self.book.say(Phrase.from_json(part)) if isinstance(part, dict) else str(part)
+                for part in story
+            )
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return None
 
     def sentences(self, *said: str) -> str:
         return ("" if self.book.language == "zh" else " ").join(filter(None, said))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from tidelog.narrate.phrasebook import Phrase
+
 BUCKETS_MAX: Final = 300
 COARSE_MAX: Final = 150
 """Buckets in which things are counted: more would show the beat of the clients' batches."""
@@ -109,7 +111,8 @@ class Truncation:
     broker: int
     before: int
     after: int
-    cause: str
+    cause: Phrase | str
+    """Why: a text, if the evidence has nothing else."""
 
 
 @dataclass(slots=True, frozen=True)

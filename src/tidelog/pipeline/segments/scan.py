@@ -48,6 +48,8 @@ class Problem:
     words: str
     base_offset: int | None = None
     crc_ok: bool | None = None
+    torn: bool = False
+    """The file ends inside of what begins here."""
 
 
 def scan(
@@ -115,7 +117,7 @@ class _Step:
 def _step(data: bytes, at: int, position: int, left: int) -> _Step | Problem:
     """What to make of the place where the batches of a chunk end: `left` bytes of the file follow."""
     if left < _LENGTH_MAGIC.size:
-        return Problem(position, f"the file ends inside a header: {left} bytes are left")
+        return Problem(position, f"the file ends inside a header: {left} bytes are left", torn=True)
     if len(data) - at < _LENGTH_MAGIC.size:
         return _Step(wanted=HEADER_SIZE)
     length, magic = _LENGTH_MAGIC.unpack_from(data, at)
@@ -128,7 +130,7 @@ def _step(data: bytes, at: int, position: int, left: int) -> _Step | Problem:
         return Problem(position, f"there is {found} here: the {left} bytes from here on are not read")
     if size > left:
         words = f"the file ends inside a batch: {size} bytes, it says, but {left} are left"
-        return Problem(position, words, base_offset)
+        return Problem(position, words, base_offset, torn=True)
     if size > BATCH_BYTES_MAX:
         words = f"a batch of {size} bytes: more than the {BATCH_BYTES_MAX} that are read at once"
         return _Step(size, problem=Problem(position, words, base_offset))

@@ -22,11 +22,13 @@ from tidelog.pipeline.audit.findings import Finding
 def explain(
     finding: Finding, history: History, deaths: list[Death], faults: list[Fault], began_us: int
 ) -> dict[str, Any]:
-    """`rule`, `cause` and `explained` of a finding."""
+    """`rule`, `cause`, `story` and `explained` of a finding: `cause` is its story in English."""
     case = Case(finding, history, deaths, faults)
     rule = rule_of(case)
+    told = story(case, rule, began_us)
     return {
         "rule": UNEXPLAINED if rule is None else rule.value,
-        "cause": story(case, rule, began_us),
+        "cause": told.english,
+        "story": told,
         "explained": rule is not None,
     }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from tidelog.pipeline.audit.reasons import reason_of
+from tidelog.pipeline.audit.reasons import Why, reason_of
 
 Row = Mapping[str, Any]
 
@@ -23,7 +23,7 @@ class Election(NamedTuple):
     end: int
     """Of its log when it took office."""
     rule: str | None
-    why: str | None
+    why: Why | None
 
 
 class Cut(NamedTuple):
@@ -32,7 +32,7 @@ class Cut(NamedTuple):
     before: int
     after: int
     rule: str | None
-    why: str | None
+    why: Why | None
 
     def covers(self, offset: int) -> bool:
         return self.after <= offset < self.before
@@ -44,7 +44,7 @@ class Repair(NamedTuple):
     at_us: int
     broker: int
     end: int
-    why: str | None
+    why: Why | None
 
 
 class Commit(NamedTuple):
@@ -104,7 +104,7 @@ def histories(
 ) -> dict[int, History]:
     """Of each partition, by its number. `events` are all but moves of high watermarks."""
     found: dict[int, History] = defaultdict(History)
-    written: dict[tuple[int, int], tuple[int, str | None, str | None]] = {}
+    written: dict[tuple[int, int], tuple[int, str | None, Why | None]] = {}
     leaders: dict[int, list[Row]] = defaultdict(list)
     for row in events:
         number = numbers.get((row["topic"], row["partition"])) if row["topic"] is not None else None
@@ -119,7 +119,8 @@ def histories(
                 before, after = row["previous_log_end_offset"], row["log_end_offset"]
                 history.cuts.append(Cut(at_us, row["broker"], before, after, rule, why))
             case "log_recovered":
-                history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], row["cause"]))
+                why = None if row["cause"] is None else Why(row["cause"])
+                history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], why))
             case "partition_state_written":
                 # An election's reason is what the controller wrote first about its epoch.
                 version = row["partition_version"] or 0

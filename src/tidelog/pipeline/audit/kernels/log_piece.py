@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -24,7 +24,7 @@ from tidelog.pipeline.audit.kernels.hashes import (
     stretch_keys,
     text_hashes,
 )
-from tidelog.pipeline.audit.kernels.logs import batches_of, records_of, visible
+from tidelog.pipeline.audit.kernels.logs import Damage, batches_of, records_of, visible
 from tidelog.pipeline.audit.kernels.replicas import COMPARED, differing, disagreements, lacking
 from tidelog.pipeline.audit.kernels.tables import read_groups
 from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, RecordsPiece
@@ -44,14 +44,24 @@ _OF_RECORDS: Final = {
 EVERYWHERE: Final = range(BEHIND_ALL)
 
 
+class ReplicaDamage(NamedTuple):
+    part: int
+    broker: int
+    damage: Damage
+
+    @property
+    def order(self) -> tuple[int, int, int, str]:
+        """By place: partition, broker, offset."""
+        return self.part, self.broker, self.damage.base or -1, self.damage.words
+
+
 @dataclass(slots=True)
 class LogResult:
     sums: tuple[Any, ...] | None = None
     """As `log_sums` makes them."""
     records: dict[int, int] = field(default_factory=dict)
     """How many each broker holds."""
-    problems: list[tuple[int, int, int | None, str]] = field(default_factory=list)
-    """Partition, broker, base offset and words."""
+    problems: list[ReplicaDamage] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
 
 
@@ -66,7 +76,7 @@ def judge_log(context: Context, piece: LogPiece | RecordsPiece) -> LogResult:
     }
     for broker, found in batches.items():
         result.records[broker] = found.records
-        result.problems += [(part.number, broker, at, words) for at, words in found.problems]
+        result.problems += [ReplicaDamage(part.number, broker, damage) for damage in found.problems]
     writer = FindingWriter(context, f"log-{piece.number:06}")
     ranges = differing(batches, part)
     for offsets in ranges:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -30,10 +30,21 @@ from tidelog.pipeline.segments.scan import Problem, scan
 from tidelog.wire.batch import CRC_START
 
 CRC_WRONG: Final = "the CRC of the batch does not match"
+_MISPLACED: Final = "the offsets of the batch do not fit those around it"
 _ABORT: Final = 0
 _MARKER_BYTES: Final = 4
 _STEP: Final = 1 << 16
 _STEPS_MAX: Final = 64
+
+
+class Damage(NamedTuple):
+    """A place of a segment file that cannot be read."""
+
+    base: int | None
+    """The base offset that a header there claims."""
+    words: str
+    torn: bool = False
+    """The file ends inside of what begins here."""
 
 
 @dataclass(slots=True)
@@ -45,8 +56,7 @@ class Batches:
     content: Words
     """A hash of everything in the batch."""
     records: int = 0
-    problems: list[tuple[int | None, str]] = field(default_factory=list)
-    """Base offset, if a header tells one, and words."""
+    problems: list[Damage] = field(default_factory=list)
 
 
 def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: int) -> Batches:
@@ -62,7 +72,7 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
                 for chunk in scan(source, part.start, size):
                     if isinstance(chunk, Problem):
                         if chunk.base_offset is None or low <= chunk.base_offset < high:
-                            found.problems.append((chunk.base_offset, chunk.words))
+                            found.problems.append(Damage(chunk.base_offset, chunk.words, chunk.torn))
                         continue
                     headers = BatchHeaders(
                         np.frombuffer(chunk.data, np.uint8),
@@ -81,14 +91,12 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
                     inside = (first >= low) & (first < high)
                     sound = sums == headers["crc"]
                     for at in np.flatnonzero(inside & ~sound).tolist():
-                        found.problems.append((int(first[at]), CRC_WRONG))
+                        found.problems.append(Damage(int(first[at]), CRC_WRONG))
                     wrong, expected = misplaced(first[sound], behind[sound], expected)
                     lost = np.flatnonzero(sound)[wrong]
                     for at in lost.tolist():
                         if inside[at]:
-                            found.problems.append(
-                                (int(first[at]), "the offsets of the batch do not fit those around it")
-                            )
+                            found.problems.append(Damage(int(first[at]), _MISPLACED))
                     sound[lost] = False
                     kept = inside & sound
                     bases.append(first[kept])
@@ -98,7 +106,7 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
                     )
                     found.records += int(headers["record_count"][kept].clip(0).sum())
         except OSError as error:
-            found.problems.append((None, f"{name} cannot be read: {error.strerror or error}"))
+            found.problems.append(Damage(None, f"{name} cannot be read: {error.strerror or error}"))
     if bases:
         found.base, found.behind, found.content = map(np.concatenate, (bases, behinds, hashes))
     return found

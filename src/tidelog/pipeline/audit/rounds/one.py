@@ -15,7 +15,7 @@ from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, summed
 from tidelog.pipeline.audit.kernels.ledger_piece import LedgerResult, judge_ledger
-from tidelog.pipeline.audit.kernels.log_piece import LogResult, judge_log
+from tidelog.pipeline.audit.kernels.log_piece import LogResult, ReplicaDamage, judge_log
 from tidelog.pipeline.audit.kernels.reads_piece import Jump, ReadsResult, judge_reads
 from tidelog.pipeline.audit.kernels.tables import UnreadableFile
 from tidelog.pipeline.audit.pieces import Piece, TablePiece
@@ -54,7 +54,7 @@ class Summed:
     sent: dict[int, tuple[int, int]] = field(default_factory=dict)
     read: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     records: Counter[int] = field(default_factory=Counter)
-    problems: set[tuple[int, int, int | None, str]] = field(default_factory=set)
+    problems: set[ReplicaDamage] = field(default_factory=set)
     reads: Counter[str] = field(default_factory=Counter)
     jump_keys: Ints = field(default_factory=lambda: _NOTHING)
     long_jumps: list[Jump] = field(default_factory=list)
